@@ -1,0 +1,72 @@
+"""One family of errors: a message, a remedy, and the exit code that the command line gives it.
+
+Everything this package raises on purpose is an :class:`InstrumentError`; the command line
+catches it at one seam, prints ``message`` and ``hint`` and leaves with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "the script or the profiler failed (the script's own code stands in summary.json)",
+    2: "usage: an option, a path or a configuration file is wrong",
+    3: "declined: the script cannot be instrumented correctly; file, line and reason are printed",
+    4: "the machine is not ready: something the run needs is missing or busy",
+    5: "an earlier run could not be undone by itself; what to do is printed",
+    6: "a regression was found (compare --fail-on-regression)",
+    130: "interrupted",
+}
+
+
+class InstrumentError(Exception):
+    """Base of all errors raised on purpose.
+
+    Attributes:
+        message: what happened, one sentence.
+        hint: what to do next, or an empty string.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(InstrumentError):
+    """An option, a path or a configuration value that cannot be used."""
+
+    exit_code = 2
+
+
+class NotReady(InstrumentError):
+    """The machine lacks something that the run needs."""
+
+    exit_code = 4
+
+
+class RunFailed(InstrumentError):
+    """The script or the profiler failed."""
+
+    exit_code = 1
+
+
+class ProofFailed(InstrumentError):
+    """The rewritten source did not pass one of its proofs; nothing was run."""
+
+    exit_code = 3
+
+
+class RestoreNeeded(InstrumentError):
+    """A file of the user's could not be put back without a decision of theirs."""
+
+    exit_code = 5
+
+
+class Interrupted(InstrumentError):
+    """The user interrupted the run."""
+
+    exit_code = 130
