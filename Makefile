@@ -1,0 +1,68 @@
+# make demo        measure a training step of the MNIST experiment, end to end
+# make test        the whole test suite
+# make test-xla    the suite that needs torch_xla 2.9.0 (CPython 3.11, up to 7.5 GB of disk)
+# make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1.5 GB)
+# make bench       the benchmarks: ratios, measured in one run
+# make lint        ruff and mypy --strict
+# make clean       remove what these made, the environments included
+#
+# PYTHON=...       interpreter for .venv (default: the first of 3.11, 3.12, 3.10, 3.13 found)
+# TORCH=...        the torch to test with
+# PIP_ARGS=...     options for pip; for a CPU build of torch:
+#                  PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+# TESTS=...        what pytest runs (default: all)
+
+PYTHON ?= $(shell tools/find-python 3.11 3.12 3.10 3.13)
+PYTHON_XLA ?= $(shell tools/find-python 3.11)
+PYTHON_TTNN ?= $(shell tools/find-python 3.12 3.10)
+TORCH ?= torch==2.13.0
+PIP_ARGS ?=
+TESTS ?=
+WORKERS ?= 2
+
+VENV_OPTIONS = --torch '$(TORCH)' --pip-args '$(PIP_ARGS)'
+PYTEST = .venv/bin/python -m pytest
+
+.PHONY: help venv venv-xla venv-ttnn demo test test-xla test-tracy bench lint clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+
+venv:
+	@test -n '$(PYTHON)'
+	@'$(PYTHON)' tools/make_venv.py tool $(VENV_OPTIONS)
+
+venv-xla:
+	@test -n '$(PYTHON_XLA)'
+	@'$(PYTHON_XLA)' tools/make_venv.py xla $(VENV_OPTIONS)
+
+venv-ttnn:
+	@test -n '$(PYTHON_TTNN)'
+	@'$(PYTHON_TTNN)' tools/make_venv.py ttnn $(VENV_OPTIONS)
+
+demo: venv
+	@tools/demo
+
+test: venv
+	$(PYTEST) -n $(WORKERS) -rs $(TESTS)
+
+# These measure time on the device: nothing else may run beside them.
+test-xla: venv venv-xla
+	INSTRUMENT_TEST_XLA_PYTHON='$(CURDIR)/.venv-xla/bin/python' $(PYTEST) -m xla -rs -rP $(TESTS)
+
+test-tracy: venv venv-ttnn
+	INSTRUMENT_TEST_TTNN_PYTHON='$(CURDIR)/.venv-ttnn/bin/python' $(PYTEST) -m ttnn -rs $(TESTS)
+
+bench: venv
+	.venv/bin/python tests/benchmarks/bench_cli.py
+
+lint: venv
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+clean:
+	rm -rf .venv .venv-xla .venv-ttnn build dist *.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find fixtures/experiments -name checkpoints -type d -prune -exec rm -rf {} +

@@ -1,0 +1,175 @@
+"""Shared fixtures: real git repositories in temporary folders, the command line as a subprocess."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPERIMENTS = ROOT / "fixtures" / "experiments"
+
+# Read before the isolation below clears them.
+XLA_PYTHON = os.environ.get("INSTRUMENT_TEST_XLA_PYTHON", "")
+TTNN_PYTHON = os.environ.get("INSTRUMENT_TEST_TTNN_PYTHON", "")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+RepoFactory = Callable[..., Path]
+RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def browser() -> str | None:
+    """Path of a Chromium-like browser, or None."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need more than this machine has are skipped with the reason, never deselected."""
+    missing: dict[str, str] = {}
+    if not XLA_PYTHON:
+        missing["xla"] = "needs torch_xla: make test-xla"
+    if not TTNN_PYTHON:
+        missing["ttnn"] = "needs the tracy package of the ttnn wheel: make test-tracy"
+    if browser() is None:
+        missing["browser"] = "needs Chromium on PATH (Debian: apt install chromium)"
+    for item in items:
+        for marker, reason in missing.items():
+            if item.get_closest_marker(marker) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _isolated_session() -> Iterator[None]:
+    """No test sees the user's git configuration, terminal or INSTRUMENT_ variables."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(("INSTRUMENT_", "GIT_", "TT_METAL_", "TRACY_")):
+                patch.delenv(name)
+        for name in ("PYTHONPATH", "VIRTUAL_ENV", "PJRT_DEVICE", "FORCE_COLOR", "WANDB_MODE"):
+            patch.delenv(name, raising=False)
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("GIT_TERMINAL_PROMPT", "0")
+        for role in ("AUTHOR", "COMMITTER"):
+            patch.setenv(f"GIT_{role}_NAME", "Test")
+            patch.setenv(f"GIT_{role}_EMAIL", "test@example.invalid")
+        patch.setenv("NO_COLOR", "1")
+        patch.setenv("COLUMNS", "100")
+        patch.setenv("MPLBACKEND", "Agg")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _isolated_cache(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each test has a cache folder of its own; nothing is made until it is used."""
+    cache = tmp_path_factory.getbasetemp() / "cache" / uuid.uuid4().hex[:12]
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(cache))
+
+
+def git(repo: Path, *arguments: str) -> str:
+    """Runs git in a repository; returns its output, raises CalledProcessError on failure."""
+    done = subprocess.run(["git", *arguments], cwd=repo, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def _commit_all(repo: Path) -> None:
+    git(repo, "init", "--quiet", "--initial-branch=main")
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--allow-empty", "--message", "Start")
+
+
+@pytest.fixture
+def git_repo(tmp_path: Path) -> RepoFactory:
+    """Factory of real repositories: ``git_repo({"train.py": source}, name="repo", commit=True)``.
+
+    Text is written as UTF-8 with the newlines it has; bytes as they are.
+    """
+
+    def make(files: Mapping[str, str | bytes], name: str = "repo", commit: bool = True) -> Path:
+        repo = tmp_path / name
+        repo.mkdir(parents=True)
+        for relative, content in files.items():
+            path = repo / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        if commit:
+            _commit_all(repo)
+        else:
+            git(repo, "init", "--quiet", "--initial-branch=main")
+        return repo
+
+    return make
+
+
+def _copy_experiments(destination: Path) -> Path:
+    ignored = shutil.ignore_patterns("__pycache__", "checkpoints", "*_baseline*")
+    shutil.copytree(EXPERIMENTS, destination, ignore=ignored)
+    _commit_all(destination)
+    return destination
+
+
+@pytest.fixture(scope="session")
+def experiments_repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """fixtures/experiments in a git repository of its own, shared: leave it as it is."""
+    return _copy_experiments(tmp_path_factory.mktemp("shared") / "experiments")
+
+
+@pytest.fixture
+def own_experiments_repo(tmp_path: Path) -> Path:
+    """Like experiments_repo, for a test that changes files in it."""
+    return _copy_experiments(tmp_path / "experiments")
+
+
+@pytest.fixture
+def run_cli() -> RunCli:
+    """Runs ``python -m instrumentor ARGS`` and returns the finished process, whatever its code.
+
+    ``env`` is added to the environment; ``timeout`` is in seconds.
+    """
+
+    def run(
+        *arguments: str | Path,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 300,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "instrumentor", *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def xla_python() -> Path:
+    """Interpreter with torch_xla; for tests marked xla."""
+    return Path(XLA_PYTHON)
+
+
+@pytest.fixture(scope="session")
+def ttnn_python() -> Path:
+    """Interpreter with the real tracy package; for tests marked ttnn."""
+    return Path(TTNN_PYTHON)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the browser; for tests marked browser."""
+    found = browser()
+    assert found is not None
+    return found

@@ -1,0 +1,116 @@
+"""The experiments under fixtures/ really run: alone, on a CPU, twice with the same losses."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("torch", reason="needs torch: make test installs it")
+
+SCRIPTS = "blacksmith/experiments/torch"
+SHORT = {
+    "mnist": {"train_samples": 2560, "val_samples": 2560, "num_epochs": 1, "val_steps_freq": 5},
+    "tiny_llama": {"train_samples": 160, "val_samples": 32, "num_epochs": 1, "val_steps_freq": 2},
+}
+SHORT["tiny_llama_lora"] = SHORT["tiny_llama"]
+
+
+def _run(
+    repo: Path, script: str, *arguments: str, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, "-W", "error", f"{SCRIPTS}/{script}/train.py", *arguments],
+        cwd=repo,
+        env={**os.environ, "PYTHONPATH": str(repo), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def _short_config(repo: Path, script: str) -> str:
+    """Writes a shortened variant of the script's single-chip YAML; returns its path."""
+    (default,) = (repo / SCRIPTS / script / "single_chip").glob("*.yaml")
+    settings = yaml.safe_load(default.read_text(encoding="utf-8"))
+    settings.update(SHORT[script], steps_freq=1, checkpoint_freq=4)
+    path = repo / "short.yaml"
+    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return str(path)
+
+
+def _losses(output: str) -> list[str]:
+    return re.findall(r"Step \d+ \| .*loss: [\d.]+", output)
+
+
+@pytest.mark.parametrize("script", sorted(SHORT))
+def test_experiment_runs(own_experiments_repo: Path, script: str) -> None:
+    repo = own_experiments_repo
+    config = _short_config(repo, script)
+
+    first = _run(repo, script, "--config", config)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "Logger finished." in first.stdout
+    assert (repo / SCRIPTS / script / "checkpoints" / "final_model.pth").is_file()
+    losses = _losses(first.stdout)
+    assert losses[0].startswith("Step 0 | val/loss")
+    assert any("train/loss" in line for line in losses)
+
+    if script == "mnist":
+        assert _losses(_run(repo, script, "--config", config).stdout) == losses
+    if script == "tiny_llama":
+        everything, trainable = map(int, re.findall(r"parameters: (\d+)", first.stdout))
+        assert 0 < trainable < everything / 20
+
+
+def test_default_config_must_lie_below_the_working_directory(
+    experiments_repo: Path, tmp_path: Path
+) -> None:
+    inside = _run(experiments_repo, "mnist", "--help")
+    assert f"{SCRIPTS}/mnist/single_chip/mnist.yaml" in "".join(inside.stdout.split())
+
+    script = str(experiments_repo / SCRIPTS / "mnist" / "train.py")
+    outside = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(experiments_repo)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outside.returncode == 1
+    assert "is not in the subpath of" in outside.stderr
+
+
+@pytest.mark.parametrize("name", ["mnist/quietbox/mnist_tp", "tiny_llama/quietbox/tiny_llama_dp"])
+def test_multi_chip_configuration_names_a_mesh(experiments_repo: Path, name: str) -> None:
+    path = experiments_repo / SCRIPTS / f"{name}.yaml"
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert len(settings["mesh_shape"]) == len(settings["mesh_axis_names"]) == 2
+    assert 8 in settings["mesh_shape"]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("script", sorted(SHORT))
+def test_experiment_runs_on_torch_xla(
+    own_experiments_repo: Path, script: str, xla_python: Path
+) -> None:
+    config = _short_config(own_experiments_repo, script)
+    done = subprocess.run(
+        [str(xla_python), f"{SCRIPTS}/{script}/train.py", "--config", config],
+        cwd=own_experiments_repo,
+        env={**os.environ, "PYTHONPATH": str(own_experiments_repo)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "xla:0" in done.stdout
+    assert (own_experiments_repo / SCRIPTS / script / "checkpoints/final_model.pth").is_file()
