@@ -1,0 +1,63 @@
+"""Ways to measure a run: Tracy on the device, torch.profiler, or the wall clock alone."""
+
+from __future__ import annotations
+
+from instrumentor.environment import Machine
+from instrumentor.errors import NotReady, UsageError
+from instrumentor.profilers.base import Artifacts, Launch, LaunchRequest, Profiler
+from instrumentor.profilers.torch import TorchProfiler
+from instrumentor.profilers.tracy import NoDeviceOperations, Tracy
+from instrumentor.profilers.wallclock import Wallclock
+
+__all__ = [
+    "PROFILERS",
+    "Artifacts",
+    "Launch",
+    "LaunchRequest",
+    "NoDeviceOperations",
+    "Profiler",
+    "choose",
+]
+
+TRACY = Tracy()
+TORCH = TorchProfiler()
+WALLCLOCK = Wallclock()
+PROFILERS: tuple[Profiler, ...] = (TRACY, TORCH, WALLCLOCK)
+
+
+def choose(requested: str, machine: Machine) -> tuple[Profiler, str]:
+    """Pick a profiler, and say in one line why.
+
+    Args:
+        requested: ``auto``, ``tracy``, ``torch`` or ``wallclock``.
+
+    Raises:
+        UsageError: there is no such profiler.
+        NotReady: the one asked for cannot work on this machine.
+    """
+    if requested == "auto":
+        return _automatic(machine)
+    named = {profiler.name: profiler for profiler in PROFILERS}
+    if requested not in named:
+        raise UsageError(
+            f"There is no profiler called {requested!r}.",
+            f"Use auto, {', '.join(named)}.",
+        )
+    if requested != "wallclock" and not machine.has(requested):
+        raise NotReady(
+            f"{requested} is not installed in {machine.python}.",
+            "Name the script's interpreter with --python, or use --profiler auto.",
+        )
+    return named[requested], f"{requested}: asked for"
+
+
+def _automatic(machine: Machine) -> tuple[Profiler, str]:
+    if machine.devices and machine.has("tracy"):
+        return TRACY, f"tracy: {machine.devices[0]} and the tracy package are there"
+    if machine.devices:
+        without_tracy = "a Tenstorrent device, but no tracy package in the interpreter"
+    else:
+        without_tracy = "no Tenstorrent device on this machine"
+    if machine.has("torch"):
+        return TORCH, f"torch: {without_tracy}"
+    return WALLCLOCK, f"wallclock: {without_tracy}, and no torch in {machine.python}"

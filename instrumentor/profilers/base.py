@@ -1,0 +1,152 @@
+"""What every profiler takes and gives; see :class:`Profiler`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
+
+
+@dataclass(frozen=True)
+class LaunchRequest:
+    """What is to be run.
+
+    Attributes:
+        python: the script's interpreter.
+        script: absolute path of the instrumented script.
+        arguments: the script's own arguments, handed over exactly.
+        cwd: working directory of the script.
+        env: the environment to start from (the user's).
+        scratch: an empty folder of our own, absolute; Tracy needs it free of spaces and of
+            characters that a shell reads.
+        record: where the recorder in the script writes its samples (timings.jsonl).
+        steps: steps to measure, the first ones included.
+        warmup: of these, steps that count as compile or warm-up.
+        tools_folder: folder of Tracy's capture and csvexport programs.
+        port: Tracy's port; None lets us choose a free one.
+        import_paths: folders put before the user's PYTHONPATH.
+        programs_per_read: programs that Tracy's device buffers must hold; None keeps its 1000.
+        mid_run_dump: read the device buffers during the run.
+    """
+
+    python: Path
+    script: Path
+    arguments: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    scratch: Path
+    record: Path
+    steps: int = 5
+    warmup: int = 1
+    tools_folder: Path | None = None
+    port: int | None = None
+    import_paths: tuple[Path, ...] = ()
+    programs_per_read: int | None = None
+    mid_run_dump: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A process to start.
+
+    Attributes:
+        argv: program and arguments; no shell is involved.
+        env: the whole environment.
+        cwd: working directory.
+        description: one line for the console.
+        pid_file: names the process that runs the script when it is not the one we start.
+        finish_s: time that the profiler may take for its report after the script has ended.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: Path
+    description: str
+    pid_file: Path | None = None
+    finish_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """What a run left behind, in its final place.
+
+    Attributes:
+        files: name -> path, only what exists: ``profile`` (folder), ``ops_csv``, ``host_trace``,
+            ``device_log``, ``report`` (Tracy); ``ops``, ``trace`` (torch).
+        ops_csv: the table of operations for the analysis, if there is one.
+        warnings: sentences for the summary.
+        script_exit_code: the script's own code where the profiler hides it, else None.
+    """
+
+    files: Mapping[str, Path] = field(default_factory=dict)
+    ops_csv: Path | None = None
+    warnings: tuple[str, ...] = ()
+    script_exit_code: int | None = None
+
+
+class Profiler(Protocol):
+    """One way to measure a run."""
+
+    @property
+    def name(self) -> str:
+        """``tracy``, ``torch`` or ``wallclock``."""
+        ...
+
+    def launch(self, request: LaunchRequest) -> Launch:
+        """Prepare the scratch folder and say what to start.
+
+        Raises:
+            NotReady: something the profiler needs is missing.
+        """
+        ...
+
+    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
+        """Move what the run wrote from ``scratch`` into ``output``.
+
+        Args:
+            log: whole output of the run.
+            returncode: of the started process.
+
+        Raises:
+            RunFailed: the run ended well but what it wrote cannot be used.
+        """
+        ...
+
+
+def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
+    """The user's environment with the recorder's settings and the interpreter's folder first."""
+    env = dict(request.env)
+    paths = [str(path) for path in request.import_paths]
+    paths += [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if paths:
+        env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    env["PATH"] = os.pathsep.join([str(request.python.parent), env.get("PATH", os.defpath)])
+    env["INSTRUMENT_RECORD"] = str(request.record)
+    env["INSTRUMENT_PROFILER"] = profiler
+    env["INSTRUMENT_STEPS"] = str(request.steps)
+    env["INSTRUMENT_WARMUP"] = str(request.warmup)
+    env["WANDB_MODE"] = "disabled"
+    return env
+
+
+def direct_argv(request: LaunchRequest) -> tuple[str, ...]:
+    """``PYTHON SCRIPT ARGS``, exactly."""
+    return (str(request.python), str(request.script), *request.arguments)
+
+
+def move_folder(source: Path, target: Path) -> None:
+    """Move ``source`` to ``target``, merging into what stands there; copies across devices."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(source, target)
+        return
+    for entry in source.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            move_folder(entry, target / entry.name)
+        else:
+            shutil.move(entry, target / entry.name)

@@ -1,0 +1,34 @@
+"""Timers only: the script runs as it is, and the recorder's samples are the whole result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from instrumentor.profilers.base import (
+    Artifacts,
+    Launch,
+    LaunchRequest,
+    base_environment,
+    direct_argv,
+)
+
+
+@dataclass(frozen=True)
+class Wallclock:
+    """Runs ``PYTHON SCRIPT ARGS`` and adds nothing."""
+
+    name: str = "wallclock"
+
+    def launch(self, request: LaunchRequest) -> Launch:
+        """The script's own command."""
+        return Launch(
+            argv=direct_argv(request),
+            env=base_environment(request, self.name),
+            cwd=request.cwd,
+            description="timers only",
+        )
+
+    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
+        """Nothing to move: the samples stand in the record file."""
+        return Artifacts()

@@ -1,0 +1,5 @@
+"""Files that run outside the tool: in the user's interpreter or as the guard of a run.
+
+None of them imports instrumentor. Each is self-contained, needs the standard library only and
+works on Python 3.8 and newer; the runner copies them or hands them over by path.
+"""

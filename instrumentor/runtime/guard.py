@@ -1,0 +1,279 @@
+"""Stands between the tool and the script's processes, and ends them when the tool is gone.
+
+The guard is the session leader and the sub-reaper of everything the run starts: a process whose
+parent dies becomes the guard's child, so nothing of the run can get lost. It talks with the tool
+over one socket, a JSON object a line; the end of that socket means that the tool is gone, however
+it went. The script in turn gets SIGTERM from the kernel if the guard should be killed.
+
+Ending is gentle, because a killed process leaves a Tenstorrent device in a bad state: SIGINT to
+the process that runs the script, SIGINT to the rest, SIGTERM, and SIGKILL only for processes that
+have no device open. What is left is named and left alone.
+
+Run by the tool's own interpreter: ``guard.py SOCKET_FD``. Linux only, standard library only.
+"""
+
+# os.path throughout: this start-up is part of the user's run.
+# ruff: noqa: PTH115, PTH118, PTH123, PTH208
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+POLL_S = 0.02
+KILL_WAIT_S = 2.0
+
+
+class Guard:
+    """One run: its order (see process.py), its main process, its end."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.order: dict[str, Any] = {}
+        self.asked = False
+        self.main = 0
+        self.status: int | None = None
+
+    def tell(self, **message: object) -> None:
+        """Say something to the tool; it may be gone."""
+        with contextlib.suppress(OSError):
+            self.control.sendall((json.dumps(message) + "\n").encode())
+
+    def read_order(self) -> bool:
+        """Take the tool's order; False when it is gone already."""
+        data = b""
+        while b"\n" not in data:
+            part = self.control.recv(65536)
+            if not part:
+                return False
+            data += part
+        line, _, more = data.partition(b"\n")
+        self.order = json.loads(line)
+        self.asked = bool(more)
+        return True
+
+    def start(self) -> bool:
+        """Start the script; False when its program cannot be executed."""
+        failure_read, failure_write = os.pipe()  # closed by a successful exec
+        guard = os.getpid()
+        self.main = os.fork()
+        if self.main == 0:
+            become(self.order, guard, failure_write)
+        os.close(failure_write)
+        with os.fdopen(failure_read, "r", encoding="utf-8") as stream:
+            failure = stream.read()
+        if failure:
+            self.reap()
+            self.tell(event="failed", text=failure)
+            return False
+        self.tell(event="started", pid=self.main)
+        return True
+
+    def reap(self) -> None:
+        """Collect the processes that have ended."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.main:
+                self.status = status
+                self.tell(event="exited", code=code_of(status))
+
+    def watch(self, wake: int) -> None:
+        """Return when the main process has ended, or when the tool asks for the end or is gone."""
+        while self.status is None and not self.asked:
+            ready, _, _ = select.select([self.control, wake], [], [])
+            if wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 512)
+            self.reap()
+            self.asked = self.control in ready
+
+    def end(self) -> None:
+        """End what still runs, gently, and report what was ended and what is left."""
+        grace = self.order["grace_s"]
+        touched: set[int] = set()
+        if self.status is None:
+            script = self.script_pid()
+            touched |= self.signal([script], signal.SIGINT)
+            self.wait(grace, [script])
+            if script != self.main and self.status is None and not alive(script):
+                self.wait(self.order["finish_s"], [self.main])
+            if self.status is None:
+                others = [pid for pid in self.processes() if pid != script]
+                touched |= self.signal(others, signal.SIGINT)
+                self.wait(grace)
+        else:
+            self.wait(self.order["linger_s"])
+        touched |= self.signal(self.processes(), signal.SIGTERM)
+        self.wait(grace)
+        rest = self.processes()
+        killable = [pid for pid in rest if not holds_device(pid, self.order["device_root"])]
+        touched |= self.signal(killable, signal.SIGKILL)
+        self.wait(KILL_WAIT_S, killable)
+        left = self.processes()
+        self.tell(event="finished", left=left, ended=sorted(touched - set(left)))
+
+    def script_pid(self) -> int:
+        """The process that runs the script: its launcher wrote it down, else the main one."""
+        path = self.order.get("pid_file")
+        try:
+            with open(path or "", encoding="utf-8") as stream:
+                pid = int(stream.read())
+        except (OSError, ValueError):
+            return self.main
+        return pid if pid in self.processes() else self.main
+
+    def signal(self, pids: list[int], number: int) -> set[int]:
+        """Send a signal, tell the tool, and return who got it."""
+        reached = set()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+                reached.add(pid)
+        if reached:
+            self.tell(event="signalled", signal=signal.Signals(number).name, pids=sorted(reached))
+        return reached
+
+    def wait(self, seconds: float, pids: list[int] | None = None) -> None:
+        """Wait until these processes, or all of the run, are gone; at most ``seconds``."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            self.reap()
+            if not any(map(alive, self.processes() if pids is None else pids)):
+                return
+            time.sleep(POLL_S)
+
+    def processes(self) -> list[int]:
+        """All processes of this run that have not ended, newest first."""
+        return members(os.getpid(), self.order["run_id"], self.order["tool"])
+
+
+def become(order: dict[str, Any], guard: int, failure: int) -> None:
+    """In the forked child: turn into the script's process; never returns."""
+    try:
+        os.setpgid(0, 0)
+        if os.getppid() != guard:
+            os._exit(1)
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        os.chdir(order["cwd"])
+        os.execvpe(order["argv"][0], order["argv"], order["env"])
+    except OSError as error:
+        os.write(failure, f"{error.filename or order['cwd']}: {error.strerror}".encode())
+    finally:
+        os._exit(127)
+
+
+def prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
+
+
+def code_of(status: int) -> int:
+    """The exit code, or minus the signal's number."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def state_of(pid: int) -> tuple[str, int]:
+    """(state letter, parent's pid) from /proc; ("", 0) when the process is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            fields = stream.read().rpartition(")")[2].split()
+    except OSError:
+        return "", 0
+    return (fields[0], int(fields[1])) if len(fields) > 1 else ("", 0)
+
+
+def alive(pid: int) -> bool:
+    return state_of(pid)[0] not in ("", "Z", "X")
+
+
+def members(guard: int, run_id: str, tool: int) -> list[int]:
+    """Descendants of ``guard`` and processes that carry the run's id, less guard and tool."""
+    parents = {}
+    marked = set()
+    needle = f"INSTRUMENT_RUN_ID={run_id}".encode()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        pid = int(name)
+        state, parent = state_of(pid)
+        if state in ("", "Z", "X"):
+            continue
+        parents[pid] = parent
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as stream:
+            if needle in stream.read().split(b"\0"):
+                marked.add(pid)
+    found = set()
+    for pid in parents:
+        line = [pid]
+        while line[-1] in parents and line[-1] not in (guard, tool):
+            line.append(parents[line[-1]])
+        if pid in marked or line[-1] == guard:
+            found.add(pid)
+    return sorted(found - {guard, tool}, reverse=True)
+
+
+def holds_device(pid: int, root: str) -> bool:
+    """Whether the process has a file below the folder of the device nodes open.
+
+    Where that cannot be read, the answer is yes: nothing is killed on a guess.
+    """
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.readlink(os.path.join(folder, name)).startswith(root.rstrip("/") + "/"):
+                return True
+    return False
+
+
+def main(argv: list[str]) -> int:
+    control = socket.socket(fileno=int(argv[1]))
+    control.set_inheritable(False)  # or the script would keep it open after our death
+    guard = Guard(control)
+    parent = os.getppid()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_read, False)
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    # Only the socket decides: a signal that was meant for the whole terminal must not end us.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: None)
+    if not guard.read_order():
+        return 0
+    guard.order["tool"] = parent
+    if not guard.start():
+        return 1
+    guard.watch(wake_read)
+    guard.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,115 @@
+"""Runs a script as ``python SCRIPT ARGS`` would, inside a process that another program began.
+
+Tracy joins its command line with spaces and hands it to a shell, replaces ``__main__`` and keeps
+the script's path as typed. So this file is what Tracy is given: it stands in a folder whose path
+holds nothing that a shell would read, and takes the script's path and arguments from
+``launch.json`` beside it. The script gets its own ``__main__`` module, so that pickling and
+spawned workers find its classes.
+
+Beside it appear ``launch.pid`` (the process that runs the script) and, at the end,
+``outcome.json``: ``{"exit_code", "exception"}`` of the script itself.
+
+Self-contained, Python 3.8 or newer.
+"""
+
+# os.path throughout: this start-up is part of the user's run.
+# ruff: noqa: PTH100, PTH105, PTH109, PTH118, PTH120, PTH123
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import types
+from importlib.machinery import SourceFileLoader
+
+INTERRUPTED = 130
+
+
+def exit_code_of(error: BaseException) -> int:
+    """The code with which Python itself would have left for this exception."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, SystemExit):
+        if error.code is None:
+            return 0
+        return error.code & 0xFF if isinstance(error.code, int) else 1
+    return 1
+
+
+def set_search_path(script: str) -> None:
+    """Make ``sys.path`` what ``python SCRIPT`` would have given.
+
+    The folder of this file goes, and so does the working directory when only ``python -m`` of
+    the wrapper had put it there: it could hide an installed package behind a folder's name.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    cwd = os.getcwd()
+    asked = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    keep_cwd = cwd in [os.path.abspath(entry) for entry in asked]
+    kept = []
+    for entry in sys.path:
+        folder = os.path.abspath(entry)
+        if folder == here or (folder == cwd and not keep_cwd):
+            continue
+        kept.append(entry)
+    if not getattr(sys.flags, "safe_path", False):
+        kept.insert(0, os.path.dirname(script))
+    sys.path[:] = kept
+
+
+def main_module(script: str) -> types.ModuleType:
+    """A fresh ``__main__`` with the attributes that the interpreter gives to a script."""
+    module = types.ModuleType("__main__")
+    module.__dict__.update(
+        __file__=script,
+        __cached__=None,
+        __package__=None,
+        __spec__=None,  # spawn then starts its workers from __file__
+        __loader__=SourceFileLoader("__main__", script),
+        __builtins__=__builtins__,
+    )
+    return module
+
+
+def note(folder: str, name: str, text: str) -> None:
+    """Write a small file in one step, so that a reader never sees half of it."""
+    path = os.path.join(folder, name)
+    with open(path + ".part", "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.replace(path + ".part", path)
+
+
+def launch(folder: str) -> None:
+    """Run the script named in ``folder/launch.json``; its exceptions pass through.
+
+    An interrupted script leaves with 0, so that the profiler still makes its report from what
+    was measured; ``outcome.json`` says 130.
+    """
+    with open(os.path.join(folder, "launch.json"), encoding="utf-8") as stream:
+        order = json.load(stream)
+    script = order["script"]
+    sys.argv[:] = [script] + order["arguments"]
+    set_search_path(script)
+    module = main_module(script)
+    # The wrapper's module must outlive the exchange: its functions are still running.
+    module_before = sys.modules.get("__main__")
+    sys.modules["__main__"] = module
+    sys.modules.setdefault("_instrument_wrapper", module_before)  # type: ignore[arg-type]
+    note(folder, "launch.pid", str(os.getpid()))
+    outcome: dict[str, int | str | None] = {"exit_code": 0, "exception": None}
+    try:
+        with io.open_code(script) as stream_of_code:
+            code = compile(stream_of_code.read(), script, "exec")
+        exec(code, module.__dict__)
+    except BaseException as error:
+        outcome = {"exit_code": exit_code_of(error), "exception": type(error).__name__}
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        print("KeyboardInterrupt: the script was interrupted", file=sys.stderr)
+    finally:
+        note(folder, "outcome.json", json.dumps(outcome))
+
+
+if __name__ == "__main__":
+    launch(os.path.dirname(os.path.abspath(__file__)))

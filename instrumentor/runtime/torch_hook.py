@@ -1,0 +1,166 @@
+"""Profiles one extra step with torch.profiler, called by the recorder inside the script.
+
+``open_profile()`` before the step, ``close_profile(profile, device_type)`` after its barrier.
+Writes ``trace.json`` (Chrome trace) and ``ops.csv`` into the folder INSTRUMENT_HOOK_OUTPUT.
+A failure here must not cost the user's run: it becomes a warning in the record file.
+
+Self-contained, Python 3.8 or newer, torch 1.13 or newer.
+"""
+
+# os.path throughout: this start-up is part of the user's run.
+# ruff: noqa: PTH103, PTH118, PTH123
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+import warnings
+from typing import Any
+
+COLUMNS = [
+    "op",
+    "category",
+    "start_us",
+    "duration_us",
+    "self_time_us",
+    "device_time_us",
+    "input_shapes",
+    "input_dtypes",
+    "thread",
+    "sequence",
+    "source",
+]
+OPERATIONS = ("cpu_op", "Operator")  # the second is the category's older name
+DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def warn(text: str) -> None:
+    """Append a warning to the record file, or print it when there is none."""
+    path = os.environ.get("INSTRUMENT_RECORD")
+    if not path:
+        print("[instrument] " + text, file=sys.stderr)
+        return
+    line = json.dumps({"event": "warning", "pid": os.getpid(), "text": text})
+    with open(path, "a", encoding="utf-8") as stream:
+        stream.write(line + "\n")
+
+
+def open_profile() -> object:
+    """Start the profiler; None when it cannot be started."""
+    try:
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+
+        activities = [ProfilerActivity.CPU]
+        if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            activities.append(ProfilerActivity.CUDA)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            profiler = profile(activities=activities, record_shapes=True, with_stack=False)
+            profiler.start()
+        return profiler
+    except Exception as error:  # noqa: BLE001 - see the module's text
+        warn(f"torch.profiler could not be started: {type(error).__name__}: {error}")
+        return None
+
+
+def close_profile(profiler: object, device_type: str) -> None:
+    """Stop the profiler and write its two files.
+
+    Args:
+        device_type: where the loss lives: ``cpu``, ``cuda`` or ``xla``. XLA tensors are lazy, so
+            the time of an operation on the host says nothing: the profile is dropped.
+    """
+    if profiler is None:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            profiler.stop()  # type: ignore[attr-defined]
+        if device_type not in ("cpu", "cuda"):
+            warn(f"torch.profiler does not see {device_type} operations: wall clock only")
+            return
+        folder = os.environ["INSTRUMENT_HOOK_OUTPUT"]
+        os.makedirs(folder, exist_ok=True)
+        trace = os.path.join(folder, "trace.json")
+        profiler.export_chrome_trace(trace)  # type: ignore[attr-defined]
+        with open(trace, encoding="utf-8", errors="replace") as stream:
+            # torch writes control characters of names as they are
+            events = json.load(stream, strict=False)
+        if isinstance(events, dict):
+            events = events["traceEvents"]
+        write_table(operations(events, device_type == "cuda"), os.path.join(folder, "ops.csv"))
+    except Exception as error:  # noqa: BLE001 - see the module's text
+        warn(f"torch.profiler's result was lost: {type(error).__name__}: {error}")
+
+
+def operations(events: list[dict[str, Any]], on_device: bool) -> list[dict[str, Any]]:
+    """One row per operation, in start order.
+
+    Args:
+        events: of the Chrome trace, times in microseconds.
+        on_device: whether kernels ran on a device, so that device time exists.
+    """
+    ops = [event for event in events if event.get("cat") in OPERATIONS and event.get("ph") == "X"]
+    ops.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
+    device = device_times(events) if on_device else None
+    own = self_times(ops)
+    first = ops[0]["ts"] if ops else 0
+    rows = []
+    for event, self_time in zip(ops, own):  # noqa: B905 - 3.8
+        args = event.get("args", {})
+        device_time = "" if device is None else round(device.get(args.get("External id"), 0), 3)
+        rows.append(
+            {
+                "op": event["name"],
+                "category": event["cat"],
+                "start_us": round(event["ts"] - first, 3),
+                "duration_us": round(event.get("dur", 0), 3),
+                "self_time_us": round(self_time, 3),
+                "device_time_us": device_time,
+                "input_shapes": compact(args.get("Input Dims")),
+                "input_dtypes": compact(args.get("Input type")),
+                "thread": event.get("tid", ""),
+                "sequence": args.get("Sequence number", ""),
+                "source": "",
+            }
+        )
+    return rows
+
+
+def self_times(ops: list[dict[str, Any]]) -> list[float]:
+    """Each operation's time less that of the operations it called on its own thread."""
+    own = [event.get("dur", 0) for event in ops]
+    open_ops: dict[object, list[int]] = {}
+    for index, event in enumerate(ops):
+        stack = open_ops.setdefault((event.get("pid"), event.get("tid")), [])
+        while stack and ops[stack[-1]]["ts"] + ops[stack[-1]].get("dur", 0) <= event["ts"]:
+            stack.pop()
+        if stack:
+            own[stack[-1]] -= event.get("dur", 0)
+        stack.append(index)
+    return [max(time, 0) for time in own]  # clock granularity can make a child look longer
+
+
+def device_times(events: list[dict[str, Any]]) -> dict[object, float]:
+    """Device time by the id that ties a kernel to the operation which launched it."""
+    times: dict[object, float] = {}
+    for event in events:
+        if event.get("cat") in DEVICE_WORK:
+            key = event.get("args", {}).get("External id")
+            times[key] = times.get(key, 0) + event.get("dur", 0)
+    return times
+
+
+def compact(value: object) -> str:
+    """A list of the trace as compact JSON; empty when the trace does not say."""
+    return "" if value is None else json.dumps(value, separators=(",", ":"))
+
+
+def write_table(rows: list[dict[str, Any]], path: str) -> None:
+    """Write ``ops.csv``; the header is there even when no operation is."""
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
