@@ -1,0 +1,228 @@
+"""One pass over the touched blocks that carries out all edits.
+
+Disabled lines leave only placeholders here: which original line each of them stands for follows
+from their order, and :mod:`instrumentor.engine.weave` fills the bytes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias, cast
+
+import libcst as cst
+
+from instrumentor.edits import Edit, Kind, Statement
+from instrumentor.engine.actions import Actions, Gathered
+from instrumentor.engine.marks import BEGIN, END, OFF
+from instrumentor.engine.places import Places
+from instrumentor.engine.snippets import Snippet, comment_line, make_snippet, marked_end
+
+Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+_NO_ACTIONS = Actions()
+
+
+class _Body:
+    """A block in the making: comment lines wait here for the statement that they will lead."""
+
+    def __init__(self) -> None:
+        self.statements: list[Line] = []
+        self.waiting: list[cst.EmptyLine] = []
+
+    def add_lines(self, lines: Iterable[cst.EmptyLine]) -> None:
+        self.waiting.extend(lines)
+
+    def add(self, statement: Line) -> None:
+        if self.waiting:
+            leading = (*self.waiting, *statement.leading_lines)
+            statement = statement.with_changes(leading_lines=leading)
+            self.waiting = []
+        self.statements.append(statement)
+
+    def add_snippet(self, snippet: Snippet) -> None:
+        self.add_lines(snippet.before)
+        for statement in snippet.statements:
+            self.add(statement)
+        self.add_lines(snippet.after)
+
+    def add_pass_when_empty(self) -> None:
+        if not self.statements:
+            self.add(cst.SimpleStatementLine([cst.Pass()], trailing_whitespace=marked_end()))
+
+
+class Rebuilder:
+    """Carries out the gathered edits of one module."""
+
+    def __init__(self, module: cst.Module, gathered: Gathered, places: Places) -> None:
+        self._module = module
+        self._alone = gathered.alone
+        self._places = places
+        self._actions = {id(place.node): gathered.at[where] for where, place in places.at.items()}
+
+    def rebuild(self) -> cst.Module:
+        """The module with all edits carried out."""
+        body = _Body()
+        self._insert(body, self._alone)
+        for child in self._module.body:
+            self._add(body, child)
+        return self._module.with_changes(
+            body=body.statements, footer=(*body.waiting, *self._module.footer)
+        )
+
+    def _add(self, body: _Body, line: Line) -> None:
+        if id(line) not in self._places.touched:
+            body.add(line)
+        elif isinstance(line, cst.SimpleStatementLine):
+            body.add_lines(line.leading_lines)
+            if self._keeps_whole(line.body):
+                self._insert(body, self._of(line.body[0]).before)
+                body.add(line.with_changes(leading_lines=()))
+                self._insert(body, self._of(line.body[-1]).after)
+            else:
+                self._insert(body, self._of(line.body[0]).before)
+                body.add_lines(_off(self._text(line.with_changes(leading_lines=()))))
+                self._add_one_by_one(body, line.body)
+        else:
+            self._add_compound(body, line)
+
+    def _add_compound(self, body: _Body, node: cst.BaseCompoundStatement) -> None:
+        actions = self._of(node)
+        body.add_lines(node.leading_lines)
+        bare = node.with_changes(leading_lines=())
+        self._insert(body, actions.before)
+        if actions.off is None:
+            body.add(self._descend(node, bare))
+        else:
+            lines, tail = _split_tail(self._text(bare))
+            body.add_lines(comment_line(OFF) for _ in lines)
+            self._replace(body, actions.off)
+            body.add_lines(map(_literal_line, tail))
+        self._insert(body, actions.after)
+
+    def _descend(self, original: cst.CSTNode, node: Any) -> Any:
+        """Rebuild the touched blocks of ``original`` into ``node``, its copy."""
+        changes: dict[str, Any] = {}
+        for name in ("handlers", "cases"):
+            parts: Sequence[cst.CSTNode] = getattr(original, name, ())
+            if any(id(part) in self._places.touched for part in parts):
+                changes[name] = [self._descend_if_touched(part) for part in parts]
+        for name in ("orelse", "finalbody"):
+            part = getattr(original, name, None)
+            if part is not None and id(part) in self._places.touched:
+                changes[name] = self._descend(part, part)
+        suite = getattr(original, "body", None)
+        if id(suite) in self._places.touched:
+            if isinstance(suite, cst.IndentedBlock):
+                changes["body"] = self._block(suite)
+            else:
+                changes.update(self._spread(original, node))
+        return node.with_changes(**changes) if changes else node
+
+    def _descend_if_touched(self, part: cst.CSTNode) -> cst.CSTNode:
+        return self._descend(part, part) if id(part) in self._places.touched else part
+
+    def _block(self, block: cst.IndentedBlock) -> cst.IndentedBlock:
+        body = _Body()
+        for child in cast(Sequence[Line], block.body):
+            self._add(body, child)
+        body.add_pass_when_empty()
+        return block.with_changes(body=body.statements, footer=(*body.waiting, *block.footer))
+
+    def _spread(self, original: Any, node: Any) -> dict[str, Any]:
+        """Changes that turn ``header: a; b`` into a block, with its physical lines switched off."""
+        suite: cst.SimpleStatementSuite = original.body
+        header = self._header(original)
+        body = _Body()
+        self._insert(body, self._of(suite.body[0]).before)
+        self._add_one_by_one(body, suite.body)
+        body.add_pass_when_empty()
+        lead = _off(header + self._text(suite))
+        if "\n" in header:  # its lines cannot carry a marker each
+            lead.append(comment_line(BEGIN))
+            body.add_lines([comment_line(END)])
+        block = cst.IndentedBlock(
+            header=cst.TrailingWhitespace() if "\n" in header else marked_end(),
+            body=body.statements,
+            footer=body.waiting,
+        )
+        where = "lines_after_decorators" if getattr(node, "decorators", ()) else "leading_lines"
+        return {"body": block, where: (*getattr(node, where), *lead)}
+
+    def _header(self, node: Any) -> str:
+        """The text from the keyword up to the colon of a one-line suite's header."""
+        if isinstance(node, (cst.Try, cst.TryStar)):
+            return "try" + node.whitespace_before_colon.value + ":"
+        without = {"leading_lines": (), "decorators": (), "lines_after_decorators": ()}
+        stub = cst.SimpleStatementSuite([cst.Pass()], leading_whitespace=cst.SimpleWhitespace(""))
+        changes: dict[str, Any] = (
+            {"body": stub, "orelse": None} if hasattr(node, "orelse") else {"body": stub}
+        )
+        changes.update({name: none for name, none in without.items() if hasattr(node, name)})
+        return self._text(node.with_changes(**changes)).removesuffix("pass\n")
+
+    def _keeps_whole(self, smalls: Sequence[cst.BaseSmallStatement]) -> bool:
+        """Whether a line can stay as it is: nothing off, nothing inserted between statements."""
+        return not (
+            any(self._of(small).off for small in smalls)
+            or any(self._of(small).before for small in smalls[1:])
+            or any(self._of(small).after for small in smalls[:-1])
+        )
+
+    def _add_one_by_one(self, body: _Body, smalls: Sequence[cst.BaseSmallStatement]) -> None:
+        """Repeat the surviving statements of a switched-off line, with what is inserted."""
+        for index, small in enumerate(smalls):
+            actions = self._of(small)
+            if index:
+                self._insert(body, actions.before)
+            if actions.off is None:
+                body.add_snippet(make_snippet(self._small_text(small)))
+            else:
+                self._replace(body, actions.off)
+            self._insert(body, actions.after)
+
+    def _replace(self, body: _Body, off: Edit) -> None:
+        if off.kind is Kind.DISABLE:
+            body.add_snippet(make_snippet(off.code))
+
+    def _insert(self, body: _Body, edits: Sequence[Edit]) -> None:
+        for edit in edits:
+            if edit.kind is Kind.MOVE_AFTER:
+                assert edit.at is not None
+                code = self._moved_text(edit.at)
+            else:
+                code = edit.code
+            body.add_snippet(make_snippet(code, as_block=edit.kind is Kind.PRELUDE))
+
+    def _moved_text(self, where: Statement) -> str:
+        node = self._places.at[where].node
+        if isinstance(node, cst.BaseSmallStatement):
+            return self._small_text(node)
+        lines, _ = _split_tail(self._text(node.with_changes(leading_lines=())))
+        return "\n".join(lines)
+
+    def _small_text(self, small: cst.BaseSmallStatement) -> str:
+        return self._text(small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT))
+
+    def _of(self, node: cst.CSTNode) -> Actions:
+        return self._actions.get(id(node), _NO_ACTIONS)
+
+    def _text(self, node: cst.CSTNode) -> str:
+        return self._module.code_for_node(node)
+
+
+def _off(text: str) -> list[cst.EmptyLine]:
+    return [comment_line(OFF) for _ in range(text.count("\n"))]
+
+
+def _split_tail(text: str) -> tuple[list[str], list[str]]:
+    """Split the lines of a statement from the blank and comment lines that end its last block."""
+    lines = text.removesuffix("\n").split("\n")
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    return lines[:end], lines[end:]
+
+
+def _literal_line(text: str) -> cst.EmptyLine:
+    comment = text.strip()
+    return cst.EmptyLine(comment=cst.Comment(comment) if comment else None)

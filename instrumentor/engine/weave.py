@@ -1,0 +1,89 @@
+"""From bytes to a text that LibCST reads, and from LibCST's text back to the original's bytes.
+
+LibCST 1.9 loses form feeds, some lone carriage returns and leading continuation lines. It is
+therefore asked only for the order of lines; the bytes of original lines come from the original.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+
+from instrumentor.engine.marks import Line, classify, switch_off
+from instrumentor.errors import ProofFailed
+
+_NEWLINE = re.compile(r"\r\n?")
+# Python's tokenizer takes a form feed in the indentation as the start of the line.
+_FORM_FEED = re.compile(r"^[ \t\f]*\f", re.MULTILINE)
+
+
+def readable(source: bytes) -> tuple[str, str]:
+    """The text that LibCST is to parse, and the source's encoding.
+
+    All newlines are ``\\n``, the last line has one, form feeds in indentation are gone.
+
+    Raises:
+        ProofFailed: the bytes are not what the file's coding line says.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        text = source.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise ProofFailed(f"the file cannot be decoded: {error}") from error
+    text = _NEWLINE.sub("\n", text)
+    if "\f" in text:
+        text = _FORM_FEED.sub("", text)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    return text, "utf-8" if encoding == "utf-8-sig" else encoding
+
+
+def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> bytes:
+    """Put the bytes of the original's lines in place of those that LibCST wrote.
+
+    Raises:
+        ProofFailed: the lines of ``rewritten`` that are not ours are not those of the original.
+    """
+    originals = source.splitlines(keepends=True)
+    expected = readable_text.encode(encoding).splitlines()
+    newline = _newline(source)
+    woven: list[bytes] = []
+    used = 0
+    for kind, line in classify(rewritten.encode(encoding).splitlines()):
+        if kind is Line.OURS:
+            woven.append(line + newline)
+            continue
+        if used >= len(originals) or (
+            kind is Line.ORIGINAL and expected[used].strip() != line.strip()
+        ):
+            raise ProofFailed(f"proof 'reversible' failed at line {used + 1}: it would be changed")
+        original = originals[used]
+        used += 1
+        woven.append(switch_off(original) if kind is Line.OFF else original)
+    if used != len(originals):
+        raise ProofFailed(f"proof 'reversible' failed at line {used + 1}: it would be lost")
+    return _join(woven, newline, ends_open=not source.endswith((b"\n", b"\r")))
+
+
+def _join(lines: list[bytes], newline: bytes, *, ends_open: bool) -> bytes:
+    if ends_open and lines:
+        lines[:-1] = [
+            line if line.endswith((b"\n", b"\r")) else line + newline for line in lines[:-1]
+        ]
+        lines[-1] = lines[-1].rstrip(b"\r\n")
+    return b"".join(lines)
+
+
+def _newline(source: bytes) -> bytes:
+    """The newline for lines of ours: the file's first one.
+
+    A lone CR only when there is no other: before an empty line that ends in LF it would make one
+    CRLF of the two.
+    """
+    found = re.search(rb"\r\n?|\n", source)
+    if found is None:
+        return b"\n"
+    if found.group() == b"\r" and b"\n" in source:
+        return b"\n"
+    return found.group()

@@ -1,0 +1,181 @@
+"""Proofs 'undefined' and 'collisions': what the edits do to the names of a file."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+import warnings
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from instrumentor.edits import Edit, Kind
+from instrumentor.engine.actions import address
+from instrumentor.errors import ProofFailed
+
+_ALWAYS_DEFINED = frozenset(dir(builtins)) | {
+    "__annotations__",
+    "__builtins__",
+    "__cached__",
+    "__file__",
+    "__path__",
+}
+
+
+@dataclass
+class Names:
+    """The names of one file.
+
+    Attributes:
+        all: every name that any scope reads or binds.
+        of_module: names bound at module level, by ``global`` statements too.
+        from_module: per scope (its dotted path) the names it reads from module level or builtins.
+        from_function: per scope the names it reads from itself or from a function around it.
+        lines: per scope the line at which it starts.
+    """
+
+    all: set[str] = field(default_factory=set)
+    of_module: set[str] = field(default_factory=set)
+    from_module: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    from_function: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def undefined(self, scope: str) -> set[str]:
+        """Names that a scope reads and nobody binds."""
+        return self.from_module[scope] - self.of_module - _ALWAYS_DEFINED
+
+
+def collect_names(source: bytes) -> Names:
+    """Collect the names of a file that compiles."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        top = symtable.symtable(source, "<source>", "exec")  # type: ignore[arg-type]
+    names = Names()
+    scopes = [("", top)]
+    while scopes:
+        path, table = scopes.pop()
+        names.lines.setdefault(path, table.get_lineno())
+        _collect(names, path, table)
+        scopes.extend((f"{path}.{child.get_name()}", child) for child in table.get_children())
+    return names
+
+
+def check_undefined(
+    original: bytes, instrumented: bytes, after: ast.Module, allowed: Collection[str]
+) -> None:
+    """Check that no reader lost the binding it had.
+
+    Scopes of one path (two methods of one name, say) are judged together.
+
+    Raises:
+        ProofFailed: naming the variable and the line of its reader.
+    """
+    old, new = collect_names(original), collect_names(instrumented)
+    undefined_before = {name for scope in list(old.from_module) for name in old.undefined(scope)}
+    fine = undefined_before.union(allowed)
+    for scope in list(new.from_module):
+        lost = new.undefined(scope) - fine
+        # A local that became a global: its binding went, a global of that name only hides it.
+        lost |= new.from_module[scope] & old.from_function[scope] - old.from_module[scope]
+        for name in sorted(lost):
+            line = _line_of_reader(after, name, new.lines[scope])
+            raise ProofFailed(f"proof 'undefined' failed at line {line}: '{name}' is not bound")
+
+
+def check_collisions(original: bytes, edits: Sequence[Edit], allowed: Collection[str]) -> None:
+    """Check that inserted code binds no name of the original.
+
+    A prelude may bind none at all. Other code may rebind what the disabled and moved statements
+    bound, for that is how a skipped result gets a value.
+
+    Raises:
+        ProofFailed: naming the variable and the line of the edit's statement.
+    """
+    taken = collect_names(original).all - set(allowed)
+    released = _bound_by_disabled(original, edits)
+    for edit in edits:
+        if not edit.code:
+            continue
+        collisions = _bound(ast.parse(edit.code).body) & taken
+        if edit.kind is not Kind.PRELUDE:
+            collisions -= released
+        for name in sorted(collisions):
+            line = edit.at.line if edit.at is not None else 1
+            raise ProofFailed(
+                f"proof 'collisions' failed at line {line} of the original: inserted code binds "
+                f"'{name}', which the file uses itself"
+            )
+
+
+def _collect(names: Names, path: str, table: symtable.SymbolTable) -> None:
+    at_top = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        name = symbol.get_name()
+        names.all.add(name)
+        bound = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+        if bound and (at_top or symbol.is_declared_global()):
+            names.of_module.add(name)
+        if symbol.is_referenced():
+            where = names.from_module if at_top or symbol.is_global() else names.from_function
+            where[path].add(name)
+
+
+def _line_of_reader(tree: ast.Module, name: str, start: int) -> int:
+    lines = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return min((line for line in lines if line >= start), default=start)
+
+
+def _bound_by_disabled(original: bytes, edits: Sequence[Edit]) -> set[str]:
+    disabled = {
+        edit.at for edit in edits if edit.kind in (Kind.DISABLE, Kind.MOVE_AFTER) and edit.at
+    }
+    if not disabled:
+        return set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(original)
+    return _bound(
+        [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.stmt) and address(node) in disabled
+        ]
+    )
+
+
+def _bound(statements: Sequence[ast.AST]) -> set[str]:
+    """Names that statements bind in the scope they stand in."""
+    return {name for node in _in_scope(statements) for name in _bound_here(node)}
+
+
+def _in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            # Its targets are its own; a walrus inside binds outside of it.
+            waiting.extend(part for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _bound_here(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store) else []
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name.partition(".")[0]]
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        return [node.name] if node.name else []
+    if isinstance(node, ast.MatchMapping):
+        return [node.rest] if node.rest else []
+    return []

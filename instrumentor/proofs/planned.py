@@ -1,0 +1,120 @@
+"""Proof 'planned': the new syntax tree is the old one with the edits, and nothing else, done to it.
+
+The edits are carried out a second time here, on the bare syntax tree, and the outcome is compared
+with what the rewritten text means. Text plays no part in it, so a fault of the rewriting cannot
+repeat itself here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from instrumentor.edits import Edit, Kind, Statement
+from instrumentor.engine.actions import Actions, Gathered, address, gather
+from instrumentor.errors import ProofFailed
+
+_BLOCKS = ("body", "orelse", "finalbody")
+_NO_ACTIONS = Actions()
+
+
+def check_planned(before: ast.Module, after: ast.Module, edits: Sequence[Edit]) -> None:
+    """Compare ``after`` with ``before`` after the edits; ``before`` is changed on the way.
+
+    Raises:
+        ProofFailed: with the line of the first difference.
+    """
+    expect(before, edits)
+    line = first_difference(before, after)
+    if line is not None:
+        raise ProofFailed(f"proof 'planned' failed at line {line}: the statement is not as planned")
+
+
+def expect(tree: ast.Module, edits: Sequence[Edit]) -> None:
+    """Carry out the edits on a syntax tree, in place."""
+    gathered = gather(edits, tree)
+    blocks = list(_blocks(tree))
+    statements = {address(node): node for _, _, block in blocks for node in block}
+    for where in gathered.at:
+        if where not in statements:
+            raise ProofFailed(f"proof 'planned' failed: no statement starts at line {where.line}")
+    for owner, name, block in blocks:
+        if any(address(node) in gathered.at for node in block):
+            setattr(owner, name, _edited(block, gathered, statements) or _emptied(owner))
+    if gathered.alone:
+        tree.body[:0] = [node for edit in gathered.alone for node in _parsed(edit)]
+
+
+def first_difference(one: ast.AST, other: ast.AST) -> int | None:
+    """The line in ``other`` where two trees begin to differ; None when they are the same."""
+    line = 1
+    pairs: list[tuple[object, object]] = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        line = getattr(right, "lineno", line)
+        if type(left) is not type(right):
+            return line
+        if isinstance(left, ast.AST):
+            pairs.extend(
+                (getattr(left, name, None), getattr(right, name, None))
+                for name in reversed(left._fields)
+            )
+        elif isinstance(left, list) and isinstance(right, list):
+            if len(left) != len(right):
+                # The first statement that differs says more than the block's length.
+                pairs.append((left[len(right) : len(right) + 1], right[len(left) :]))
+                pairs.extend(reversed(list(zip(left, right, strict=False))))
+                if not left or not right:
+                    return getattr(right[0], "lineno", line) if right else line
+                continue
+            pairs.extend(reversed(list(zip(left, right, strict=True))))
+        elif left != right or repr(left) != repr(right):
+            return line
+    return None
+
+
+def _blocks(tree: ast.Module) -> Iterator[tuple[ast.AST, str, list[ast.stmt]]]:
+    """Every list of statements with its owner and the name it has there."""
+    owners: list[ast.AST] = [tree]
+    while owners:
+        owner = owners.pop()
+        for name in _BLOCKS:
+            block: list[ast.stmt] = getattr(owner, name, None) or []
+            if block:
+                yield owner, name, block
+                owners.extend(node for node in block if hasattr(node, "body") or _has_cases(node))
+        owners.extend(getattr(owner, "handlers", ()))
+        owners.extend(getattr(owner, "cases", ()))
+
+
+def _has_cases(node: ast.stmt) -> bool:
+    return hasattr(node, "cases")
+
+
+def _edited(
+    block: Sequence[ast.stmt], gathered: Gathered, statements: dict[Statement, ast.stmt]
+) -> list[ast.stmt]:
+    result: list[ast.stmt] = []
+    for node in block:
+        actions = gathered.at.get(address(node), _NO_ACTIONS)
+        for edit in actions.before:
+            result.extend(_parsed(edit))
+        if actions.off is None:
+            result.append(node)
+        elif actions.off.kind is Kind.DISABLE:
+            result.extend(_parsed(actions.off))
+        for edit in actions.after:
+            if edit.kind is Kind.MOVE_AFTER:
+                assert edit.at is not None
+                result.append(statements[edit.at])
+            else:
+                result.extend(_parsed(edit))
+    return result
+
+
+def _emptied(owner: ast.AST) -> list[ast.stmt]:
+    return [] if isinstance(owner, ast.Module) else [ast.Pass()]
+
+
+def _parsed(edit: Edit) -> list[ast.stmt]:
+    return ast.parse(edit.code).body
