@@ -1,0 +1,163 @@
+"""Which project a script belongs to, and from which folders it imports.
+
+Only a walk over the parent folders: no git program and no GitPython, because a dry run asks this
+too and has to stay cheap.
+"""
+
+from __future__ import annotations
+
+import configparser
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from instrumentor.errors import UsageError
+
+MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
+
+
+@dataclass(frozen=True)
+class Project:
+    """The folder tree that a script belongs to.
+
+    Attributes:
+        root: git root of the script; else the nearest folder with a pyproject.toml, setup.py or
+            setup.cfg; else the script's folder. Absolute, symlinks resolved.
+        git: whether ``root`` is the root of a git working tree.
+        import_roots: folders from which the project's modules are imported: the root, src layouts
+            and plain package_dir settings, the script's own folder last.
+    """
+
+    root: Path
+    git: bool
+    import_roots: tuple[Path, ...]
+
+
+def find_project(script: Path) -> Project:
+    """Find the project of a script.
+
+    Raises:
+        UsageError: the script is not an existing file.
+    """
+    file = script.expanduser().resolve()
+    if not file.is_file():
+        raise UsageError(
+            f"{script} is not a file",
+            "Give the path of the training script, relative to the current folder or absolute.",
+        )
+    parents = tuple(_candidates(file.parent))
+    git_root = next((p for p in parents if is_git_root(p)), None)
+    marked = next((p for p in parents if any((p / name).is_file() for name in MARKERS)), None)
+    if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
+        marked = None
+    root = git_root or marked or file.parent
+    return Project(root, git_root is not None, _import_roots(root, marked or root, file.parent))
+
+
+def is_git_root(folder: Path) -> bool:
+    """Whether git's working tree starts here: a repository, a linked worktree or a submodule."""
+    dot_git = folder / ".git"
+    if dot_git.is_dir():
+        return (dot_git / "HEAD").exists()
+    return dot_git.is_file() and dot_git.read_bytes()[:7] == b"gitdir:"
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    """Parents that can be a project's root.
+
+    A home folder kept in git (dotfiles) is nobody's training project: to copy it would be wrong.
+    """
+    home = Path.home().resolve()
+    for parent in (folder, *folder.parents):
+        if parent == home or parent == parent.parent:
+            return
+        yield parent
+
+
+def _import_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path, ...]:
+    wanted: list[Path] = []
+    for base in dict.fromkeys((root, package)):
+        wanted.append(base)
+        if (base / "src").is_dir() and not (base / "src" / "__init__.py").exists():
+            wanted.append(base / "src")
+        wanted += [base / name for name in _package_folders(base) if (base / name).is_dir()]
+    # On PYTHONPATH a folder goes before the standard library: a root that holds a `platform.py`
+    # which the script never saw would break the interpreter itself.
+    roots = [r.resolve() for r in wanted if r != script_folder and not _hides_stdlib(r)]
+    roots = [r for r in roots if r.is_relative_to(root) and r != script_folder]
+    return (*dict.fromkeys(roots), script_folder)
+
+
+def _hides_stdlib(folder: Path) -> bool:
+    for entry in folder.iterdir():
+        stem, dot, suffix = entry.name.partition(".")
+        if stem not in sys.stdlib_module_names:
+            continue
+        if (dot and suffix == "py") or (not dot and (entry / "__init__.py").exists()):
+            return True
+    return False
+
+
+def _package_folders(base: Path) -> Iterator[str]:
+    """Folders that the packaging metadata names as the top of the packages, where it is plain."""
+    pyproject = base / "pyproject.toml"
+    if pyproject.is_file():
+        yield from _from_pyproject(pyproject)
+    setup_cfg = base / "setup.cfg"
+    if setup_cfg.is_file():
+        yield from _from_setup_cfg(setup_cfg)
+
+
+def _from_pyproject(file: Path) -> Iterator[str]:
+    text = file.read_bytes()
+    if not any(word in text for word in (b"package-dir", b"where", b"from", b"packages")):
+        return
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        tool = tomllib.loads(text.decode("utf-8")).get("tool", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return  # whoever builds the project will say so; it names no import root here
+    setuptools = _table(tool, "setuptools")
+    yield from _strings(_table(setuptools, "package-dir").get(""))
+    packages = setuptools.get("packages")
+    if isinstance(packages, Mapping):
+        yield from _strings(_table(packages, "find").get("where"))
+    listed = _table(tool, "poetry").get("packages")
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, Mapping):
+            yield from _strings(entry.get("from"))
+    hatch = _table(tool, "hatch")
+    for key in ("build", "targets", "wheel"):
+        hatch = _table(hatch, key)
+    for name in _strings(hatch.get("packages")):
+        if "/" in name:
+            yield name.rpartition("/")[0]
+
+
+def _from_setup_cfg(file: Path) -> Iterator[str]:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(file.read_text(encoding="utf-8"))
+    except (configparser.Error, UnicodeDecodeError):
+        return
+    for line in parser.get("options", "package_dir", fallback="").splitlines():
+        package, equals, folder = line.partition("=")
+        if equals and not package.strip():
+            yield folder.strip()
+    yield from parser.get("options.packages.find", "where", fallback="").split()
+
+
+def _table(value: object, key: str) -> Mapping[str, object]:
+    inner = value.get(key) if isinstance(value, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        yield from (v for v in value if isinstance(v, str))

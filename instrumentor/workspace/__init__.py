@@ -1,0 +1,24 @@
+"""The temporary copy in which an instrumented script runs, and the proofs around it.
+
+``shadow`` makes the copy and removes it, ``plan_shadow`` tells beforehand what it will hold,
+``Originals`` proves afterwards that the user's files are as they were, ``check_loaded`` that the
+copy is what ran, and ``sweep`` removes what killed runs left in the cache.
+"""
+
+from instrumentor.workspace.loads import check_loaded
+from instrumentor.workspace.originals import Fingerprint, Originals
+from instrumentor.workspace.places import sweep
+from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
+from instrumentor.workspace.shadow import Workspace, shadow
+
+__all__ = [
+    "Fingerprint",
+    "LeftOut",
+    "Originals",
+    "ShadowPlan",
+    "Workspace",
+    "check_loaded",
+    "plan_shadow",
+    "shadow",
+    "sweep",
+]

@@ -1,0 +1,65 @@
+"""The environment variables under which a script runs in its shadow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from instrumentor.workspace import git
+
+
+def shadow_environment(
+    base: Mapping[str, str],
+    *,
+    root: Path,
+    tree: Path,
+    user_cwd: Path,
+    import_roots: Sequence[Path],
+    extra_paths: Sequence[Path],
+    bytecode: Path,
+    git_folder: Path | None,
+) -> dict[str, str]:
+    """The user's environment, changed so that imports, git and bytecode stay in the shadow.
+
+    Args:
+        base: the user's environment.
+        root: root of the project.
+        tree: root of the shadow.
+        user_cwd: the user's working folder, from which relative PYTHONPATH entries count.
+        import_roots: import roots of the project (not of the shadow).
+        extra_paths: joined to PYTHONPATH behind the shadow's roots.
+        bytecode: where bytecode goes.
+        git_folder: the private git folder; None outside git.
+    """
+    environment = dict(base)
+    roots = [tree / folder.relative_to(root) for folder in import_roots]
+    own = [entry for entry in base.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    mapped = [_mapped(Path(os.path.normpath(user_cwd / e)), root, tree) for e in own]
+    paths = dict.fromkeys(str(p) for p in (*_existing(roots), *extra_paths, *mapped))
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    environment["WANDB_MODE"] = "disabled"
+    for name in ("PWD", "OLDPWD"):
+        if name in environment:
+            environment[name] = str(_mapped(Path(environment[name]), root, tree))
+    if git_folder is not None:
+        environment = git.clean_environment(environment)
+        environment["GIT_DIR"] = str(git_folder)
+        environment["GIT_WORK_TREE"] = str(tree)
+        environment["GIT_OPTIONAL_LOCKS"] = "0"
+    return environment
+
+
+def _existing(folders: Iterable[Path]) -> list[Path]:
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _mapped(path: Path, root: Path, tree: Path) -> Path:
+    """The shadow's counterpart, unless the shadow has none (an environment, a left-out clone)."""
+    real = path.resolve()
+    for spelling in (path, real):
+        if spelling.is_relative_to(root):
+            counterpart = tree / spelling.relative_to(root)
+            return counterpart if counterpart.exists() else path
+    return path

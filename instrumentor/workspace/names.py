@@ -1,0 +1,181 @@
+"""What a folder or file is for, told by its name: data, output, tool cache, environment.
+
+Only ignored and untracked things are judged by name; what git tracks is always copied.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+LARGE_BYTES = 64 * 1024 * 1024
+"""Files above this size are linked instead of copied, unless a script is likely to write them."""
+
+DATA = frozenset(
+    [
+        "data",
+        "dataset",
+        "datasets",
+        ".data",
+        ".cache",
+        "cache",
+        "caches",
+        "corpus",
+        "corpora",
+        "download",
+        "downloads",
+        "huggingface",
+        ".huggingface",
+        "hf_home",
+        "torch_home",
+        ".torch",
+        "pretrained",
+        "pretrained_models",
+    ]
+)
+DATA_ENDINGS = ("_data", "-data", "_dataset", "-dataset", "_datasets", "_cache", "-cache")
+
+OUTPUT = frozenset(
+    [
+        "checkpoint",
+        "checkpoints",
+        "ckpt",
+        "ckpts",
+        "result",
+        "results",
+        "wandb",
+        "runs",
+        "run",
+        "logs",
+        "log",
+        "output",
+        "outputs",
+        "out",
+        "lightning_logs",
+        "mlruns",
+        "multirun",
+        "tensorboard",
+        "tb_logs",
+        "tb_log",
+        "artifacts",
+        "build",
+        "dist",
+        "profiles",
+        "traces",
+        "generated_profiler",
+        "tracy_profile",
+    ]
+)
+OUTPUT_ENDINGS = tuple(
+    f"{joint}{word}"
+    for joint in "_-"
+    for word in ("checkpoint", "checkpoints", "ckpt", "results", "outputs", "output", "logs")
+)
+
+TOOLS = frozenset(
+    [
+        ".git",
+        ".hg",
+        ".svn",
+        ".tox",
+        ".nox",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".hypothesis",
+        ".ipynb_checkpoints",
+        ".idea",
+        ".vscode",
+        ".eggs",
+        "__pycache__",
+        "node_modules",
+    ]
+)
+ENVIRONMENTS = frozenset(["venv", ".venv", "env", ".env", "virtualenv", ".conda"])
+
+SOURCE_SUFFIXES = frozenset((".py", ".pyi", ".pyx", ".pxd", ".ipynb"))
+WRITTEN_SUFFIXES = frozenset(
+    [
+        ".pt",
+        ".pth",
+        ".ckpt",
+        ".safetensors",
+        ".pkl",
+        ".pickle",
+        ".log",
+        ".out",
+        ".tracy",
+        ".csv",
+        ".jsonl",
+        ".tmp",
+    ]
+)
+"""Files that training scripts write: a link to one of these could be written through."""
+
+
+class Role(str, Enum):
+    """What the folder is for."""
+
+    PLAIN = "plain"
+    DATA = "data"
+    OUTPUT = "output"
+    TOOL = "tool"
+    ENVIRONMENT = "environment"
+    OUR_RUN = "our run"
+
+
+def role_of_name(name: str) -> Role:
+    """Role that the bare name of a folder suggests."""
+    low = name.lower()
+    if low in TOOLS:
+        return Role.TOOL
+    if low in OUTPUT or low.endswith(OUTPUT_ENDINGS):
+        return Role.OUTPUT
+    if low in DATA or low.endswith(DATA_ENDINGS):
+        return Role.DATA
+    return Role.PLAIN
+
+
+def role_of_folder(folder: Path) -> Role:
+    """Role of an existing folder that git does not track, by name and by telling files in it."""
+    if is_environment(folder):
+        return Role.ENVIRONMENT
+    if is_our_run(folder):
+        return Role.OUR_RUN
+    role = role_of_name(folder.name)
+    if role in (Role.DATA, Role.OUTPUT) and (folder / "__init__.py").is_file():
+        return Role.PLAIN  # a package that happens to be called data, logs or results
+    return role
+
+
+def is_environment(folder: Path) -> bool:
+    """Whether the folder is a virtual or conda environment."""
+    return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
+
+
+def is_our_run(folder: Path) -> bool:
+    """Whether the folder is the output folder of an earlier run of this tool."""
+    try:
+        with (folder / "run.json").open("rb") as stream:
+            return b'"instrument-run/' in stream.read(4096)
+    except OSError:
+        return False
+
+
+def is_source(name: str) -> bool:
+    """Whether the file is Python source, which is copied whatever its size."""
+    return Path(name).suffix.lower() in SOURCE_SUFFIXES
+
+
+def is_written(name: str) -> bool:
+    """Whether scripts commonly write a file of this name."""
+    return Path(name).suffix.lower() in WRITTEN_SUFFIXES
+
+
+def outer_role(relative: str) -> Role:
+    """Role given by the enclosing folders of a file: OUTPUT wins over DATA, else PLAIN."""
+    roles = {role_of_name(part) for part in relative.split("/")[:-1]}
+    for role in (Role.TOOL, Role.OUTPUT, Role.DATA):
+        if role in roles:
+            return role
+    return Role.PLAIN

@@ -1,0 +1,131 @@
+"""Proof that a run left the user's files as they were: bytes, mode and mtime."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from instrumentor.project import Project
+from instrumentor.workspace import git
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A file before the run.
+
+    Attributes:
+        path: absolute.
+        sha256: of its bytes.
+        mode: permission bits and file type.
+        mtime_ns: modification time, ns.
+        blob: git's object id of the content when the file was clean, else None.
+    """
+
+    path: Path
+    sha256: str
+    mode: int
+    mtime_ns: int
+    blob: str | None
+
+
+@dataclass(frozen=True)
+class Originals:
+    """Fingerprints of the user's files, taken before the run."""
+
+    root: Path
+    files: tuple[Fingerprint, ...]
+    watched: tuple[tuple[Path, tuple[int, int]], ...] = ()
+
+    @classmethod
+    def take(
+        cls, project: Project, files: Iterable[Path], watched: Iterable[Path] = ()
+    ) -> Originals:
+        """Fingerprint files before the run.
+
+        Args:
+            project: their project.
+            files: compared in full by :meth:`verify`: the replaced ones, the script.
+            watched: compared by size and mtime by :meth:`touched`: linked ones, which a script
+                could write through.
+        """
+        real = tuple(dict.fromkeys((project.root / path).resolve() for path in files))
+        blobs = _clean_blobs(project, real) if project.git and git.available() else {}
+        prints = tuple(_fingerprint(path, blobs.get(path)) for path in real)
+        sizes = tuple((path, _size_and_time(path)) for path in watched if path.exists())
+        return cls(project.root, prints, sizes)
+
+    def verify(self) -> tuple[str, ...]:
+        """Differences from before the run, one sentence each; empty when there is none."""
+        return tuple(text for before in self.files for text in self._differences(before))
+
+    def touched(self) -> tuple[Path, ...]:
+        """Watched files and folders whose size or mtime changed, or that are gone."""
+        return tuple(
+            path
+            for path, before in self.watched
+            if not path.exists() or _size_and_time(path) != before
+        )
+
+    def _differences(self, before: Fingerprint) -> list[str]:
+        name = _shown(before.path, self.root)
+        if not os.path.lexists(before.path):
+            return [f"{name} is gone"]
+        if not stat.S_ISREG(before.path.lstat().st_mode):
+            return [f"{name} is no regular file any more"]
+        now = _fingerprint(before.path, None)
+        found = []
+        if now.sha256 != before.sha256:
+            known = f"git's blob {before.blob[:12]}" if before.blob else "its uncommitted content"
+            found.append(f"{name} differs from {known}, which it held before the run")
+        if now.mode != before.mode:
+            modes = f"{stat.S_IMODE(before.mode):04o} to {stat.S_IMODE(now.mode):04o}"
+            found.append(f"{name}: mode changed from {modes}")
+        if now.mtime_ns != before.mtime_ns:
+            found.append(f"{name}: mtime changed from {before.mtime_ns} to {now.mtime_ns} ns")
+        return found
+
+
+def _fingerprint(path: Path, blob: str | None) -> Fingerprint:
+    facts = path.stat()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Fingerprint(path, digest, facts.st_mode, facts.st_mtime_ns, blob)
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _clean_blobs(project: Project, paths: Iterable[Path]) -> dict[Path, str]:
+    """Blob ids of the files whose content is git's: as it is, or after git's own filters."""
+    found: dict[Path, str] = {}
+    for path in paths:
+        folder, name = path.parent, path.name
+        listed = git.names(folder, ["--stage", "--full-name", "--", f":(literal){name}"])
+        if not listed:
+            continue
+        blob = listed[0].split(" ")[1]
+        content = path.read_bytes()
+        if blob == _blob_id(content, len(blob)) or blob == _filtered_id(folder, name, content):
+            found[path] = blob
+    return found
+
+
+def _blob_id(content: bytes, length: int) -> str:
+    algorithm = hashlib.sha256 if length == 64 else hashlib.sha1
+    return algorithm(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def _filtered_id(folder: Path, name: str, content: bytes) -> str:
+    """Id after line-ending conversion and clean filters, which the index holds."""
+    prefix = os.fsdecode(git.read(folder, "rev-parse", "--show-prefix")).rstrip("\n")
+    answer = git.read(folder, "hash-object", "--stdin", "--path", f"{prefix}{name}", stdin=content)
+    return answer.decode().strip()

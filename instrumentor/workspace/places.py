@@ -1,0 +1,274 @@
+"""Where shadows stand: one stable place per project under the cache folder, guarded by a lock.
+
+A place is ``shadows/<name>-<hash>/`` and holds the marker file, the tree and the private git
+folder. Only folders that carry the marker are ever removed. Removal is a rename under the lock,
+then a deletion, so that a kill at any moment leaves something the next start recognises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from instrumentor.errors import NotReady
+from instrumentor.workspace.removal import remove_tree
+
+MARKER = ".instrument-shadow"
+PLACE_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
+# Tracy's wrapper hands the script's path to a shell, and PYTHONPATH is split at colons.
+SAFE_PATH = re.compile(r"[A-Za-z0-9_./+@=-]+\Z")
+MAX_SIBLINGS = 64
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place for a shadow.
+
+    Attributes:
+        folder: the place itself.
+        tree: the shadow's root inside it, named like the project.
+        lock: the lock file that guards it.
+    """
+
+    folder: Path
+    tree: Path
+    lock: Path
+
+    @property
+    def git(self) -> Path:
+        """The private git folder."""
+        return self.folder / "git"
+
+
+def cache_folder(avoid: Path | None = None) -> Path:
+    """The tool's cache folder; a temporary one when that path is unsafe or inside ``avoid``.
+
+    ``INSTRUMENT_CACHE``, else ``$XDG_CACHE_HOME/instrumentor``, else ``~/.cache/instrumentor``.
+
+    Raises:
+        NotReady: the temporary folder belongs to somebody else.
+    """
+    usable = [
+        folder
+        for folder in _wanted_folders()
+        if SAFE_PATH.match(str(folder)) and not (avoid and folder.is_relative_to(avoid))
+    ]
+    return _private(usable[0])
+
+
+def _wanted_folders() -> tuple[Path, ...]:
+    named = os.environ.get("INSTRUMENT_CACHE")
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache"
+    first = Path(named).expanduser() if named else base / "instrumentor"
+    own = f"instrumentor-{os.getuid()}"
+    temporary = (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
+    return tuple(p.resolve() for p in (first, *(t / own for t in temporary)))
+
+
+def _private(folder: Path) -> Path:
+    """In a folder that all may write to, another user could have prepared ours."""
+    try:
+        facts = folder.lstat()
+    except FileNotFoundError:
+        return folder
+    except OSError as error:
+        raise NotReady(
+            f"the cache folder {folder} cannot be used: {error.strerror}",
+            "Set INSTRUMENT_CACHE to a folder of your own.",
+        ) from error
+    if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
+        raise NotReady(
+            f"the cache folder {folder} belongs to somebody else or is no folder",
+            "Set INSTRUMENT_CACHE to a folder of your own.",
+        )
+    return folder
+
+
+def first_place(root: Path) -> Place:
+    """The place of a project when no other run of it is alive."""
+    return _place(root, 1)
+
+
+def _place(root: Path, number: int) -> Place:
+    slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", root.name).strip("-.")[:60] or "project"
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
+    name = f"{slug}-{digest}" + (f"-{number}" if number > 1 else "")
+    cache = cache_folder(avoid=root)
+    folder = cache / "shadows" / name
+    return Place(folder, folder / slug, cache / "locks" / f"{name}.lock")
+
+
+@contextmanager
+def acquired(root: Path) -> Iterator[Place]:
+    """Hold the project's first free place, empty but for its marker; remove it afterwards.
+
+    Raises:
+        NotReady: no place is free, or the cache folder cannot be written.
+    """
+    for number in range(1, MAX_SIBLINGS + 1):
+        place = _place(root, number)
+        lock = _try_lock(place.lock)
+        if lock is None:
+            continue
+        try:
+            if not _prepare(place):
+                continue
+            try:
+                yield place
+            finally:
+                if _fell_silent(place.folder):
+                    discard(place.folder)
+            return
+        finally:
+            lock.release()
+    raise NotReady(
+        f"{MAX_SIBLINGS} copies of {root} are in use",
+        f"End the other runs, or remove {cache_folder(avoid=root) / 'shadows'}.",
+    )
+
+
+def _prepare(place: Place) -> bool:
+    """Empty the place and mark it as ours; False when what stands there is not ours to remove."""
+    try:
+        if os.path.lexists(place.folder):
+            if not _is_ours(place.folder) or _in_use(place.folder):
+                return False
+            discard(place.folder)
+        place.folder.mkdir(parents=True, mode=0o700)
+        (place.folder / MARKER).touch()
+    except OSError as error:
+        raise NotReady(
+            f"the cache folder {place.folder} cannot be written: {error.strerror}",
+            "Make room there, or set INSTRUMENT_CACHE to another folder.",
+        ) from error
+    return True
+
+
+def _try_lock(file: Path) -> FileLock | None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(file)
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    except OSError as error:
+        raise NotReady(
+            f"the lock {file} cannot be taken: {error.strerror}",
+            "Set INSTRUMENT_CACHE to a local folder that you can write.",
+        ) from error
+    return lock
+
+
+def sweep() -> tuple[Path, ...]:
+    """Remove what killed runs left in the cache; called at each start.
+
+    A place whose run is alive (its lock is held, or a process works in it) is left alone, and so
+    is every folder that does not carry our marker.
+
+    Returns:
+        the places removed.
+    """
+    removed: list[Path] = []
+    for cache in dict.fromkeys(_wanted_folders()):
+        shadows = cache / "shadows"
+        if not shadows.is_dir() or shadows.is_symlink():
+            continue
+        for folder in sorted(shadows.iterdir()):
+            if PLACE_NAME.match(folder.name) and _is_ours(folder) and _sweep_one(cache, folder):
+                removed.append(folder)
+    return tuple(removed)
+
+
+def _sweep_one(cache: Path, folder: Path) -> bool:
+    if ".trash-" in folder.name:
+        return _remove(folder)
+    lock = _try_lock(cache / "locks" / f"{folder.name}.lock")
+    if lock is None:
+        return False
+    try:
+        if not folder.exists() or _in_use(folder):
+            return False
+        trash = _to_trash(folder)
+    finally:
+        lock.release()
+    return _remove(trash)
+
+
+def discard(folder: Path) -> None:
+    """Free a place and remove what was in it.
+
+    Raises:
+        OSError: the place cannot be freed.
+    """
+    _remove(_to_trash(folder))
+
+
+def bytecode_folder(cache: Path) -> Path:
+    """Where scripts keep their bytecode: shared by all runs, or each would compile torch anew."""
+    return cache / "pycache"
+
+
+def _to_trash(folder: Path) -> Path:
+    """Free the place in one step.
+
+    Its bytecode goes first: Python trusts size and mtime in seconds, which two instrumented
+    versions of one file can share.
+    """
+    bytecode = bytecode_folder(folder.parent.parent) / str(folder).lstrip("/")
+    if bytecode.is_dir():
+        remove_tree(bytecode)
+    trash = folder.with_name(f"{folder.name}.trash-{uuid.uuid4().hex[:12]}")
+    return folder.rename(trash)
+
+
+def _remove(trash: Path) -> bool:
+    try:
+        remove_tree(trash, last=MARKER)
+    except OSError:
+        return False  # the place is free already; each later start tries again
+    return True
+
+
+def _is_ours(folder: Path) -> bool:
+    """Marked, or still empty: a run was killed between the folder and its marker."""
+    if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+        return False
+    return (folder / MARKER).is_file() or not any(folder.iterdir())
+
+
+def _fell_silent(folder: Path, patience_s: float = 2.0) -> bool:
+    """Wait a moment for the script's last processes; False when one stays."""
+    deadline = time.monotonic() + patience_s
+    while _in_use(folder):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a process still works in the place, for example one left with an open device."""
+    proc = Path("/proc")
+    if not (proc / "self").exists():
+        return False
+    inside = f"{folder}/"
+    for entry in os.scandir(proc):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if f"{Path(entry.path, 'cwd').readlink()}/".startswith(inside):
+                    return True
+            except OSError:
+                continue  # another user's process, or one that has just ended
+    return False

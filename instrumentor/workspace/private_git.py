@@ -1,0 +1,67 @@
+"""A git folder of the shadow's own: history can be read, nothing written reaches the user's.
+
+It holds copies of HEAD, refs, index and settings; objects are borrowed by ``alternates``, and
+what the script adds, commits or stashes stays in it and is thrown away with the shadow.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from instrumentor.workspace import git
+
+PRIVATE = ("HEAD", "index", "config.worktree", "refs/bisect", "refs/worktree", "refs/rewritten")
+SHARED = ("config", "packed-refs", "shallow", "reftable", "refs", "info")
+
+
+def make_private_git(root: Path, target: Path) -> None:
+    """Write the private git folder for the working tree at ``root`` into ``target``.
+
+    Raises:
+        NotReady: git does not accept the repository.
+        OSError: it cannot be read or written.
+    """
+    answer = os.fsdecode(git.read(root, "rev-parse", "--git-dir", "--git-common-dir"))
+    own, common = ((root / line).resolve() for line in answer.splitlines())
+    target.mkdir(mode=0o700)
+    for name in SHARED:
+        _copy(common / name, target / name)
+    for name in PRIVATE:
+        _copy(own / name, target / name)
+    for part in own.glob("sharedindex.*"):
+        _copy(part, target / part.name)
+    (target / "refs").mkdir(exist_ok=True)
+    _borrow_objects(common / "objects", target / "objects")
+    with (target / "config").open("a", encoding="utf-8") as stream:
+        # The work tree comes from GIT_WORK_TREE, and a monitor would watch the user's tree.
+        stream.write("\n[core]\n\tbare = false\n\tfsmonitor = false\n\thooksPath = /dev/null\n")
+
+
+def _borrow_objects(objects: Path, target: Path) -> None:
+    (target / "info").mkdir(parents=True)
+    (target / "pack").mkdir()
+    borrowed = [str(objects)]
+    chained = objects / "info" / "alternates"
+    if chained.is_file():
+        lines = chained.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        # relative alternates of a borrowed store are not followed by git
+        borrowed += [os.path.normpath(objects / line) for line in lines if line and line[0] != "#"]
+    text = "".join(f"{_quoted(path)}\n" for path in borrowed)
+    (target / "info" / "alternates").write_bytes(os.fsencode(text))
+
+
+def _quoted(path: str) -> str:
+    if not any(c in path for c in '"\n\\') and not path.startswith("#"):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    elif source.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)

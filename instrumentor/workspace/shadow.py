@@ -1,0 +1,207 @@
+"""The temporary copy of a project in which an instrumented script runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from instrumentor.errors import NotReady
+from instrumentor.project import Project
+from instrumentor.workspace import git, places
+from instrumentor.workspace.copying import Filled, fill, written_since
+from instrumentor.workspace.environment import shadow_environment
+from instrumentor.workspace.places import Place
+from instrumentor.workspace.plan import ShadowPlan, plan_shadow, relative_name
+from instrumentor.workspace.private_git import make_private_git
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A shadow that stands.
+
+    Attributes:
+        root: shadow of the project's root.
+        project: the project shadowed.
+        cwd: where the script runs: the counterpart of the user's working folder, or that folder
+            itself when it lies outside the project.
+        script: absolute path of the script in the shadow.
+        replaced: the user's files in whose place the shadow holds an instrumented text, absolute.
+        linked: the user's files and folders that the shadow links to, absolute.
+        copied_files: number of files copied.
+        copied_bytes: their size in bytes.
+        plan: the plan it was made from.
+    """
+
+    root: Path
+    project: Project
+    cwd: Path
+    script: Path
+    replaced: tuple[Path, ...]
+    linked: tuple[Path, ...]
+    copied_files: int
+    copied_bytes: int
+    plan: ShadowPlan
+    _filled: Filled = field(repr=False)
+    _place: Place = field(repr=False)
+    _user_cwd: Path = field(repr=False)
+    _with_git: bool = field(repr=False)
+    _closed: list[tuple[Path, ...]] = field(default_factory=list, repr=False)
+
+    def environment(
+        self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
+    ) -> dict[str, str]:
+        """``base`` changed for the shadow.
+
+        PYTHONPATH is the shadow's import roots, then ``extra_paths``, then the user's own entries
+        (those inside the project mapped into the shadow); bytecode goes into the cache; git reads
+        through a private folder; W&B is off.
+        """
+        return shadow_environment(
+            base,
+            root=self.project.root,
+            tree=self.root,
+            user_cwd=self._user_cwd,
+            import_roots=self.project.import_roots,
+            extra_paths=extra_paths,
+            bytecode=places.bytecode_folder(self._place.folder.parent.parent),
+            git_folder=self._place.git if self._with_git else None,
+        )
+
+    def new_files(self) -> tuple[Path, ...]:
+        """Files that the script wrote, relative to the root, changed copies included.
+
+        After the shadow is gone: what was there when it ended.
+        """
+        if self._closed:
+            return self._closed[0]
+        return tuple(Path(name) for name in written_since(self.root, self._filled))
+
+    def source_of(self, path: Path) -> Path:
+        """The user's file behind a path of the shadow; other paths as they are."""
+        full = self.cwd / path
+        for spelling in (Path(os.path.normpath(full)), full.resolve()):
+            if spelling.is_relative_to(self.root):
+                return self.project.root / spelling.relative_to(self.root)
+        return full
+
+    def counterpart(self, path: Path) -> Path:
+        """The shadow's path of a file of the user's (relative: to the root); others as they are."""
+        full = self.project.root / path
+        for spelling in (Path(os.path.normpath(full)), full.resolve()):
+            if spelling.is_relative_to(self.root):
+                return spelling
+            if spelling.is_relative_to(self.project.root):
+                return self.root / spelling.relative_to(self.project.root)
+        return full
+
+
+@contextmanager
+def shadow(
+    project: Project,
+    script: Path,
+    cwd: Path,
+    replacements: Mapping[Path, bytes],
+    *,
+    link: Sequence[Path] = (),
+    no_link: Sequence[Path] = (),
+    keep_to: Path | None = None,
+) -> Iterator[Workspace]:
+    """Make the temporary copy, hold it during the body, remove it afterwards.
+
+    Args:
+        project: the script's project.
+        script: the training script.
+        cwd: the user's working folder.
+        replacements: instrumented text by the file whose place it takes.
+        link: see :func:`plan_shadow`.
+        no_link: see :func:`plan_shadow`.
+        keep_to: folder into which the files that the script wrote are moved at the end.
+
+    Raises:
+        UsageError: a path does not belong to the project.
+        NotReady: git failed, the copy does not fit, or the cache cannot be written.
+    """
+    places.sweep()
+    texts = {relative_name(project, path): text for path, text in replacements.items()}
+    plan = plan_shadow(project, script, cwd, list(replacements), link=link, no_link=no_link)
+    with places.acquired(project.root) as place:
+        filled = fill(plan, place.tree, texts)
+        with_git = project.git and git.available()
+        if with_git:
+            _private_git(project, place)
+        workspace = Workspace(
+            root=place.tree,
+            project=project,
+            cwd=_counterpart_of_cwd(project, cwd, place.tree),
+            script=place.tree / _script_name(project, script),
+            replaced=tuple(project.root / name for name in texts),
+            linked=tuple(project.root / name for name in filled.links),
+            copied_files=filled.copied_files,
+            copied_bytes=filled.copied_bytes,
+            plan=plan,
+            _filled=filled,
+            _place=place,
+            _user_cwd=cwd.resolve(),
+            _with_git=with_git,
+        )
+        try:
+            yield workspace
+        finally:
+            written = workspace.new_files()
+            if keep_to is not None:
+                _move(place.tree, written, keep_to)
+            workspace._closed.append(written)
+
+
+def _private_git(project: Project, place: Place) -> None:
+    try:
+        make_private_git(project.root, place.git)
+    except OSError as error:
+        raise NotReady(
+            f"the git folder of {project.root} cannot be read: {error}",
+            "See that `git status` works there.",
+        ) from error
+
+
+def _script_name(project: Project, script: Path) -> Path:
+    """The script as the user spelled it, so that ``__file__`` has the neighbours they see."""
+    spelled = script.expanduser().absolute()
+    spelled = spelled.parent.resolve() / spelled.name
+    if not spelled.is_relative_to(project.root):
+        spelled = spelled.resolve()
+    return spelled.relative_to(project.root)
+
+
+def _counterpart_of_cwd(project: Project, cwd: Path, tree: Path) -> Path:
+    real = cwd.resolve()
+    if not real.is_relative_to(project.root):
+        return real
+    return tree / real.relative_to(project.root)
+
+
+def _move(tree: Path, written: Sequence[Path], keep_to: Path) -> None:
+    """Move what the script wrote; an existing file is never overwritten."""
+    for name in written:
+        target = _free(keep_to / name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = tree / name
+        if source.is_symlink():
+            leads_to = source.readlink()
+            if leads_to.is_relative_to(tree):
+                leads_to = Path(os.path.relpath(leads_to, source.parent))
+            target.symlink_to(leads_to)
+        else:
+            shutil.move(source, target)
+
+
+def _free(path: Path) -> Path:
+    number = 2
+    free = path
+    while os.path.lexists(free):
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return free
