@@ -1,0 +1,42 @@
+"""A stand-in of the ``tracy`` package, for tests on machines without a Tenstorrent device.
+
+It keeps the contract of the real one as seen from outside: options, the second start through a
+shell, exit codes, files, signposts, the capture program's connection, and the failures. There is
+no device: the operations in its report are made up (report.py), the same in every run.
+
+Environment:
+    STANDIN_TRACY_VERSION   0.65, 0.72, 0.75, 0.78 or 0.81 (default): options, tool names, formats
+    STANDIN_TRACY_FAIL      a failure to show, see __main__.py and client.py
+    STANDIN_TRACY_PROGRAMS  programs in each step (18)
+    STANDIN_TRACY_WAIT      seconds to wait for the capture program (the real one: 15, later 120)
+    STANDIN_CAPTURE_OUTLIVE the capture program survives the end of its shell
+"""
+
+import os
+import sys
+import time
+
+VERSION = tuple(int(part) for part in os.environ.get("STANDIN_TRACY_VERSION", "0.81").split("."))
+FAIL = os.environ.get("STANDIN_TRACY_FAIL", "")
+
+if FAIL == "plugin":
+    raise ImportError("cannot import name 'setup_tt_metal_home' from 'pjrt_plugin_tt'")
+if FAIL.startswith("module:"):
+    raise ModuleNotFoundError(f"No module named '{FAIL[7:]}'", name=FAIL[7:])
+
+
+def log(level, where, text):
+    """A line as loguru writes it."""
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    print(f"{stamp}.000 | {level:<8} | {where} - {text}", file=sys.stderr, flush=True)
+
+
+def signpost(header, message=None):
+    """Mark this moment in the profile."""
+    from tracy import client
+
+    client.message(
+        "`TT_SIGNPOST: {}`".format(header if message is None else f"{header}\n{message}")
+    )
+    log("INFO", "tracy:signpost:51", header if message is None else f"{header} : {message} ")
+    client.step_marker(header)

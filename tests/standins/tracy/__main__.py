@@ -1,0 +1,224 @@
+"""``python -m tracy`` of the stand-in: options, the second start through a shell, exit codes.
+
+Failures shown here (STANDIN_TRACY_FAIL): no-tools, no-port, capture-died, capture-timeout,
+pandas.
+"""
+
+# ruff: noqa: PTH103, PTH110, PTH112, PTH118, PTH120, PTH123
+import io
+import optparse
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tracy import FAIL, VERSION, client, log, report
+
+NEW_TOOLS = VERSION >= (0, 75)
+CAPTURE = "tracy-capture" if NEW_TOOLS else "capture-release"
+CSVEXPORT = "tracy-csvexport" if NEW_TOOLS else "csvexport-release"
+WAIT_S = float(os.environ.get("STANDIN_TRACY_WAIT", "120" if VERSION >= (0, 81) else "15"))
+NO_DATA = (
+    "No profiling data could be captured. Please make sure you are on a Tracy-enabled build "
+    "(default)."
+)
+
+
+def make_parser():
+    parser = optparse.OptionParser(usage="python3 -m tracy [-m module | scriptfile] [arg] ...")
+    parser.allow_interspersed_args = False
+    flag = {"action": "store_true", "default": False}
+    parser.add_option("-m", dest="module", help="Profile a library module.", **flag)
+    parser.add_option("-p", dest="partial", help="Only profile enabled zones", **flag)
+    parser.add_option("-l", dest="lines", help="Profile every line of python code", **flag)
+    parser.add_option("-r", dest="report", help="Generate ops report", **flag)
+    parser.add_option("-v", dest="verbose", help="More info is printed to stdout", **flag)
+    parser.add_option("--no-device", dest="device", action="store_false", default=True)
+    parser.add_option("-o", "--output-folder", dest="out", help="Profiler artifacts folder")
+    parser.add_option("-n", "--name-append", dest="name_append", help="Added to the report's name")
+    parser.add_option("-t", "--port", dest="port", help="Internal port used by the script")
+    parser.add_option("--process-logs-only", dest="logs_only", help="Only process the logs", **flag)
+    parser.add_option("--sync-host-device", dest="sync", help="Sync host with all devices", **flag)
+    parser.add_option("--check-exit-code", dest="check_exit_code", help="No report after", **flag)
+    parser.add_option("--tracy-tools-folder", dest="tools", help="Tracy tools folder")
+    parser.add_option("--dump-device-data-mid-run", dest="mid_run", help="Dump mid-run", **flag)
+    if VERSION >= (0, 68):
+        parser.add_option("--op-support-count", dest="support", type="int", help="Maximum of ops")
+    if VERSION >= (0, 81):
+        parser.add_option("--no-web-server", dest="no_web", help="No web server", **flag)
+    return parser
+
+
+def main():
+    parser = make_parser()
+    if not sys.argv[1:]:
+        parser.print_usage()
+        sys.exit(2)
+    original = list(sys.argv[1:])
+    options, args = parser.parse_args()
+    sys.argv[:] = args
+    out = options.out or "generated/profiler"
+    os.makedirs(out, exist_ok=True)
+    os.environ["TT_METAL_PROFILER_DIR"] = out
+    if options.sync:
+        os.environ["TT_METAL_PROFILER_SYNC"] = "1"
+    if options.mid_run:
+        os.environ["TT_METAL_PROFILER_MID_RUN_DUMP"] = "1"
+    if getattr(options, "support", None):
+        os.environ["TT_METAL_PROFILER_PROGRAM_SUPPORT_COUNT"] = str(options.support)
+    tools = find_tools(options)
+    if options.logs_only:
+        # 0.65 looks for the logs one folder too deep
+        make_report(os.path.join(out, ".logs") if VERSION < (0, 68) else out, options, tools)
+        return
+    if not args:
+        parser.print_usage()
+    elif options.report:
+        profile(original, options, out, tools)
+    else:
+        run_script(options, args)
+
+
+def find_tools(options):
+    if options.tools and not os.path.isdir(options.tools):
+        log("ERROR", "tracy:main", f"Tracy tools folder {options.tools} does not exist")
+        sys.exit(1)
+    return options.tools or os.path.join(os.path.dirname(__file__), "bin")
+
+
+def run_script(options, args):
+    """The profiled process itself."""
+    if os.environ.get("TT_METAL_DEVICE_PROFILER") == "1":
+        client.start()
+    if options.module:
+        import runpy
+
+        runpy.run_module(args[0], run_name="__main__")
+        return
+    sys.path.insert(0, os.path.dirname(args[0]))
+    with io.open_code(args[0]) as stream:
+        try:
+            code = compile(stream.read(), args[0], "exec")
+        except (ValueError, SyntaxError):
+            subprocess.run(" ".join(args), shell=True, check=True)
+            return
+    exec(code, {"__file__": args[0], "__name__": "__main__", "__package__": None})
+
+
+def profile(original, options, out, tools):
+    """Start the capture program and the script, then make the report."""
+    log("INFO", "tracy:main", "stand-in of Tracy {}.{}: no device, made-up times".format(*VERSION))
+    if FAIL == "no-port":
+        log("ERROR", "tracy:main", "No available port found")
+        sys.exit(1)
+    port = options.port or "8086"
+    tool = os.path.join(tools, CAPTURE)
+    if FAIL == "no-tools" or not os.path.exists(tool):
+        log(
+            "ERROR",
+            "tracy:run_report_setup",
+            "Tracy tools were not found. Please make sure you are on a Tracy-enabled build "
+            "(default).",
+        )
+        sys.exit(1)
+    logs = os.path.join(out, ".logs")
+    trace = os.path.join(logs, "tracy_profile_log_host.tracy")
+    # deliberately unquoted, as in the original
+    subprocess.run(f"rm -rf {logs}; mkdir -p {logs}", shell=True, check=True)
+    capture = subprocess.Popen(f"{tool} -o {trace} -f -p {port}", shell=True)
+    if FAIL == "capture-died":
+        capture.kill()
+    serve_web(options)
+    if "-r" not in original:  # combined, such as -pr
+        raise ValueError("list.remove(x): x not in list")
+    original.remove("-r")
+    python = "python3" if VERSION < (0, 72) else sys.executable
+    command = "{} -m tracy {}".format(python, " ".join(original))
+    env = dict(os.environ, TRACY_PORT=port, TTNN_OP_PROFILER="1")
+    env.pop("TT_METAL_DEVICE_PROFILER", None)
+    if options.device:
+        env["TT_METAL_DEVICE_PROFILER"] = "1"
+    child = subprocess.Popen(command, shell=True, env=env, start_new_session=True)
+    log("INFO", "tracy:main", "Test process started")
+
+    def stopped(number, frame):
+        os.killpg(os.getpgid(child.pid), signal.SIGTERM)
+        capture.terminate()
+        capture.communicate()
+        sys.exit(3)
+
+    signal.signal(signal.SIGINT, stopped)
+    signal.signal(signal.SIGTERM, stopped)
+    child.communicate()
+    if options.check_exit_code and child.returncode != 0:
+        capture.terminate()
+        log("ERROR", "tracy:main", f"{command} exited with a non-zero return code")
+        sys.exit(4)
+    if FAIL == "capture-timeout":
+        capture.terminate()
+        print(
+            f"subprocess.TimeoutExpired: Command '{tool} -o {trace} -f -p {port}' timed out "
+            f"after {WAIT_S} seconds",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    try:
+        capture.communicate(timeout=WAIT_S)
+    except subprocess.TimeoutExpired:
+        capture.terminate()
+        capture.communicate()
+        log("ERROR", "tracy:main", NO_DATA)
+        sys.exit(70 if VERSION >= (0, 81) else 1)
+    make_report(out, options, tools)
+
+
+def serve_web(options):
+    """0.75 to 0.80 leave a web server behind; later ones can be told not to."""
+    quiet = getattr(options, "no_web", False) or os.environ.get("TRACY_NO_WEB_SERVER") == "1"
+    if VERSION < (0, 75) or (VERSION >= (0, 81) and quiet):
+        return
+    subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(120)", "standin-web-server"],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def make_report(out, options, tools):
+    logs = os.path.join(out, ".logs")
+    trace = os.path.join(logs, "tracy_profile_log_host.tracy")
+    for _ in range(16):
+        if os.path.exists(trace):
+            break
+        log(
+            "WARNING",
+            "tracy:generate_report",
+            "tracy capture out not found, will try again in 1 second. Run in verbose (-v) mode to "
+            "see tracy capture info",
+        )
+        time.sleep(min(1.0, WAIT_S / 16))
+    else:
+        log(
+            "ERROR",
+            "tracy:generate_report",
+            f"tracy capture output file {trace} was not generated. Run in verbose (-v) mode to "
+            "see tracy capture info",
+        )
+        sys.exit(1)
+    export = os.path.join(tools, CSVEXPORT)
+    for name, arguments in (
+        ("tracy_ops_times.csv", "-u -t TT_ -x CompileProgram"),
+        ("tracy_ops_data.csv", "-m -s ';'"),
+    ):
+        with open(os.path.join(logs, name), "w") as stream:
+            subprocess.run(f"{export} {arguments} {trace}", shell=True, check=True, stdout=stream)
+    if FAIL == "pandas":
+        raise TypeError("Invalid value '[1 2 3]' for dtype 'str'. Value should be a string")
+    path = report.write(out, options.name_append)
+    log("INFO", "tracy:process_ops", f"OPs csv generated at: {path}" if path else "No device data")
+
+
+if __name__ == "__main__":
+    main()
