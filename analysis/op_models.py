@@ -1,0 +1,320 @@
+"""What can be said of one op before its time is known: work, bytes, peak, and how it is named.
+
+Ops repeat: a step of thousands of ops has some hundred distinct ones. Everything here runs once
+per distinct op, on plain values; :mod:`analysis.device` does the arithmetic over all rows. The
+figures and the naming agree with tt-perf-report 1.4.1 wherever that does not crash.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from analysis.roofline import Architecture
+
+Modelled = Literal["full", "flops_only", "none"]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+# Above what any device could hold; a larger cell is corrupt, and its product would overflow.
+_MAX_DIMENSION = 1 << 32
+_SHORT = {"FLOAT32": "FP32", "BFLOAT16": "BF16", "BFLOAT8_B": "BFP8", "BFLOAT4_B": "BFP4"}
+_DRAM_SHARDED = "MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig"
+
+
+@dataclass(frozen=True)
+class OpModel:
+    """The static part of one distinct op; None where it cannot be modelled.
+
+    Attributes:
+        name: the op code with shape and configuration.
+        flops: floating point operations of one call.
+        dram_bytes: bytes to and from DRAM of one call (0: all operands in L1).
+        peak_flops: peak of the cores it used, FLOPs a second.
+        cores: cores it really used.
+        fidelity: math fidelity and data types, for a reader.
+        modelled: which roofline there is: ``full`` (DRAM and FLOPs), ``flops_only``, ``none``.
+        sparse_batches_missing: a sparse matmul whose number of active batches is unknown.
+    """
+
+    name: str
+    flops: float | None = None
+    dram_bytes: float | None = None
+    peak_flops: float | None = None
+    cores: int | None = None
+    fidelity: str = ""
+    modelled: Modelled = "none"
+    dram_sharded: bool = False
+    sparse: bool = False
+    sparse_batches_missing: bool = False
+    sparse_source: str | None = None
+    in0_block_w: int | None = None
+    out_subblock_h: int | None = None
+    out_subblock_w: int | None = None
+
+
+def model(op: Mapping[str, Any], arch: Architecture, active_experts: int | None) -> OpModel:
+    """The model of one distinct op, from the cells of its row (missing ones are None)."""
+    code = clean(op["op_code"])
+    found: dict[str, Any]
+    if "Matmul" in code:
+        found = _matmul(code, op, arch, active_experts)
+    elif "OptimizedConvNew" in code or "Conv2d" in code:
+        found = _conv(code, op, arch)
+    elif "HaloDeviceOperation" in code:
+        found = {"name": f"{code} {_halo(_attributes(op))}"}
+    else:
+        found = {"name": code}
+    found.setdefault("cores", _cores(op))
+    found.setdefault("fidelity", _datatypes(op))
+    return OpModel(**found | _program_config(_attributes(op)))
+
+
+def clean(text: object) -> str:
+    """Text of a cell without control characters: a newline or an escape would break a table."""
+    return _CONTROL.sub("", str(text)) if text is not None else ""
+
+
+def dimension(cell: object) -> int | None:
+    """Padded size of a dimension cell (``32[19]`` is 32), or None when it is not one."""
+    if cell is None:
+        return None
+    text = str(cell)
+    if "[" in text and "]" in text:
+        text = text.split("[", 1)[0]
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(value) or not value.is_integer() or not 0 < value <= _MAX_DIMENSION:
+        return None
+    return int(value)
+
+
+def datatype_bytes(datatype: str | None) -> float | None:
+    """Bytes of one element: the digits of the type's name over eight (block formats as well)."""
+    if datatype is None:
+        return None
+    digits = re.search(r"\d+", datatype)
+    return int(digits.group()) / 8 if digits else 4.0
+
+
+def _attributes(op: Mapping[str, Any]) -> str:
+    return op.get("attributes") or ""
+
+
+def _cores(op: Mapping[str, Any]) -> int | None:
+    count = op.get("core_count")
+    return None if count is None else int(count)
+
+
+def _datatypes(op: Mapping[str, Any]) -> str:
+    first, second, out = (op.get(f"{t}_datatype") for t in ("input_0", "input_1", "output_0"))
+    text = "" if first is None else _short(first)
+    text += "" if second is None else f", {_short(second)}"
+    return (text + ("" if out is None else f" => {_short(out)}")).strip()
+
+
+def _short(datatype: str | None) -> str:
+    return "?" if datatype is None else _SHORT.get(datatype, datatype)
+
+
+def _fidelity(op: Mapping[str, Any]) -> str:
+    first, second, out = (
+        _short(op.get(f"{t}_datatype")) for t in ("input_0", "input_1", "output_0")
+    )
+    return f"{op.get('math_fidelity') or '?'} {first} x {second} => {out}"
+
+
+def _peak(op: Mapping[str, Any], arch: Architecture, cores: int | None) -> float | None:
+    per_core = arch.tflops_per_core.get(op.get("math_fidelity") or "")
+    return None if cores is None or per_core is None else per_core * 1e12 * cores
+
+
+def _shape(op: Mapping[str, Any], tensor: str) -> tuple[int, int, int, int] | None:
+    sizes = [dimension(op.get(f"{tensor}_{axis}")) for axis in "wzyx"]
+    if any(size is None for size in sizes):
+        return None
+    w, z, y, x = (size or 0 for size in sizes)
+    return w, z, y, x
+
+
+def _in_dram(op: Mapping[str, Any], tensor: str) -> bool:
+    return "DRAM" in (op.get(f"{tensor}_memory") or "")
+
+
+def _bytes(op: Mapping[str, Any], elements: Mapping[str, int]) -> float | None:
+    """DRAM traffic of the tensors that lie there; None when a place or a type is unknown."""
+    total = 0.0
+    for tensor, count in elements.items():
+        if op.get(f"{tensor}_memory") is None:
+            return None
+        if _in_dram(op, tensor):
+            size = datatype_bytes(op.get(f"{tensor}_datatype"))
+            if size is None:
+                return None
+            total += count * size
+    return total
+
+
+def _matmul(
+    code: str, op: Mapping[str, Any], arch: Architecture, active_experts: int | None
+) -> dict[str, Any]:
+    attributes = _attributes(op)
+    sharded = _DRAM_SHARDED in attributes
+    # The row's core count is the grid around such a matmul, not the workers that compute.
+    cores = arch.dram_sharded_matmul_cores if sharded else _cores(op)
+    found: dict[str, Any] = {
+        "modelled": "full",
+        "dram_sharded": sharded,
+        "cores": cores,
+        "peak_flops": _peak(op, arch, cores),
+        "fidelity": _fidelity(op),
+        "sparse": "SparseMatmul" in code,
+    }
+    shapes = [_shape(op, tensor) for tensor in ("input_0", "input_1", "output_0")]
+    if shapes[0] is None or shapes[1] is None or shapes[2] is None:
+        return found | {"name": f"{code} unknown shape"}
+    a, b, out = shapes[0], shapes[1], shapes[2]
+    m, k, n = a[2], a[3], b[3]
+    if found["sparse"]:
+        return found | _sparse(code, op, (a[0] * a[1], b[0] * b[1]), (m, k, n), active_experts)
+    batch = max(a[0], b[0]) * max(a[1], b[1])
+    size = f"b={{{batch}}} x {m} x {k} x {n}" if batch > 1 else f"{m} x {k} x {n}"
+    elements = {"input_0": math.prod(a), "input_1": math.prod(b), "output_0": math.prod(out)}
+    return found | {
+        "name": f"{code} {size}",
+        "flops": float(m * k * n * batch * 2),
+        "dram_bytes": _bytes(op, elements),
+    }
+
+
+def _sparse(
+    code: str,
+    op: Mapping[str, Any],
+    batches: tuple[int, int],
+    mkn: tuple[int, int, int],
+    active_experts: int | None,
+) -> dict[str, Any]:
+    """A sparse matmul works on its non-zero batches: `nnz`, else active experts per group."""
+    attributes = _attributes(op)
+    a_sparse = _flag(attributes, "is_input_a_sparse", False)
+    b_sparse = _flag(attributes, "is_input_b_sparse", True)
+    if a_sparse and b_sparse:
+        groups, dense = 1, batches[1]
+    elif a_sparse:
+        groups = max(1, batches[0] // batches[1]) if batches[1] else batches[0]
+        dense = groups * batches[1]
+    else:
+        groups = batches[0]
+        dense = groups * batches[1] if b_sparse else max(batches)
+    nnz = _integer(attributes, "nnz")
+    active = nnz if nnz is not None else None if active_experts is None else active_experts * groups
+    m, k, n = mkn
+    name = f"{code} active={'?' if active is None else active}/{dense} x {m} x {k} x {n}"
+    if active is None:
+        return {"name": name, "sparse_batches_missing": True, "sparse_source": "missing"}
+    elements = {"input_0": m * k * active, "input_1": k * n * active, "output_0": m * n * active}
+    return {
+        "name": name,
+        "flops": float(m * k * n * active * 2),
+        "dram_bytes": _bytes(op, elements),
+        "sparse_source": "active_experts" if nnz is None else "csv_nnz",
+    }
+
+
+def _conv(code: str, op: Mapping[str, Any], arch: Architecture) -> dict[str, Any]:
+    attributes = _attributes(op)
+    rows, channels = dimension(op.get("output_0_y")), dimension(op.get("input_0_x"))
+    out, window = dimension(op.get("input_1_x")), _window(attributes)
+    found: dict[str, Any] = {
+        "modelled": "flops_only",
+        "peak_flops": _peak(op, arch, _cores(op)),
+        "fidelity": _fidelity(op),
+    }
+    if rows is None or channels is None or out is None or window is None:
+        return found | {"name": f"{code} unknown shape {_conv_config(attributes)}"}
+    k = channels * window[0] * window[1]
+    return found | {
+        "name": f"{code} {rows} x {k} x {out} {_conv_config(attributes)}",
+        "flops": float(rows * k * out * 2),
+    }
+
+
+def _window(attributes: str) -> tuple[int, int] | None:
+    """Kernel height and width: the first ``window_hw`` of the cell, ``=(3;3)`` in the attribute."""
+    _, found, rest = attributes.partition("window_hw")
+    parts = rest.split("; ", 1)[0][2:-1].split(";") if found else []
+    sizes = [dimension(part) for part in parts[:2]]
+    if len(sizes) < 2 or sizes[0] is None or sizes[1] is None:
+        return None
+    return sizes[0], sizes[1]
+
+
+def _after(attributes: str, key: str) -> str | None:
+    """Text between the first mention of a key and the next one; None without a mention."""
+    _, found, rest = attributes.partition(key)
+    return rest.split(key, 1)[0] if found else None
+
+
+def _conv_config(attributes: str) -> str:
+    def tiles(key: str) -> str:
+        try:
+            return str(int((_after(attributes, key) or "")[1:].split(";")[0]))
+        except ValueError:
+            return "x"
+
+    def on(key: str) -> bool:
+        # A flag that the cell does not mention is shown as set: so does tt-perf-report.
+        value = _after(attributes, f"{key}': '")
+        return value is None or value.split("'", 1)[0] == "true"
+
+    height, block = tiles("per_core_out_matrix_height_ntile"), tiles("act_block_h_ntiles")
+    text = f"[ABH={height}|{block}"
+    text += " ADB" if on("enable_act_double_buffer") else ""
+    text += " SR" if on("enable_split_reader") else ""
+    return text + "]"
+
+
+def _halo(attributes: str) -> str:
+    def part(key: str, count: int) -> str:
+        value = _after(attributes, key)
+        return "x" if value is None else ",".join(value.split(";")[:count])
+
+    scoped = (_after(attributes, "memory_layout=") or "").split(";")[0].split("::")
+    layout = scoped[1] if len(scoped) > 1 else "x"
+    return (
+        f"w={part('window_hw=', 2)} s={part('stride_hw=', 2)} p={part('padding=', 4)} "
+        f"d={part('dilation_hw=', 2)} | {layout}"
+    )
+
+
+def _program_config(attributes: str) -> dict[str, Any]:
+    if "program_config" not in attributes:
+        return {}
+    keys = ("in0_block_w", "out_subblock_h", "out_subblock_w")
+    hits = {key: re.search(key + r"=(\d+)", attributes) for key in keys}
+    return {key: int(hit.group(1)) if hit else None for key, hit in hits.items()}
+
+
+def _value(attributes: str, name: str) -> str | None:
+    """Value of one attribute, quoted or bare."""
+    key = rf"['\"]{re.escape(name)}['\"]\s*:\s*"
+    quoted = re.search(key + r"['\"]([^'\"]+)['\"]", attributes)
+    found = quoted or re.search(key + r"([^;,\}\s]+)", attributes)
+    return found.group(1) if found else None
+
+
+def _integer(attributes: str, name: str) -> int | None:
+    value = _value(attributes, name)
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        return None
+
+
+def _flag(attributes: str, name: str, default: bool) -> bool:
+    value = _value(attributes, name)
+    return default if value is None else value.lower() == "true"
