@@ -1,7 +1,7 @@
 # make demo        measure a training step of the MNIST experiment, end to end
 # make test        the whole test suite
 # make test-xla    the suite that needs torch_xla 2.9.0 (CPython 3.11, up to 7.5 GB of disk)
-# make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1.5 GB)
+# make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1 GB)
 # make bench       the benchmarks: ratios, measured in one run
 # make lint        ruff and mypy --strict
 # make clean       remove what these made, the environments included

@@ -44,10 +44,10 @@ def environments(torch: str) -> dict[str, Environment]:
             folder=".venv",
             pythons=("3.10", "3.11", "3.12", "3.13"),
             requirements=("-e", f"{ROOT}[test]", torch),
-            download_gb=0.35,
+            download_gb=0.4,
             disk_gb=1.5,
             cuda_download_gb=2.9,
-            cuda_disk_gb=6.5,
+            cuda_disk_gb=5.5,
             sources=("pyproject.toml",),
         ),
         "xla": Environment(
@@ -63,8 +63,8 @@ def environments(torch: str) -> dict[str, Environment]:
             folder=".venv-ttnn",
             pythons=("3.12", "3.10"),
             requirements=("ttnn==0.81.1",),
-            download_gb=0.3,
-            disk_gb=1.5,
+            download_gb=0.2,
+            disk_gb=1.0,
         ),
     }
 
@@ -168,7 +168,7 @@ def _pip(folder: Path, *arguments: str) -> None:
 def _pip_process(
     folder: Path, *arguments: str, quiet: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    command = [str(_python(folder)), "-m", "pip", "install", "--quiet", *arguments]
+    command = [str(_python(folder)), "-m", "pip", "install", "-qq", *arguments]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     return subprocess.run(
         command, env=environment, text=True, check=False, capture_output=quiet, cwd=ROOT

@@ -1,0 +1,184 @@
+"""What the tool costs, as ratios measured in one run: ``make bench``.
+
+1. ``instrument --dry-run`` on a 200-line script, against a process that only imports libcst and
+   typer and parses the file. Both are started in turn, so that a busy machine hits both.
+2. ``rewrite()`` against ``libcst.parse_module(source).code``, in one process.
+3. What the injected code costs per step where there is no device to wait for: a loop whose
+   forward and backward do nothing, with and without it.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "fixtures/experiments/blacksmith/experiments/torch/tiny_llama/train.py"
+LINES = 200
+
+PARSE_ONLY = """
+import sys, libcst, typer
+from pathlib import Path
+libcst.parse_module(Path(sys.argv[1]).read_bytes())
+"""
+
+EMPTY_LOOP = """
+import sys
+import time
+
+
+class Device:
+    type = "cpu"
+
+
+class Loss:
+    device = Device()
+
+    def backward(self):
+        pass
+
+
+class Optimizer:
+    def step(self):
+        pass
+
+    def zero_grad(self):
+        pass
+
+
+def model(batch):
+    return LOSS
+
+
+LOSS = Loss()
+STEPS = 5000
+
+
+def train(optimizer):
+    for batch in range(STEPS):
+        loss = model(batch)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+start = time.perf_counter()
+train(Optimizer())
+print(f"{(time.perf_counter() - start) / STEPS * 1e6:.3f}", file=sys.stderr)
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "train.py"
+        path.write_text(_script_of(LINES), encoding="utf-8")
+        _report("instrument --dry-run / import and parse", *_command_line(path), limit=1.4)
+        _report("rewrite() / parse_module + code", *_rewriting(path), limit=4.0)
+        _report_step_cost(_step_cost_us(Path(folder)), limit_us=30.0)
+
+
+def _script_of(lines: int) -> str:
+    """The fixture's training script, filled up to `lines` with functions like those around it."""
+    source = SCRIPT.read_text(encoding="utf-8")
+    head, guard, tail = source.partition('if __name__ == "__main__":')
+    filler = ""
+    missing = lines - source.count("\n")
+    for index in range(missing // 4):
+        filler += f"def metric_{index}(loss, scale={index}):\n"
+        filler += f'    return {{"value": loss.item() * scale, "index": {index}}}\n\n\n'
+    return head + filler + "\n" * (missing % 4) + guard + tail
+
+
+def _command_line(path: Path, rounds: int = 15) -> tuple[float, float]:
+    """Median seconds of the dry run and of the process that only imports and parses."""
+    instrument = str(Path(sys.executable).parent / "instrument")
+    ours, floor = [], []
+    for _ in range(rounds):
+        ours.append(_wall_s([instrument, "--dry-run", str(path)]))
+        floor.append(_wall_s([sys.executable, "-c", PARSE_ONLY, str(path)]))
+    return statistics.median(ours), statistics.median(floor)
+
+
+def _wall_s(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def _rewriting(path: Path, rounds: int = 30) -> tuple[float, float]:
+    """Median seconds of rewrite() and of a parse with its way back to text."""
+    import libcst
+
+    from instrumentor import rewrite
+
+    source = path.read_bytes()
+    ours = _median_s(lambda: rewrite(source), rounds)
+    return ours, _median_s(lambda: libcst.parse_module(source).code, rounds)
+
+
+def _median_s(call: Callable[[], object], rounds: int) -> float:
+    call()
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def _step_cost_us(folder: Path, rounds: int = 5) -> float:
+    """Microseconds per step that the injected code adds: the smallest of several runs each."""
+    from instrumentor import rewrite
+
+    plain = folder / "plain.py"
+    plain.write_text(EMPTY_LOOP, encoding="utf-8")
+    instrumented = folder / "instrumented.py"
+    code = rewrite(EMPTY_LOOP).code
+    instrumented.write_bytes(code if isinstance(code, bytes) else code.encode())
+    with_code = min(_loop_us(instrumented, folder) for _ in range(rounds))
+    return with_code - min(_loop_us(plain, folder) for _ in range(rounds))
+
+
+def _loop_us(script: Path, folder: Path) -> float:
+    environment = {
+        **os.environ,
+        "INSTRUMENT_STEPS": "1000000",
+        "INSTRUMENT_PROFILER": "wallclock",
+        "INSTRUMENT_RECORD": str(folder / "timings.jsonl"),
+    }
+    with (folder / "output.log").open("w") as output:
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return float(done.stderr.strip().splitlines()[-1])
+
+
+def _report(what: str, ours_s: float, floor_s: float, limit: float) -> None:
+    ratio = ours_s / floor_s
+    print(
+        f"{what:<42} {ours_s * 1e3:8.1f} / {floor_s * 1e3:.1f} ms = {ratio:.2f}x"
+        f"  (limit {limit:.1f}x{'' if ratio <= limit else ', EXCEEDED'})",
+        flush=True,
+    )
+
+
+def _report_step_cost(cost_us: float, limit_us: float) -> None:
+    print(
+        f"{'injected code per step, no barrier':<42} {cost_us:8.1f} us"
+        f"  (limit {limit_us:.0f} us{'' if cost_us <= limit_us else ', EXCEEDED'})"
+    )
+
+
+if __name__ == "__main__":
+    main()
