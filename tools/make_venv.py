@@ -62,7 +62,8 @@ def environments(torch: str) -> dict[str, Environment]:
         "ttnn": Environment(
             folder=".venv-ttnn",
             pythons=("3.12", "3.10"),
-            requirements=("ttnn==0.81.1",),
+            # tracy imports websockets, which the wheel does not ask for
+            requirements=("ttnn==0.81.1", "websockets"),
             download_gb=0.2,
             disk_gb=1.0,
         ),
