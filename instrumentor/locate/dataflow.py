@@ -1,0 +1,75 @@
+"""Names that statements read and bind, and the slice of an iteration that leads to the loss."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from instrumentor.locate.syntax import FUNCTIONS, own_nodes, root_name
+
+
+def reads(node: ast.AST) -> set[str]:
+    """Names read below a node; nested functions count with all that they read."""
+    found: set[str] = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
+            found.add(child.id)
+        elif isinstance(child, ast.AugAssign) and isinstance(child.target, ast.Name):
+            found.add(child.target.id)
+    return found
+
+
+def binds(node: ast.AST) -> set[str]:
+    """Names certainly or possibly rebound below a node in its own scope."""
+    found: set[str] = set()
+    nodes: Iterable[ast.AST] = (node, *own_nodes(node))
+    for child in nodes:
+        if isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
+            found.add(child.id)
+        elif isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+            found.add(child.name)
+        elif isinstance(child, (ast.Import, ast.ImportFrom)):
+            found.update((a.asname or a.name.split(".")[0]) for a in child.names)
+        elif isinstance(child, ast.ExceptHandler) and child.name:
+            found.add(child.name)
+        elif isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name:
+            found.add(child.name)
+    return found
+
+
+def touches(node: ast.AST) -> set[str]:
+    """Names whose object may be changed: attribute and item stores, method statements."""
+    found: set[str] = set()
+    for child in (node, *own_nodes(node)):
+        if isinstance(child, (ast.Attribute, ast.Subscript)) and isinstance(
+            child.ctx, (ast.Store, ast.Del)
+        ):
+            found.add(root_name(child))
+        elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
+            function = child.value.func
+            if isinstance(function, ast.Attribute):
+                found.add(root_name(function.value))
+    found.discard("")
+    return found
+
+
+def simple_targets(statement: ast.stmt) -> list[str] | None:
+    """Plain names bound by an assignment, in order; None when a target is anything else."""
+    if isinstance(statement, ast.Assign):
+        targets: list[ast.expr] = list(statement.targets)
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    else:
+        return None
+    names: list[str] = []
+    while targets:
+        target = targets.pop(0)
+        if isinstance(target, ast.Name):
+            names.append(target.id)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            targets = list(target.elts) + targets
+        elif isinstance(target, ast.Starred):
+            targets.insert(0, target.value)
+        else:
+            return None
+    return names

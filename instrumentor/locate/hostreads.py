@@ -1,0 +1,232 @@
+"""Host reads inside the region: moved behind the barrier in their own order, or named.
+
+A statement moves only when what lies between its place and the barrier neither binds what it
+reads nor reads what it binds; statements that depend on it move along. It never crosses the
+counter's increment.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from instrumentor.locate.dataflow import binds, reads, touches
+from instrumentor.locate.iteration import Counter, Region, contains, path_to
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate
+from instrumentor.locate.model import Deferred
+from instrumentor.locate.syntax import LOOPS, Source, own_nodes, suites
+from instrumentor.locate.vocabulary import host_read, is_backward, is_sync_statement, under_no_grad
+
+
+@dataclass(frozen=True)
+class HostReads:
+    moved: list[Deferred]
+    warnings: list[str]
+
+
+def find_host_reads(
+    knowledge: Knowledge, candidate: Candidate, regions: list[Region], counter: Counter | None
+) -> HostReads:
+    """Decide for each host read between begin and end of each region."""
+    moved: list[Deferred] = []
+    warnings: list[str] = []
+    for number, region in enumerate(regions):
+        if region.ends_after_update and region.end is not region.sites[-1].statement:
+            # the region closes after the optimizer: reads in it are the script's own waits
+            pass
+        statements = _inside(candidate, region)
+        tensors = _tensors(candidate, region, statements)
+        plan = _decide(knowledge, candidate, region, statements, tensors, counter)
+        moved.extend(Deferred(candidate.source, s, number) for s in plan[0])
+        warnings.extend(plan[1])
+    return HostReads(moved, warnings)
+
+
+def _inside(candidate: Candidate, region: Region) -> list[ast.stmt]:
+    """Statements from begin to end in execution order, on the path's suites (with-blocks opened)."""
+    source = candidate.source
+    found: list[ast.stmt] = []
+    path = path_to(source, candidate.loop, region.end)
+    begin = source.places[region.begin]
+    started = False
+    for suite, index in path:
+        if not started and suite is begin.suite:
+            started = True
+            found.extend(_open(suite[begin.index : index]))
+        elif started:
+            found.extend(_open(suite[:index]))
+    if not started:
+        return []
+    anchors = {s.statement for s in region.sites}
+    if region.end not in anchors and is_sync_statement(region.end) is None:
+        found.append(region.end)
+    return found
+
+
+def _open(statements: list[ast.stmt]) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for statement in statements:
+        if isinstance(statement, ast.With) and not under_no_grad(statement):
+            found.extend(_open(statement.body))
+        else:
+            found.append(statement)
+    return found
+
+
+def _tensors(candidate: Candidate, region: Region, statements: list[ast.stmt]) -> frozenset[str]:
+    """Names computed from the forward on, host values left out."""
+    names: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With)) or (
+            isinstance(statement, (ast.If, ast.For))
+        ):
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and host_read(statement, frozenset()) is not None:
+                names -= binds(statement)
+                continue
+            if statement.lineno >= region.forward.lineno or statement is region.begin:
+                names |= binds(statement)
+    for site in region.sites:
+        if not site.chain:
+            names |= {n.id for n in ast.walk(site.backward) if isinstance(n, ast.Name)}
+        elif isinstance(site.statement, (ast.Assign, ast.AnnAssign)):
+            names |= binds(site.statement)
+    return frozenset(names - {"self", "torch", "F", "nn", "accelerator", "scaler", "fabric", "config", "args"})
+
+
+def _decide(
+    knowledge: Knowledge,
+    candidate: Candidate,
+    region: Region,
+    statements: list[ast.stmt],
+    tensors: frozenset[str],
+    counter: Counter | None,
+) -> tuple[list[ast.stmt], list[str]]:
+    source = candidate.source
+    site_statements = {s.statement for s in region.sites}
+    wanted: list[ast.stmt] = []
+    warnings: list[str] = []
+    for statement in statements:
+        holds_site = any(contains(statement, s) for s in site_statements)
+        read = host_read(statement, tensors) if not holds_site else _own_read(statement, tensors)
+        if read is None:
+            continue
+        line = getattr(read, "lineno", statement.lineno)
+        if holds_site or not _movable(statement):
+            warnings.append(_warning(source, line, "it decides or feeds what follows"))
+            continue
+        wanted.append(statement)
+    wanted = [w for w in wanted if not _feeds_loss(candidate, region, statements, w, warnings)]
+    moving: list[ast.stmt] = []
+    for statement in wanted:
+        group = _closure(statements, statement, site_statements, moving, counter, tensors, region, candidate)
+        if group is None:
+            warnings.append(_warning(source, statement.lineno, "what follows depends on it, or it would cross the step counter"))
+            continue
+        moving.extend(s for s in group if s not in moving)
+    moving.sort(key=lambda s: (s.lineno, s.col_offset))
+    return moving, warnings
+
+
+def _own_read(statement: ast.stmt, tensors: frozenset[str]) -> ast.AST | None:
+    """A read in the header of a compound statement that holds the backward."""
+    if isinstance(statement, ast.If):
+        probe = ast.If(test=statement.test, body=[], orelse=[])
+        return host_read(probe, tensors)
+    return None
+
+
+def _warning(source: Source, line: int, why: str) -> str:
+    return f"{source.path.name}:{line}: a host read inside the timed region stays: {why}"
+
+
+def _movable(statement: ast.stmt) -> bool:
+    """Simple statements, and `if`/`with` blocks without jumps."""
+    if isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert)):
+        return True
+    if isinstance(statement, (ast.If, ast.With)):
+        for node in own_nodes(statement):
+            if isinstance(node, (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.Await)):
+                return False
+            if isinstance(node, ast.Call) and is_backward(node):
+                return False
+        return True
+    if isinstance(statement, LOOPS):
+        return not any(
+            isinstance(n, (ast.Return, ast.Raise, ast.Yield)) for n in own_nodes(statement)
+        ) and not any(isinstance(n, ast.Call) and is_backward(n) for n in own_nodes(statement))
+    return False
+
+
+def _feeds_loss(
+    candidate: Candidate, region: Region, statements: list[ast.stmt], read: ast.stmt, warnings: list[str]
+) -> bool:
+    """A read whose result the forward or backward needs cannot move."""
+    bound = binds(read)
+    site_lines = [s.statement for s in region.sites]
+    live = set(bound)
+    for statement in statements[statements.index(read) + 1 :]:
+        if not live:
+            return False
+        if statement in site_lines or any(contains(statement, s) for s in site_lines):
+            if live & reads(statement):
+                warnings.append(_warning(candidate.source, read.lineno, "the loss is computed from it"))
+                return True
+    # the backward itself may be the end of the region
+    for site in site_lines:
+        if read.lineno < site.lineno and live & reads(site):
+            warnings.append(_warning(candidate.source, read.lineno, "the loss is computed from it"))
+            return True
+    return False
+
+
+def _closure(
+    statements: list[ast.stmt],
+    start: ast.stmt,
+    sites: set[ast.stmt],
+    already: list[ast.stmt],
+    counter: Counter | None,
+    tensors: frozenset[str],
+    region: Region,
+    candidate: Candidate,
+) -> list[ast.stmt] | None:
+    """The statement with the dependents that must move along, or None when it must stay."""
+    group = [start]
+    tail = statements[statements.index(start) + 1 :]
+    ends = [s.statement for s in region.sites if s.statement not in statements and s.statement.lineno > start.lineno]
+    if region.end not in statements and region.end not in ends and is_sync_statement(region.end) is None:
+        ends.append(region.end)
+    merged = sorted([*tail, *ends], key=lambda s: (s.lineno, s.col_offset))
+    for statement in merged:
+        if statement in group or statement in already:
+            continue
+        if counter is not None and counter.statement is not None and contains(statement, counter.statement):
+            return None
+        moved_reads = set().union(*(reads(g) for g in group))
+        moved_binds = set().union(*(binds(g) for g in group))
+        moved_touches = set().union(*(touches(g) for g in group))
+        conflict = (
+            (binds(statement) & (moved_reads | moved_binds))
+            or (reads(statement) & moved_binds)
+            or (reads(statement) & moved_touches & (binds(statement) | touches(statement)))
+        )
+        if not conflict:
+            continue
+        if any(contains(statement, s) for s in sites) or not _movable(statement):
+            return None
+        if any(contains(statement, f) for f in (region.forward,)):
+            return None
+        if binds(statement) & _needed_by_sites(sites):
+            return None
+        group.append(statement)
+    return group
+
+
+def _needed_by_sites(sites: set[ast.stmt]) -> set[str]:
+    needed: set[str] = set()
+    for site in sites:
+        needed |= reads(site)
+    return needed
+
+
+__all__ = ["HostReads", "find_host_reads", "suites"]

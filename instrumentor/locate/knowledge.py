@@ -1,0 +1,304 @@
+"""What the program says about its names: which are models, frozen models, optimizers.
+
+A name counts as a model because something only models do is done to it (`.parameters()`,
+`.train()`, built from an nn.Module class, compiled, prepared) or because of how it is spelled.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from instrumentor.locate.program import Class, Function, Program
+from instrumentor.locate.syntax import ScopeNode, Source, dotted, own_calls, own_nodes
+from instrumentor.locate.vocabulary import (
+    callee,
+    is_backward,
+    is_no_grad,
+    is_optimizer_step,
+    last,
+    looks_like_model,
+    looks_like_optimizer,
+    optimizer_of,
+    receiver,
+    under_no_grad,
+)
+
+_MODEL_ONLY = frozenset(
+    {"parameters", "named_parameters", "requires_grad_", "gradient_checkpointing_enable", "modules"}
+)
+_NOT_FORWARD = frozenset(
+    "train eval parameters named_parameters buffers zero_grad to cuda cpu half float bfloat16 "
+    "state_dict load_state_dict named_modules modules children requires_grad_ share_memory "
+    "save_pretrained apply register_buffer reset_parameters init_hidden init_weights item "
+    "named_buffers no_sync generate estimate_mfu save_checkpoint load_checkpoint step backward "
+    "clip_grad_norm_ set_train_batch_size print_trainable_parameters unwrap detach is_training "
+    "get_lr update append extend push store cache_clear clear reset num_parameters size "
+    "gradient_accumulation_steps is_gradient_accumulation_boundary".split()
+)
+_LOSS_WORD = re.compile(r"(^|_)(loss|losses|criterion|crit|objective)", re.I)
+_FORWARD_WORD = re.compile(
+    r"forward|training_step|compute_[a-z_]*loss|calc(ulate)?_[a-z_]*loss|get_[a-z_]*loss|"
+    r"^loss_fn_from|_loss_from|run_model|model_fn|get_logits|compute_logits|logps",
+    re.I,
+)
+_BUILD_MODEL = re.compile(
+    r"(^|_|\.)(from_pretrained|get_model|build_model|create_model|load_model|make_model|"
+    r"get_peft_model|init_model|model_class|DataParallel|DistributedDataParallel|Sequential)$"
+)
+_BUILD_OPTIMIZER = re.compile(
+    r"(^|\.)optim\.|optimi[sz]er|(^|\.)(AdamW?|SGD|RMSprop|Adagrad|Adadelta|Adamax|NAdam|RAdam|"
+    r"LBFGS|Lion|Muon|Adafactor|LAMB|FusedAdam|AdamW8bit)$",
+    re.I,
+)
+
+
+@dataclass(eq=False)
+class Knowledge:
+    """Facts about names of a program, computed on demand and kept."""
+
+    program: Program
+
+    @cached_property
+    def _per_source(self) -> dict[Source, tuple[frozenset[str], frozenset[str], frozenset[str]]]:
+        return {}
+
+    def _facts(self, source: Source) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        cached = self._per_source.get(source)
+        if cached is None:
+            cached = self._collect(source)
+            self._per_source[source] = cached
+        return cached
+
+    def _collect(self, source: Source) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        models: set[str] = set()
+        frozen: set[str] = set()
+        optimizers: set[str] = set()
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call):
+                owner = receiver(node)
+                word = callee(node)
+                if owner and word in _MODEL_ONLY:
+                    models.add(owner)
+                if owner and word == "train" and len(node.args) <= 1 and not looks_like_trainer(owner):
+                    models.add(owner)
+                if owner and word == "requires_grad_" and _is_false(node):
+                    frozen.add(owner)
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                built = dotted(node.value.func)
+                names = [dotted(t) for t in node.targets if dotted(t)]
+                if _BUILD_OPTIMIZER.search(built) and "sched" not in built.lower():
+                    optimizers.update(names)
+                elif _BUILD_MODEL.search(built) or self._builds_module(source, built):
+                    models.update(names)
+            elif isinstance(node, ast.For):
+                frozen.update(_frozen_by_loop(node))
+        models = {m for m in models if m and m not in ("self", "super()") and not _LOSS_WORD.search(last(m))}
+        return frozenset(models - optimizers), frozenset(frozen), frozenset(optimizers)
+
+    def _builds_module(self, source: Source, name: str) -> bool:
+        target = self.program.lookup(source, name) if name else None
+        return isinstance(target, Class) and self.is_module_class(target)
+
+    def is_module_class(self, cls: Class) -> bool:
+        return any(
+            last(dotted(base)) in ("Module", "LightningModule", "PreTrainedModel")
+            or last(dotted(base)).endswith("Module")
+            for owner in self.program.bases(cls)
+            for base in owner.node.bases
+        )
+
+    def optimizers(self, source: Source) -> frozenset[str]:
+        return self._facts(source)[2]
+
+    def is_model(self, source: Source, name: str) -> bool:
+        """Whether a dotted name stands for a model that may be trained."""
+        if not name or name in ("self", "super()") or name.endswith(("()", "[]")):
+            return False
+        models, frozen, optimizers = self._facts(source)
+        if name in frozen or name in optimizers or _LOSS_WORD.search(last(name)):
+            return False
+        if looks_like_optimizer(name) and name not in models:
+            return False
+        return name in models or looks_like_model(name)
+
+    # -- optimizer steps ---------------------------------------------------------------------
+
+    def steps_in(self, source: Source, node: ast.AST) -> Iterator[ast.Call]:
+        """Optimizer steps made directly below a node."""
+        known = self.optimizers(source)
+        for call in own_calls(node):
+            if is_optimizer_step(call, known) or self._step_by_argument(call):
+                yield call
+
+    @staticmethod
+    def _step_by_argument(call: ast.Call) -> bool:
+        word = callee(call)
+        if "step" not in word.lower() or word in ("step", "zero_grad") or "sched" in word.lower():
+            return False
+        return any(looks_like_optimizer(dotted(a)) for a in call.args if dotted(a)) and "train" not in word
+
+    def stepped(self, function: Function, depth: int = 0) -> tuple[str, ...]:
+        """Optimizers that a function steps, itself or through what it calls."""
+        key = function.node
+        cached = self._stepped.get(key)
+        if cached is not None:
+            return cached
+        self._stepped[key] = ()
+        names = [optimizer_of(c) for c in self._own_steps(function.source, function.node)]
+        if depth < 6:
+            for call, _ in self.program.calls.get(function.node, ()):
+                for target in self.program.resolve(function.source, function.node, call):
+                    names.extend(self.stepped(target, depth + 1))
+        self._stepped[key] = tuple(dict.fromkeys(names))
+        return self._stepped[key]
+
+    def _own_steps(self, source: Source, scope: ScopeNode) -> Iterator[ast.Call]:
+        known = self.optimizers(source)
+        for call, _ in self.program.calls.get(scope, ()):
+            if is_optimizer_step(call, known) or self._step_by_argument(call):
+                yield call
+
+    @cached_property
+    def _stepped(self) -> dict[ast.AST, tuple[str, ...]]:
+        return {}
+
+    # -- backward ----------------------------------------------------------------------------
+
+    def has_backward(self, function: Function, depth: int = 0) -> bool:
+        """Whether a function calls a backward, itself or through what it calls."""
+        key = function.node
+        if key in self._backward:
+            return self._backward[key]
+        self._backward[key] = False
+        calls = self.program.calls.get(key, ())
+        answer = any(is_backward(c) for c, _ in calls) or (
+            depth < 6
+            and any(
+                self.has_backward(t, depth + 1)
+                for c, _ in calls
+                for t in self.program.resolve(function.source, key, c)
+            )
+        )
+        self._backward[key] = answer
+        return answer
+
+    @cached_property
+    def _backward(self) -> dict[ast.AST, bool]:
+        return {}
+
+    # -- forward -----------------------------------------------------------------------------
+
+    def forward_call(self, source: Source, scope: ScopeNode, node: ast.AST, depth: int = 0) -> ast.Call | None:
+        """The first call below a node that runs a model with gradients, or None."""
+        for call in self._grad_calls(node):
+            if self._is_forward(source, scope, call, depth):
+                return call
+        return None
+
+    def _grad_calls(self, node: ast.AST) -> Iterator[ast.Call]:
+        """Calls below a node, `with no_grad` blocks and nested scopes left out, in order."""
+        if isinstance(node, ast.stmt) and under_no_grad(node):
+            return
+        if isinstance(node, ast.Call):
+            yield node
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+                continue
+            yield from self._grad_calls(child)
+
+    def _is_forward(self, source: Source, scope: ScopeNode, call: ast.Call, depth: int) -> bool:
+        name = dotted(call.func)
+        word = callee(call)
+        if is_backward(call) or is_optimizer_step(call) or word in ("accumulate", "no_sync", "len"):
+            return False
+        if word in ("shard_model", "clip_grad_norm_", "clip_grad_value_", "isinstance", "unwrap_model"):
+            return False
+        if name and self.is_model(source, name):
+            return True
+        if isinstance(call.func, ast.Attribute):
+            owner = receiver(call)
+            if self.is_model(source, owner) and word not in _NOT_FORWARD:
+                return True
+            if word == "apply" and owner and owner.rpartition(".")[2][:1].isupper():
+                return False
+        arguments = [*call.args, *(k.value for k in call.keywords)]
+        passes_model = any(self.is_model(source, dotted(a)) for a in arguments if dotted(a))
+        if _FORWARD_WORD.search(word) and not _LOSS_FUNCTION.search(word):
+            return True
+        if depth < 4:
+            targets = self.program.resolve(source, scope, call)
+            for function in targets:
+                if self.runs_model(function, depth + 1):
+                    return True
+            if targets and not passes_model:
+                return False
+        return passes_model and word not in _NOT_FORWARD and not _PREPARES.search(word)
+
+    def runs_model(self, function: Function, depth: int = 0) -> bool:
+        key = function.node
+        if key in self._runs_model:
+            return self._runs_model[key]
+        self._runs_model[key] = False
+        if any(is_no_grad(d) for d in function.node.decorator_list):
+            return False
+        answer = any(
+            self.forward_call(function.source, function.node, s, depth) is not None
+            for s in function.node.body
+        )
+        self._runs_model[key] = answer
+        return answer
+
+    @cached_property
+    def _runs_model(self) -> dict[ast.AST, bool]:
+        return {}
+
+    def is_validation_function(self, function: Function) -> bool:
+        """No backward, gradients off or `.eval()`, and a model run over data: a validation."""
+        node = function.node
+        if self.has_backward(function):
+            return False
+        no_grad = any(is_no_grad(d) for d in node.decorator_list) or any(
+            isinstance(s, ast.stmt) and under_no_grad(s) for s in own_nodes(node)
+        )
+        evals = any(callee(c) == "eval" and not c.args for c in own_calls(node))
+        loops = any(isinstance(s, (ast.For, ast.While)) for s in own_nodes(node))
+        return (no_grad or evals) and loops
+
+
+_LOSS_FUNCTION = re.compile(r"^(loss|criterion|loss_fn|loss_func|loss_function)$", re.I)
+_PREPARES = re.compile(
+    r"prepare|shard|register|watch|save|load|log|print|count|freeze|setup|init|sync|copy|update|"
+    r"accumulate|clip|append|zip|list|tuple|dict|range|enumerate|getattr|hasattr|setattr|id$|type$",
+    re.I,
+)
+
+
+def looks_like_trainer(name: str) -> bool:
+    return bool(re.search(r"trainer|runner|learner|experiment|(^|_)app$|^self$", last(name), re.I))
+
+
+def _is_false(call: ast.Call) -> bool:
+    values = [*call.args, *(k.value for k in call.keywords)]
+    return bool(values) and isinstance(values[0], ast.Constant) and values[0].value is False
+
+
+def _frozen_by_loop(node: ast.For) -> Iterator[str]:
+    """`for p in X.parameters(): p.requires_grad = False` (without any test in between)."""
+    if not (isinstance(node.iter, ast.Call) and callee(node.iter) in ("parameters", "named_parameters")):
+        return
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+            target = statement.targets[0]
+            if (
+                isinstance(target, ast.Attribute)
+                and target.attr == "requires_grad"
+                and statement.value.value is False
+            ):
+                yield receiver(node.iter)
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            if callee(statement.value) == "requires_grad_" and _is_false(statement.value):
+                yield receiver(node.iter)

@@ -1,0 +1,99 @@
+"""What locating yields: the loop with everything the plan needs, or reasons why not."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from instrumentor.errors import InstrumentError
+from instrumentor.locate.iteration import Counter, Forward, Region
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate
+from instrumentor.locate.program import Program
+from instrumentor.locate.syntax import ScopeNode, Source
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a script is declined: place, kind (stable word), sentence, what would work."""
+
+    file: Path
+    line: int
+    kind: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.message}"
+
+
+class Declined(InstrumentError):
+    """The script cannot be instrumented correctly.
+
+    Attributes:
+        reasons: at least one; the first is the most telling.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, *reasons: Reason) -> None:
+        super().__init__("; ".join(str(r) for r in reasons), reasons[0].remedy)
+        self.reasons = reasons
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where the run ends early: after which statement, how, and under which condition."""
+
+    source: Source
+    scope: ScopeNode
+    after: ast.stmt
+    strategy: str  # return | exit
+    condition: str = ""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A validation or checkpoint that is left out, with the statements that depend on it.
+
+    bindings: names to bind to nan in its place.
+    """
+
+    source: Source
+    statement: ast.stmt
+    dependents: tuple[ast.stmt, ...]
+    bindings: tuple[str, ...]
+    initial: bool
+    what: str  # validation | checkpoint
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A host read moved behind the barrier."""
+
+    source: Source
+    statement: ast.stmt
+    region: int
+
+
+@dataclass(eq=False)
+class Located:
+    """A training loop, understood."""
+
+    program: Program
+    knowledge: Knowledge
+    candidate: Candidate
+    regions: list[Region]
+    forwards: list[Forward]
+    counter: Counter | None
+    accumulation: str
+    stop: Stop
+    scope: str  # fwd-bwd | step
+    stops: list[Stop] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    deferred: list[Deferred] = field(default_factory=list)
+    cache_clears: list[tuple[Source, ast.stmt]] = field(default_factory=list)
+    optimizer_marks: list[tuple[Source, ast.stmt]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)

@@ -1,0 +1,386 @@
+"""Shapes that cannot be instrumented correctly, each with its line, reason and what would work.
+
+Every check looks at the program (before a loop is chosen) or at the chosen candidate and yields
+reasons; nothing is instrumented as long as one stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from instrumentor.locate.iteration import contains, exclusive
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate, Update
+from instrumentor.locate.model import Reason
+from instrumentor.locate.program import Program
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    dotted,
+    own_calls,
+    own_nodes,
+)
+from instrumentor.locate.vocabulary import callee, is_backward, is_optimizer_step, last, receiver
+
+FOREIGN_RUNTIMES = {
+    "forge": "tt-forge's compiled model runs its own backward",
+    "pybuda": "PyBuda runs its own backward",
+    "ttml": "ttml runs its own autograd",
+    "crank": "crank runs the step itself",
+    "tt_train": "tt-train runs its own autograd",
+}
+_JAX = ("jax", "flax", "optax", "easydel")
+_LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
+
+
+def imported_roots(source: Source) -> dict[str, int]:
+    """Top-level packages that a module imports, with the line of the first import."""
+    found: dict[str, int] = {}
+    for statement in source.places:
+        names: list[str] = []
+        if isinstance(statement, ast.Import):
+            names = [a.name for a in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and not statement.level:
+            names = [statement.module or ""]
+        for name in names:
+            line = found.get(name.split(".")[0], statement.lineno)
+            found[name.split(".")[0]] = min(line, statement.lineno)
+    return found
+
+
+def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candidate]) -> Reason:
+    """The most telling reason why no training loop was found in the entry script."""
+    source = program.entry
+    path, roots = source.path, imported_roots(source)
+    for call, line in _calls(source):
+        word, owner = callee(call), receiver(call)
+        if word in ("fit", "train") and _made_by(source, owner, ("Trainer", "SFTTrainer", "DPOTrainer", "Seq2SeqTrainer")):
+            library = next((r for r in roots if r in (*_LIGHTNING, "transformers", "trl")), "")
+            if library:
+                kind = "lightning" if library in _LIGHTNING else "hf-trainer"
+                return Reason(path, line, kind, f"the loop is inside {library}'s Trainer, an installed package", _OWN_LOOP)
+    if any(r in roots for r in _LIGHTNING):
+        line = next(roots[r] for r in _LIGHTNING if r in roots)
+        return Reason(path, line, "lightning", "Lightning holds the training loop", _OWN_LOOP)
+    for root in _JAX:
+        if root in roots:
+            return Reason(path, roots[root], "jax", f"a {root} script: gradients come from transformations, not from backward()", "JAX is not supported; profile it as a whole with `python3 -m tracy`.")
+    for root, why in FOREIGN_RUNTIMES.items():
+        if root in roots:
+            return Reason(path, roots[root], "foreign-runtime", why, _TORCH_LOOP)
+    for call, line in _calls(source):
+        if re.search(r"(loss_)?scaler$", dotted(call.func)) and len(call.args) >= 2:
+            return Reason(path, line, "hidden-backward", f"backward and optimizer step are hidden in {dotted(call.func)}(...) of another package", "Write loss.backward() and optimizer.step() in the loop.")
+        if callee(call) in ("train_batch", "fit"):
+            return Reason(path, line, "hidden-backward", f"the step is hidden in {dotted(call.func)}(...) of an installed package", _OWN_LOOP)
+    for candidate in without_update:
+        return Reason(candidate.source.path, candidate.loop.lineno, "no-optimizer-step", "a backward runs in this loop, but no optimizer step follows it", "A training loop steps an optimizer; name the loop with --loop FILE:LINE if this is one.")
+    if "transformers" in roots and any(callee(c) == "train" and "trainer" in receiver(c).lower() for c, _ in _calls(source)):
+        return Reason(path, roots["transformers"], "hf-trainer", "the loop is inside transformers' Trainer, an installed package", _OWN_LOOP)
+    return Reason(path, 1, "no-loop", "no loop with forward, backward() and an optimizer step was found", "Give the script that holds the loop, or one that reaches it through imports of its own repository.")
+
+
+_OWN_LOOP = "Give a script with the loop written out (for batch in loader: loss.backward(); optimizer.step())."
+_TORCH_LOOP = "Give a script whose loop calls torch's own loss.backward()."
+_SPLIT = "Name one loop with --loop FILE:LINE, or give a script that trains one network at a time."
+
+
+def _calls(source: Source) -> Iterator[tuple[ast.Call, int]]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            yield node, node.lineno
+
+
+def _made_by(source: Source, name: str, classes: tuple[str, ...]) -> bool:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            if last(dotted(node.value.func)).endswith(classes) and any(dotted(t) == name for t in node.targets):
+                return True
+    return name.endswith("Trainer()")
+
+
+def several(candidates: list[Candidate]) -> list[Reason]:
+    """One reason per loop, so that the list can be shown."""
+    return [
+        Reason(
+            c.source.path,
+            c.loop.lineno,
+            "several-loops",
+            f"one of {len(candidates)} training loops"
+            + (f", in {c.scope.name}()" if isinstance(c.scope, FUNCTIONS) else ""),
+            "Say which one: " + " or ".join(f"--loop {x.source.path.name}:{x.loop.lineno}" for x in candidates),
+        )
+        for c in candidates
+    ]
+
+
+def of_candidate(program: Program, knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """Reasons against a chosen loop."""
+    yield from _foreign(program, candidate)
+    yield from _several_optimizers(candidate)
+    yield from _closures(program, knowledge, candidate)
+    yield from _generators(program, candidate)
+    yield from _compiled_step(program, candidate)
+    yield from _phases(candidate)
+    yield from _distributed(program, candidate)
+    if isinstance(candidate.loop, ast.AsyncFor) or isinstance(candidate.scope, ast.AsyncFunctionDef):
+        yield Reason(candidate.source.path, candidate.loop.lineno, "async", "the loop is asynchronous: other work runs between its statements", "Use a plain for or while loop.")
+    for site in candidate.sites:
+        if callee(site.backward) == "manual_backward":
+            yield Reason(site.backward_source.path, site.backward.lineno, "lightning", "manual_backward: Lightning calls this step from its own loop", _OWN_LOOP)
+            return
+
+
+def _foreign(program: Program, candidate: Candidate) -> Iterator[Reason]:
+    for source in dict.fromkeys((candidate.source, program.entry)):
+        roots = imported_roots(source)
+        for root, why in FOREIGN_RUNTIMES.items():
+            if root in roots:
+                yield Reason(source.path, roots[root], "foreign-runtime", why, _TORCH_LOOP)
+                return
+        for statement in source.places:
+            if isinstance(statement, ast.ImportFrom) and re.search(
+                r"(^|\.)(crank|tt_train|ttml)(\.|$)", statement.module or ""
+            ):
+                yield Reason(source.path, statement.lineno, "foreign-runtime", f"{statement.module} runs the step itself", _TORCH_LOOP)
+                return
+    for site in candidate.sites:
+        owner = receiver(site.backward)
+        if re.search(r"compiled_(model|fw)|framework_compiled|tt_model", owner) and not site.backward.args:
+            yield Reason(site.backward_source.path, site.backward.lineno, "foreign-runtime", f"{owner}.backward() is a compiled model's own backward", _TORCH_LOOP)
+            return
+
+
+def _several_optimizers(candidate: Candidate) -> Iterator[Reason]:
+    updates = [u for u in candidate.updates if not u.manual]
+    for position, second in enumerate(updates):
+        for first in updates[:position]:
+            if first.source is not second.source or first.scope is not second.scope:
+                continue
+            if exclusive(first.source, first.statement, second.statement):
+                continue
+            if first.optimizer != second.optimizer:
+                yield Reason(
+                    second.source.path,
+                    second.statement.lineno,
+                    "several-optimizers",
+                    f"two optimizers are stepped in one iteration ({first.optimizer}, {second.optimizer}): "
+                    "there is no single forward + backward",
+                    _SPLIT,
+                )
+                return
+            if first.statement is not second.statement and _backward_between(candidate, first, second):
+                yield Reason(
+                    second.source.path,
+                    second.statement.lineno,
+                    "several-steps",
+                    f"{first.optimizer} is stepped twice in one iteration, with a backward in between",
+                    _SPLIT,
+                )
+                return
+
+
+def _backward_between(candidate: Candidate, first: Update, second: Update) -> bool:
+    low, high = sorted((first.statement.lineno, second.statement.lineno))
+    return any(
+        low < site.statement.lineno < high
+        or (site.chain and site.statement in (first.statement, second.statement))
+        for site in candidate.sites
+    )
+
+
+def _closures(program: Program, knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    scopes: list[tuple[Source, ScopeNode]] = [(candidate.source, candidate.scope)]
+    scopes += [(f.source, f.node) for s in candidate.sites for f in s.chain]
+    for source, scope in scopes:
+        for call, _ in program.calls.get(scope, ()):
+            if callee(call) == "step" and isinstance(call.func, ast.Attribute):
+                arguments = [*call.args, *(k.value for k in call.keywords if k.arg == "closure")]
+                for argument in arguments:
+                    name = dotted(argument)
+                    if isinstance(argument, ast.Lambda) or _is_backward_closure(program, knowledge, source, scope, name):
+                        yield Reason(source.path, call.lineno, "closure", "forward and backward run inside a closure that the optimizer calls, several times per step", "Use an optimizer without closure (not LBFGS), or time the whole step by hand.")
+                        return
+    for site in candidate.sites:
+        for function in site.chain:
+            if function.name in ("closure", "_closure", "closure_fn"):
+                yield Reason(function.source.path, function.node.lineno, "closure", "forward and backward run inside a closure", "Use an optimizer without closure.")
+                return
+
+
+def _is_backward_closure(program: Program, knowledge: Knowledge, source: Source, scope: ScopeNode, name: str) -> bool:
+    if not name:
+        return False
+    probe = ast.Call(func=ast.parse(name, mode="eval").body, args=[], keywords=[]) if re.fullmatch(r"[\w.]+", name) else None
+    if probe is None:
+        return False
+    return any(knowledge.has_backward(f) for f in program.resolve(source, scope, probe))
+
+
+def closure_reason(program: Program, knowledge: Knowledge) -> Reason | None:
+    """A backward only inside a closure given to an optimizer (LBFGS), when no loop was found."""
+    for source in program.sources.values():
+        for scope, entries in list(program.calls.items()):
+            if program.source_of_scope[scope] is not source:
+                continue
+            for call, _ in entries:
+                if callee(call) == "step" and (call.args or call.keywords):
+                    for argument in [*call.args, *(k.value for k in call.keywords)]:
+                        if _is_backward_closure(program, knowledge, source, scope, dotted(argument)):
+                            return Reason(source.path, call.lineno, "closure", "forward and backward run inside a closure that the optimizer calls, several times per step", "Use an optimizer without closure (not LBFGS).")
+    return None
+
+
+def _generators(program: Program, candidate: Candidate) -> Iterator[Reason]:
+    scopes: list[tuple[Source, ScopeNode, list[ast.stmt]]] = [
+        (candidate.source, candidate.scope, candidate.loop.body)
+    ]
+    scopes += [(f.source, f.node, f.node.body) for s in candidate.sites for f in s.chain]
+    for source, scope, body in scopes:
+        if not isinstance(scope, FUNCTIONS):
+            continue
+        for top in body:
+            for node in (top, *own_nodes(top)):
+                if isinstance(node, (ast.Yield, ast.YieldFrom)):
+                    yield Reason(source.path, node.lineno, "generator", "the loop yields in the middle of a step: its caller's time would be measured too", "Return after the step instead of yielding inside it.")
+                    return
+
+
+def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
+    for site in candidate.sites:
+        for function in site.chain:
+            for decorator in function.node.decorator_list:
+                if dotted(decorator).startswith(("torch_xla.compile", "torch_xla.step", "xm.compile")):
+                    yield _compiled(function.source, function.node.lineno)
+                    return
+        for source in (candidate.source, site.backward_source):
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.Call) and dotted(node.func) in ("torch_xla.compile", "torch_xla.experimental.compile"):
+                    names = {dotted(a) for a in node.args} | {k.arg or "" for k in node.keywords}
+                    if "full_graph" in names or any(f.name in {n.split(".")[-1] for n in names} for f in site.chain):
+                        yield _compiled(source, node.lineno)
+                        return
+        for parent in candidate.source.parents(site.statement):
+            if isinstance(parent, ast.With) and any(
+                dotted(i.context_expr).startswith(("torch_xla.step", "torch_xla.compile")) for i in parent.items
+            ):
+                yield _compiled(candidate.source, parent.lineno)
+                return
+
+
+def _compiled(source: Source, line: int) -> Reason:
+    return Reason(source.path, line, "compiled-step", "the whole step is one torch_xla.compile graph: forward + backward cannot be cut out of it", "Run without torch_xla.compile(full_graph), or measure the step as a whole.")
+
+
+_PHASE = re.compile(r"(^|\.|_)(phase|split|mode|is_train|is_training|training|train|do_train|train_mode)$", re.I)
+
+
+def _phases(candidate: Candidate) -> Iterator[Reason]:
+    for site in candidate.sites:
+        child: ast.stmt = site.statement
+        for parent in candidate.source.parents(site.statement):
+            if parent is candidate.loop:
+                break
+            if isinstance(parent, ast.If) and _is_phase_test(parent.test):
+                yield Reason(candidate.source.path, parent.lineno, "train-and-eval", "one loop serves training and evaluation: the backward runs only in one of its phases", "Give training a loop of its own.")
+                return
+            child = parent
+        del child
+        for function in site.chain:
+            for parent in function.source.parents(site.backward_statement if function is site.chain[-1] else function.node.body[0]):
+                if isinstance(parent, ast.If) and _is_phase_test(parent.test):
+                    yield Reason(function.source.path, parent.lineno, "train-and-eval", "one function serves training and evaluation: the backward runs only in one of its phases", "Give training a function of its own.")
+                    return
+
+
+def _is_phase_test(test: ast.expr) -> bool:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    if isinstance(test, ast.Compare):
+        names = [test.left, *test.comparators]
+        if any(isinstance(n, ast.Constant) and n.value in ("train", "training", "Train") for n in names):
+            return True
+        if len(names) == 2 and isinstance(test.ops[0], ast.IsNot) and "optim" in dotted(names[0]).lower():
+            return isinstance(names[1], ast.Constant) and names[1].value is None
+        return False
+    return bool(dotted(test)) and bool(_PHASE.search(dotted(test))) and not dotted(test).endswith("()")
+
+
+_LAUNCHES = ("init_process_group", "init_distributed", "spawn", "fully_shard", "setup_distributed")
+
+
+def distributed_calls(source: Source) -> Iterator[tuple[ast.Call, ast.stmt | None]]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            name = dotted(node.func)
+            word = last(name)
+            if word in ("init_process_group", "init_distributed") or name in ("mp.spawn", "torch.multiprocessing.spawn", "multiprocessing.spawn", "xmp.spawn"):
+                yield node, source.statement_of(node)
+
+
+def _distributed(program: Program, candidate: Candidate) -> Iterator[Reason]:
+    for source in dict.fromkeys((program.entry, candidate.source)):
+        for call, statement in distributed_calls(source):
+            if dotted(call.func) == "xmp.spawn":
+                continue
+            if statement is not None and not conditional(program, source, statement):
+                yield Reason(source.path, call.lineno, "distributed", f"{dotted(call.func)}: several processes train together", "Run the single-process version of the script; multi-chip runs are out of scope.")
+                return
+
+
+def conditional(program: Program, source: Source, statement: ast.stmt, depth: int = 0) -> bool:
+    """Whether a statement runs only under an `if` (the `__main__` guard does not count)."""
+    for parent in source.parents(statement):
+        if isinstance(parent, ast.If) and "__name__" not in ast.unparse(parent.test):
+            return True
+    scope = source.scope_of(statement)
+    if isinstance(scope, FUNCTIONS) and depth < 5:
+        calls = program.callers.get(scope, [])
+        here = [(program.source_of_scope[s], h) for s, _, h in calls if s is not scope]
+        if here:
+            return all(conditional(program, where, holder, depth + 1) for where, holder in here)
+        return _passed_conditionally(source, scope)
+    return False
+
+
+def _passed_conditionally(source: Source, function: FunctionNode) -> bool:
+    """A function only handed over (`mp.spawn(main_worker)`): conditional when that is."""
+    uses = [
+        source.statement_of(n)
+        for n in ast.walk(source.tree)
+        if isinstance(n, ast.Name) and n.id == function.name and isinstance(n.ctx, ast.Load)
+    ]
+    held = [u for u in uses if u is not None]
+    return bool(held) and all(
+        any(isinstance(p, ast.If) and "__name__" not in ast.unparse(p.test) for p in source.parents(u))
+        for u in held
+    )
+
+
+def folder_reason(script: Path) -> Reason | None:
+    """Multi-chip experiments are kept in folders of the machine's name."""
+    for part in script.parts[:-1]:
+        if part.lower() in ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip"):
+            return Reason(script, 1, "multi-chip", f"the script lies in a {part} folder: a multi-chip experiment", "Give the single-chip variant; multi-chip runs are out of scope.")
+    return None
+
+
+__all__ = [
+    "closure_reason",
+    "conditional",
+    "contains",
+    "distributed_calls",
+    "folder_reason",
+    "imported_roots",
+    "is_backward",
+    "is_optimizer_step",
+    "no_loop",
+    "of_candidate",
+    "own_calls",
+    "several",
+]

@@ -1,0 +1,200 @@
+"""One parsed file: positions, parents, scopes. Everything here is read-only after parsing."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from instrumentor.edits import Statement
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+ScopeNode: TypeAlias = ast.Module | FunctionNode
+LoopNode: TypeAlias = ast.For | ast.While | ast.AsyncFor
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.While, ast.AsyncFor)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def dotted(node: ast.AST | None) -> str:
+    """`a.b.c` for a chain of names and attributes, `a.b()` through calls; '' for anything else."""
+    parts: list[str] = []
+    while True:
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Call):
+            parts.append("()")
+            node = node.func
+        elif isinstance(node, ast.Name):
+            parts.append(node.id)
+            return ".".join(reversed(parts)).replace(".()", "()")
+        elif isinstance(node, ast.Subscript):
+            parts.append("[]")
+            node = node.value
+        elif isinstance(node, ast.Await):
+            node = node.value
+        else:
+            return ""
+
+
+def root_name(node: ast.AST) -> str:
+    """The leftmost name of a chain of attributes, subscripts and calls, or ''."""
+    return dotted(node).split(".", 1)[0].split("(", 1)[0].split("[", 1)[0]
+
+
+def suites(statement: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists directly inside a compound statement, in source order."""
+    for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+        value = getattr(statement, name, None)
+        if not isinstance(value, list):
+            continue
+        if name in ("handlers", "cases"):
+            for part in value:
+                yield part.body
+        elif value:
+            yield value
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below, without entering nested functions, classes or lambdas."""
+    stack = list(ast.iter_child_nodes(node))[::-1]
+    while stack:
+        current = stack.pop()
+        yield current
+        if not isinstance(current, SCOPES):
+            stack.extend(list(ast.iter_child_nodes(current))[::-1])
+
+
+def own_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """Calls below a node in source order, nested scopes left out."""
+    if isinstance(node, ast.Call):
+        yield node
+    for child in own_nodes(node):
+        if isinstance(child, ast.Call):
+            yield child
+
+
+def address(statement: ast.stmt) -> Statement:
+    """Where the statement starts; its `def`/`class` keyword when decorated (as ast has it)."""
+    return Statement(statement.lineno, statement.col_offset)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement's position in the tree: its suite, its index there and its parent."""
+
+    suite: list[ast.stmt]
+    index: int
+    parent: ast.AST
+    scope: ScopeNode
+
+
+@dataclass(eq=False)
+class Source:
+    """A parsed module.
+
+    Raises:
+        SyntaxError: from :func:`parse`, when the text is no Python of this interpreter's version.
+    """
+
+    path: Path
+    data: bytes
+    tree: ast.Module
+    places: dict[ast.stmt, Place] = field(default_factory=dict)
+    functions: list[FunctionNode] = field(default_factory=list)
+    classes: list[ast.ClassDef] = field(default_factory=list)
+    class_of: dict[FunctionNode, ast.ClassDef] = field(default_factory=dict)
+
+    def statement_of(self, node: ast.AST) -> ast.stmt | None:
+        """The innermost statement that holds an expression node."""
+        return self._owners.get(node)
+
+    @cached_property
+    def _owners(self) -> dict[ast.AST, ast.stmt]:
+        owners: dict[ast.AST, ast.stmt] = {}
+        for statement in self.places:
+            stack: list[ast.AST] = [
+                child for child in ast.iter_child_nodes(statement) if not _holds_suite(child)
+            ]
+            while stack:
+                node = stack.pop()
+                owners[node] = statement
+                stack.extend(c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.stmt))
+        return owners
+
+    @cached_property
+    def by_position(self) -> dict[Statement, ast.stmt]:
+        return {address(statement): statement for statement in self.places}
+
+    def parents(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        """Enclosing statements, innermost first, within the same scope (its def excluded)."""
+        place = self.places.get(statement)
+        while place is not None and isinstance(place.parent, ast.stmt):
+            if isinstance(place.parent, (*FUNCTIONS, ast.ClassDef)):
+                return
+            yield place.parent
+            place = self.places.get(place.parent)
+
+    def ancestors(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        """Enclosing statements up to the module, definitions included."""
+        place = self.places.get(statement)
+        while place is not None and isinstance(place.parent, ast.stmt):
+            yield place.parent
+            place = self.places.get(place.parent)
+
+    def loops_around(self, statement: ast.stmt) -> list[LoopNode]:
+        """Loops of the same scope around a statement, innermost first; loop bodies only."""
+        found: list[LoopNode] = []
+        child: ast.stmt = statement
+        for parent in self.parents(statement):
+            if isinstance(parent, LOOPS) and self.places[child].suite is parent.body:
+                found.append(parent)
+            child = parent
+        return found
+
+    def scope_of(self, statement: ast.stmt) -> ScopeNode:
+        return self.places[statement].scope
+
+    @cached_property
+    def newline_style(self) -> str:
+        return "\r\n" if b"\r\n" in self.data else "\n"
+
+
+def _holds_suite(node: ast.AST) -> bool:
+    return isinstance(node, ast.stmt)
+
+
+def parse(path: Path, data: bytes) -> Source:
+    """Parse bytes (any declared encoding) into a Source.
+
+    Raises:
+        SyntaxError: with line and column, also for null bytes and undecodable text.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(data, filename=str(path))
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(str(error)) from error
+    source = Source(path, data, tree)
+    stack: list[tuple[list[ast.stmt], ast.AST, ScopeNode]] = [(tree.body, tree, tree)]
+    while stack:
+        suite, parent, scope = stack.pop()
+        for index, statement in enumerate(suite):
+            source.places[statement] = Place(suite, index, parent, scope)
+            inner: ScopeNode = scope
+            if isinstance(statement, FUNCTIONS):
+                source.functions.append(statement)
+                if isinstance(parent, ast.ClassDef):
+                    source.class_of[statement] = parent
+                inner = statement
+            elif isinstance(statement, ast.ClassDef):
+                source.classes.append(statement)
+            stack.extend((body, statement, inner) for body in suites(statement))
+    source.functions.sort(key=lambda f: (f.lineno, f.col_offset))
+    return source

@@ -1,0 +1,366 @@
+"""Validation and checkpoints that would run before or between the measured steps.
+
+A validation is skipped together with what only depends on it: the `model.eval()` before it and
+the logging of its result. A name that is read later keeps its earlier binding or gets nan; when
+nan could not stand in (items, attributes, iteration), the validation is kept, with a warning.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from instrumentor.locate.dataflow import binds, reads, simple_targets
+from instrumentor.locate.iteration import contains, path_to
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate
+from instrumentor.locate.model import Skipped
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    ScopeNode,
+    Source,
+    dotted,
+    own_calls,
+    own_nodes,
+    suites,
+)
+from instrumentor.locate.vocabulary import (
+    callee,
+    is_checkpoint_call,
+    is_eval_switch,
+    is_logging,
+    is_train_switch,
+    is_validation_name,
+    receiver,
+    under_no_grad,
+)
+
+_SETTINGS = re.compile(r"config|cfg|args|schema|parser|option|hparams|self\.config", re.I)
+_VALIDATION_DATA = re.compile(r"val|test|eval|dev", re.I)
+
+
+@dataclass(eq=False)
+class Validations:
+    """Finds what is skipped for one candidate; `warnings` names what had to stay."""
+
+    knowledge: Knowledge
+    candidate: Candidate
+    warnings: list[str]
+
+    def find(self) -> list[Skipped]:
+        found: list[Skipped] = []
+        taken: set[ast.stmt] = set()
+        for source, scope, statement, initial in self._places():
+            for hit in self._hits(source, scope, statement):
+                if hit in taken or any(contains(t, hit) for t in taken):
+                    continue
+                skipped = self._skip(source, scope, hit, initial)
+                if skipped is not None:
+                    taken.add(hit)
+                    taken.update(skipped.dependents)
+                    found.append(skipped)
+        return found
+
+    def checkpoints(self, taken: set[ast.stmt]) -> list[Skipped]:
+        """Saves inside the loops; results that are used elsewhere keep theirs."""
+        found: list[Skipped] = []
+        for source, scope, statement, initial in self._places():
+            if initial:
+                continue
+            for inner in _leaves(statement):
+                if inner in taken or any(contains(t, inner) for t in taken):
+                    continue
+                if any(is_checkpoint_call(c) for c in own_calls(inner)):
+                    if isinstance(inner, ast.Expr):
+                        found.append(Skipped(source, inner, (), (), False, "checkpoint"))
+                    elif isinstance(inner, ast.Assign):
+                        dependents = self._logging_after(source, inner, _bound(inner), taken)
+                        if not self._read_elsewhere(source, scope, inner, dependents, _bound(inner)):
+                            found.append(Skipped(source, inner, tuple(dependents), (), False, "checkpoint"))
+        return found
+
+    # -- where to look -----------------------------------------------------------------------
+
+    def _places(self) -> Iterator[tuple[Source, ScopeNode, ast.stmt, bool]]:
+        """Statements before the loops (initial) and inside the loops (not), callers included."""
+        seen: set[ScopeNode] = set()
+        queue: list[tuple[Source, ScopeNode, ast.stmt]] = [
+            (self.candidate.source, self.candidate.scope, self.candidate.loop)
+        ]
+        while queue:
+            source, scope, anchor = queue.pop(0)
+            if scope in seen:
+                continue
+            seen.add(scope)
+            outermost = [*source.loops_around(anchor)]
+            loops = ([anchor] if isinstance(anchor, LOOPS) else []) + list(outermost)
+            if loops:
+                for statement in loops[-1].body:
+                    yield source, scope, statement, False
+            top: ast.stmt = loops[-1] if loops else anchor
+            for suite, index in path_to(source, scope, top):
+                for statement in suite[:index]:
+                    yield source, scope, statement, True
+            if isinstance(scope, FUNCTIONS):
+                program = self.knowledge.program
+                for caller, _, holder in program.callers.get(scope, ()):
+                    queue.append((program.source_of_scope[caller], caller, holder))
+
+    def _hits(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Iterator[ast.stmt]:
+        """Validation statements in or below a statement, outermost first."""
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            return
+        if any(contains(statement, site.statement) for site in self.candidate.sites):
+            if isinstance(statement, (ast.If, *LOOPS, ast.With, ast.Try)):
+                for suite in suites(statement):
+                    for inner in suite:
+                        yield from self._hits(source, scope, inner)
+            return
+        if under_no_grad(statement) and self._inline(source, scope, statement):
+            yield statement
+            return
+        if isinstance(statement, (ast.If, *LOOPS, ast.With, ast.Try, ast.Match)):
+            for suite in suites(statement):
+                for inner in suite:
+                    yield from self._hits(source, scope, inner)
+            return
+        if isinstance(statement, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            if any(self._is_validation(source, scope, call) for call in own_calls(statement)):
+                yield statement
+
+    def _is_validation(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        if is_eval_switch(call) or (isinstance(call.func, ast.Name) and call.func.id == "eval"):
+            return False
+        if _SETTINGS.search(receiver(call)) or callee(call) in ("append", "print"):
+            return False
+        targets = self.knowledge.program.resolve(source, scope, call)
+        if targets:
+            if any(self.knowledge.has_backward(t) for t in targets):
+                return False
+            named = is_validation_name(callee(call))
+            return any(self.knowledge.is_validation_function(t) for t in targets) and (
+                named or bool(_VALIDATION_DATA.search(ast.unparse(call)))
+            ) or (named and any(self.knowledge.runs_model(t) or _loops(t.node) for t in targets))
+        return is_validation_name(callee(call))
+
+    def _inline(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
+        """`with torch.no_grad(): for batch in val_loader: ...` written out in place."""
+        for node in own_nodes(statement):
+            if isinstance(node, ast.For) and _VALIDATION_DATA.search(ast.unparse(node.iter)):
+                return not any(contains(statement, s.statement) for s in self.candidate.sites)
+        return False
+
+    # -- what goes with it -------------------------------------------------------------------
+
+    def _skip(self, source: Source, scope: ScopeNode, statement: ast.stmt, initial: bool) -> Skipped | None:
+        bound = _bound(statement)
+        if isinstance(statement, ast.AugAssign) or bound is None:
+            self._keep(source, statement, "its result is stored where nan could not stand in")
+            return None
+        dependents = self._dependents(source, scope, statement, bound)
+        bindings: list[str] = []
+        for name in bound:
+            uses = list(self._uses(source, scope, statement, dependents, name))
+            if not uses:
+                continue
+            earlier = _earlier_binding(source, scope, statement, name)
+            if earlier is not None and not _none_that_is_formatted(earlier, uses):
+                continue
+            unsafe = [u for u in uses if _needs_structure(source, u)]
+            if unsafe:
+                self._keep(source, statement, f"{name} is read at line {unsafe[0].lineno} in a way nan cannot serve")
+                return None
+            bindings.append(name)
+        return Skipped(
+            source,
+            statement,
+            (*self._eval_switches(source, statement), *dependents),
+            tuple(bindings),
+            initial,
+            "validation",
+        )
+
+    def _keep(self, source: Source, statement: ast.stmt, why: str) -> None:
+        text = f"{source.path.name}:{statement.lineno}: validation is kept: {why}"
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _eval_switches(self, source: Source, statement: ast.stmt) -> list[ast.stmt]:
+        place = source.places[statement]
+        found: list[ast.stmt] = []
+        for previous in reversed(place.suite[: place.index]):
+            if isinstance(previous, ast.Expr) and isinstance(previous.value, ast.Call):
+                if is_eval_switch(previous.value):
+                    found.append(previous)
+                    continue
+                if is_logging(previous.value):
+                    continue
+            break
+        return found
+
+    def _dependents(
+        self, source: Source, scope: ScopeNode, statement: ast.stmt, bound: tuple[str, ...]
+    ) -> list[ast.stmt]:
+        names = set(bound)
+        found: list[ast.stmt] = []
+        place = source.places[statement]
+        for following in place.suite[place.index + 1 :]:
+            if any(contains(following, s.statement) for s in self.candidate.sites):
+                break
+            if contains(following, self.candidate.loop):
+                break
+            if names & reads(following) and self._droppable(source, scope, following, names):
+                found.append(following)
+        return found
+
+    def _droppable(self, source: Source, scope: ScopeNode, statement: ast.stmt, names: set[str]) -> bool:
+        """Only logging, saving and bookkeeping, none of it needed by what stays."""
+        if isinstance(statement, ast.If):
+            return all(
+                self._droppable(source, scope, inner, names)
+                for suite in suites(statement)
+                for inner in suite
+            )
+        if isinstance(statement, ast.Pass):
+            return True
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            call = statement.value
+            if is_train_switch(call):
+                return False
+            return is_logging(call) or is_checkpoint_call(call)
+        if isinstance(statement, ast.Assign):
+            targets = simple_targets(statement)
+            if targets is None:
+                return False
+            outside = set()
+            for node in own_nodes(scope):
+                if (
+                    isinstance(node, ast.Name)
+                    and isinstance(node.ctx, ast.Load)
+                    and node.id in targets
+                    and not contains(statement, node)
+                ):
+                    outside.add(node.id)
+            return all(
+                name not in outside or _earlier_binding(source, scope, statement, name) is not None
+                for name in targets
+            )
+        return False
+
+    def _logging_after(
+        self, source: Source, statement: ast.stmt, names: tuple[str, ...] | None, taken: set[ast.stmt]
+    ) -> list[ast.stmt]:
+        place = source.places[statement]
+        return [
+            s
+            for s in place.suite[place.index + 1 :]
+            if s not in taken
+            and isinstance(s, ast.Expr)
+            and isinstance(s.value, ast.Call)
+            and is_logging(s.value)
+            and set(names or ()) & reads(s)
+        ]
+
+    def _read_elsewhere(
+        self, source: Source, scope: ScopeNode, statement: ast.stmt, dependents: list[ast.stmt], names: tuple[str, ...] | None
+    ) -> bool:
+        if names is None:
+            return True
+        return any(
+            next(iter(self._uses(source, scope, statement, dependents, name)), None) is not None
+            and _earlier_binding(source, scope, statement, name) is None
+            for name in names
+        )
+
+    def _uses(
+        self, source: Source, scope: ScopeNode, statement: ast.stmt, dependents: list[ast.stmt], name: str
+    ) -> Iterator[ast.Name]:
+        """Reads of a name outside the skipped statements (whole module for globals)."""
+        region: ast.AST = scope
+        gone = (statement, *dependents)
+        for node in ast.walk(region):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id == name:
+                if not any(contains(g, node) for g in gone):
+                    yield node
+
+
+def _bound(statement: ast.stmt) -> tuple[str, ...] | None:
+    """Names bound by a validation statement; () for none; None when a target is no plain name."""
+    if isinstance(statement, ast.Expr):
+        return () if not isinstance(statement.value, ast.NamedExpr) else None
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return tuple(sorted(binds(statement)))
+    names = simple_targets(statement)
+    return None if names is None else tuple(names)
+
+
+def _loops(node: ast.AST) -> bool:
+    return any(isinstance(n, LOOPS) for n in own_nodes(node))
+
+
+def _leaves(statement: ast.stmt) -> Iterator[ast.stmt]:
+    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+        return
+    inner = [s for suite in suites(statement) for s in suite]
+    if not inner:
+        yield statement
+    for child in inner:
+        yield from _leaves(child)
+
+
+def _earlier_binding(source: Source, scope: ScopeNode, statement: ast.stmt, name: str) -> ast.AST | None:
+    """An unconditional binding of the name ahead of the statement, or a parameter."""
+    if isinstance(scope, FUNCTIONS):
+        arguments = scope.args
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if argument.arg == name:
+                return argument
+    for suite, index in reversed(path_to(source, scope, statement)):
+        for previous in reversed(suite[:index]):
+            if isinstance(previous, (ast.Assign, ast.AnnAssign)) and name in binds(previous):
+                if isinstance(previous, ast.AnnAssign) and previous.value is None:
+                    continue
+                return previous
+            if isinstance(previous, (ast.With, ast.Try)) and any(
+                isinstance(s, (ast.Assign, ast.AnnAssign)) and name in binds(s)
+                for s in previous.body
+            ):
+                return previous
+    return None
+
+
+def _none_that_is_formatted(earlier: ast.AST, uses: list[ast.Name]) -> bool:
+    value = getattr(earlier, "value", None)
+    return isinstance(value, ast.Constant) and value.value is None and bool(uses)
+
+
+def _needs_structure(source: Source, use: ast.Name) -> bool:
+    """The name is subscripted, iterated, unpacked, called, or an attribute of it is read."""
+    statement = source.statement_of(use)
+    if statement is None:
+        return True
+    for node in (statement, *own_nodes(statement)):
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and node.value is use:
+            return True
+        if isinstance(node, (ast.For, ast.comprehension)) and node.iter is use:
+            return True
+        if isinstance(node, ast.Starred) and node.value is use:
+            return True
+        if isinstance(node, ast.Dict) and any(k is None and v is use for k, v in zip(node.keys, node.values, strict=True)):
+            return True
+        if isinstance(node, ast.Call):
+            if node.func is use:
+                return True
+            if any(k.arg is None and k.value is use for k in node.keywords):
+                return True
+            if callee(node) in ("len", "dict", "list", "tuple", "sorted", "sum", "update", "extend", "zip", "enumerate", "max", "min") and use in node.args:
+                return True
+        if isinstance(node, ast.Assign) and node.value is use and isinstance(node.targets[0], (ast.Tuple, ast.List)):
+            return True
+    return False
+
+
+__all__ = ["Validations", "dotted"]

@@ -1,0 +1,62 @@
+"""What a user may choose about the rewriting, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from instrumentor.errors import UsageError
+
+SCOPES = ("auto", "fwd-bwd", "step")
+PROFILERS = ("auto", "tracy", "torch", "wallclock")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices for locating and rewriting.
+
+    Attributes:
+        steps: samples to take, the warm-up included; the run stops at the first whole step then.
+        warmup: leading samples of each label that are no steady ones (compilation).
+        scope: what a sample covers: auto, fwd-bwd or step (with the optimizer).
+        profiler: written into the copy as its default.
+        keep_validation: leave initial and in-loop validation in place.
+        loop: (file or '', line) of the loop to take when there are several.
+        only, skip: names of passes.
+
+    Raises:
+        UsageError: a value out of range.
+    """
+
+    steps: int = 5
+    warmup: int = 1
+    scope: str = "auto"
+    profiler: str = "auto"
+    keep_validation: bool = False
+    loop: tuple[str, int] | None = None
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0:
+            raise UsageError(f"--warmup {self.warmup}: cannot be negative")
+        if self.steps <= self.warmup:
+            raise UsageError(
+                f"--steps {self.steps} leaves no steady step after --warmup {self.warmup}",
+                f"Give --steps {self.warmup + 4} or more.",
+            )
+        if self.scope not in SCOPES:
+            raise UsageError(f"--scope {self.scope}: must be one of {', '.join(SCOPES)}")
+        if self.profiler not in PROFILERS:
+            raise UsageError(f"--profiler {self.profiler}: must be one of {', '.join(PROFILERS)}")
+
+
+def parse_loop(text: str) -> tuple[str, int]:
+    """`FILE:LINE` or `LINE` as (file or '', line).
+
+    Raises:
+        UsageError: no line number.
+    """
+    file, _, line = text.rpartition(":")
+    if not line.isdigit():
+        raise UsageError(f"--loop {text}: expected FILE:LINE")
+    return file, int(line)
