@@ -133,7 +133,8 @@ def examine(
     paths = [str(path) for path in import_paths]
     if checkout is not None:
         paths.append(str(checkout / "python_package"))
-    paths += [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if env.get("PYTHONPATH"):
+        paths.append(env["PYTHONPATH"])
     if paths:
         env["PYTHONPATH"] = os.pathsep.join(paths)
     version, packages = probe(chosen, env, cwd or project)

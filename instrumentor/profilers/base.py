@@ -122,9 +122,10 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
     """The user's environment with the recorder's settings and the interpreter's folder first."""
     env = dict(request.env)
     paths = [str(path) for path in request.import_paths]
-    paths += [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if env.get("PYTHONPATH"):
+        paths.append(env["PYTHONPATH"])  # as it is: an empty entry in it means something
     if paths:
-        env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+        env["PYTHONPATH"] = os.pathsep.join(paths)
     env["PATH"] = os.pathsep.join([str(request.python.parent), env.get("PATH", os.defpath)])
     env["INSTRUMENT_RECORD"] = str(request.record)
     env["INSTRUMENT_PROFILER"] = profiler

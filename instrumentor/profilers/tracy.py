@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from instrumentor.diagnose import diagnose, relevant_tail
 from instrumentor.errors import NotReady, RunFailed, UsageError
 from instrumentor.profilers.base import (
     RUNTIME,
@@ -35,9 +36,13 @@ PERF_FOLDER = "tracy_perf"
 OPS_CSV = "ops_perf_results.csv"
 REQUIRED = ("-p", "-r", "-o", "-t")
 FINISH_S = 180.0
+UNKNOWN_REMEDY = (
+    "Use the environment that holds pjrt_plugin_tt (--python), put tt-xla's python_package on "
+    "PYTHONPATH (--tt-xla), or measure with --profiler wallclock."
+)
 OVERFLOW = "Profiler DRAM buffers were full"
 
-_OPTION_LINE = re.compile(r"^\s+(?=-)", re.MULTILINE)
+_OPTION_LINE = re.compile(r"\s{1,6}(?=-)")  # further in stand the descriptions
 _OPTION = re.compile(r"(?:^|(?<=[\s,\[]))--?[A-Za-z][\w-]*")
 _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
@@ -94,12 +99,12 @@ def read_options(
     options = parse_options(answer.stdout)
     missing = [option for option in REQUIRED if option not in options]
     if missing:
-        last = [line for line in answer.stderr.strip().splitlines() if line.strip()][-1:]
-        cause = last[0].strip() if last else f"it offers no {' '.join(missing)}"
+        last = relevant_tail(answer.stderr, lines=1)
+        cause = last.strip() or f"it offers no {' '.join(missing)}"
+        known = diagnose(answer.stderr, answer.returncode)
         raise NotReady(
             f"Tracy cannot be used by {python}: {cause}",
-            "Use the environment that holds pjrt_plugin_tt (--python), put tt-xla's "
-            "python_package on PYTHONPATH (--tt-xla), or measure with --profiler wallclock.",
+            known[0].remedy if known else UNKNOWN_REMEDY,
         )
     return options
 

@@ -45,8 +45,8 @@ def set_search_path(script: str) -> None:
     """
     here = os.path.dirname(os.path.abspath(__file__))
     cwd = os.getcwd()
-    asked = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    keep_cwd = cwd in [os.path.abspath(entry) for entry in asked]
+    asked = os.environ.get("PYTHONPATH") or None
+    keep_cwd = asked is not None and cwd in map(os.path.abspath, asked.split(os.pathsep))
     kept = []
     for entry in sys.path:
         folder = os.path.abspath(entry)

@@ -35,8 +35,7 @@ def signpost(header, message=None):
     """Mark this moment in the profile."""
     from tracy import client
 
-    client.message(
-        "`TT_SIGNPOST: {}`".format(header if message is None else f"{header}\n{message}")
-    )
+    text = header if message is None else f"{header}\n{message}"
+    now = client.message(f"`TT_SIGNPOST: {text}`")
     log("INFO", "tracy:signpost:51", header if message is None else f"{header} : {message} ")
-    client.step_marker(header)
+    client.step_marker(header, now)

@@ -30,15 +30,15 @@ _raised = {
 
 
 def message(text):
-    """Send a message to the capture program, now or when it connects."""
+    """Send a message to the capture program when it connects; gives its time in ns."""
     _messages.append((text, time.monotonic_ns()))
+    return _messages[-1][1]
 
 
-def step_marker(header):
+def step_marker(header, now):
     """Make up the operations of a step when its second signpost comes."""
     if FAIL in _raised:
         raise RuntimeError(_raised[FAIL])
-    now = time.monotonic_ns()
     if FAIL == "no-ops":
         return
     if header.endswith("_start"):

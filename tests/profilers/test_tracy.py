@@ -1,0 +1,281 @@
+"""Tracy, through its stand-in: every version, arguments, failures, interrupted runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from instrumentor.diagnose import diagnose, last_traceback
+from instrumentor.errors import NotReady, UsageError
+from instrumentor.process import Finished, Stop, Watch, run
+from instrumentor.profilers import TRACY, Artifacts, LaunchRequest, NoDeviceOperations
+from instrumentor.profilers.tracy import free_port, newest_report, parse_options, shell_safe
+
+STANDINS = Path(__file__).resolve().parents[1] / "standins"
+RequestFactory = Callable[..., LaunchRequest]
+
+STEPS = """\
+import json, os, sys, tracy
+print(json.dumps(sys.argv))
+for name in ["step_compile", "step_steady_1", "step_steady_2"]:
+    tracy.signpost(name + "_start")
+    tracy.signpost(name + "_end")
+tracy.signpost("benchmark_complete")
+"""
+VERSIONS = ["0.65", "0.72", "0.75", "0.78", "0.81"]
+
+
+@dataclass
+class Ran:
+    finished: Finished
+    log: str
+    artifacts: Artifacts
+
+
+def run_under_tracy(request: LaunchRequest, output: Path, stop: Stop | None = None) -> Ran:
+    finished, log = start(request, output, stop)
+    return Ran(finished, log, TRACY.collect(request.scratch, output, log, finished.returncode))
+
+
+def start(request: LaunchRequest, output: Path, stop: Stop | None = None) -> tuple[Finished, str]:
+    stop = stop or Stop()
+
+    def on_line(line: str) -> None:
+        if line == "stop me":
+            stop.request()
+
+    watch = Watch(on_line=on_line, linger_s=0.2, grace_s=3.0, timeout_s=60)
+    finished = run(TRACY.launch(request), log=output / "run.log", watch=watch, stop=stop)
+    return finished, (output / "run.log").read_text()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_gives_a_table(
+    make_tracy_request: RequestFactory, tmp_path: Path, version: str
+) -> None:
+    request = make_tracy_request(STEPS, version=version)
+    ran = run_under_tracy(request, tmp_path / "out dir")
+    assert ran.finished.returncode == 0
+    assert ran.finished.left_running == ()
+    assert ran.artifacts.script_exit_code == 0
+    assert ran.artifacts.warnings == ()
+    table = ran.artifacts.ops_csv
+    assert table == tmp_path / "out dir" / "tracy_perf" / "ops_perf_results.csv"
+    with table.open() as stream:
+        rows = list(csv.DictReader(stream))
+    codes = [row["OP CODE"] for row in rows]
+    window = codes[codes.index("step_steady_2_start") + 1 : codes.index("step_steady_2_end")]
+    assert len(window) == 18
+    assert "MatmulDeviceOperation" in window
+    assert ("DEVICE ARCH" in rows[0]) == (version != "0.65")
+    assert ran.artifacts.files["host_trace"].is_file()
+    assert ran.artifacts.files["report"].is_relative_to(tmp_path / "out dir" / "tracy_profile")
+    assert list((tmp_path / "out dir" / "tracy_profile" / ".logs").iterdir())
+    # the web server of 0.75 to 0.80 cannot be turned off, only ended
+    assert bool(ran.finished.ended) == (version in ("0.75", "0.78"))
+
+
+def test_arguments_arrive_exactly_and_no_shell_sees_them(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    request = make_tracy_request(STEPS)
+    ran = run_under_tracy(request, tmp_path / "out")
+    seen = json.loads(next(line for line in ran.log.splitlines() if line.startswith("[")))
+    assert seen == [str(request.script), *request.arguments]
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_options_are_taken_from_help(make_tracy_request: RequestFactory) -> None:
+    old = TRACY.launch(make_tracy_request(version="0.65", programs_per_read=4000)).argv
+    assert "--op-support-count" not in old
+    assert "--no-web-server" not in old
+
+
+def test_options_of_a_new_version(make_tracy_request: RequestFactory) -> None:
+    request = make_tracy_request(programs_per_read=4000, mid_run_dump=True, port=12345)
+    launch = TRACY.launch(request)
+    argv = list(launch.argv)
+    assert argv[:5] == [sys.executable, "-m", "tracy", "-p", "-r"]
+    assert argv[argv.index("-o") + 1] == str(request.scratch / "tracy")
+    assert argv[argv.index("-t") + 1] == "12345"
+    assert argv[argv.index("--op-support-count") + 1] == "4000"
+    assert {"--no-web-server", "--dump-device-data-mid-run", "--check-exit-code"} <= set(argv)
+    assert argv[-1] == str(request.scratch / "launch.py")
+    assert launch.env["TT_METAL_PROFILER_PROGRAM_SUPPORT_COUNT"] == "4000"
+    assert launch.env["TRACY_NO_WEB_SERVER"] == "1"
+
+
+def test_unsafe_folders_are_reached_through_links(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    tools = tmp_path / "the tools; really"
+    tools.symlink_to(STANDINS / "tools-tracy")
+    prefix = tmp_path / "my env"
+    prefix.symlink_to(Path(sys.prefix))
+    python = prefix / "bin" / Path(sys.executable).name
+    request = make_tracy_request(STEPS, tools_folder=tools, python=python)
+    assert all(shell_safe(word) for word in TRACY.launch(request).argv)
+    for name in ("tools", "interpreter"):
+        (request.scratch / name).unlink()
+    assert run_under_tracy(request, tmp_path / "out").artifacts.ops_csv is not None
+
+
+def test_a_scratch_folder_that_a_shell_would_read_is_declined(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="hands paths to a shell"):
+        TRACY.launch(make_tracy_request(scratch=tmp_path / "a b"))
+
+
+def test_a_failing_script_keeps_its_own_code(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    source = STEPS + "def f():\n    raise SystemExit(7)\nf()\n"
+    ran = run_under_tracy(make_tracy_request(source), tmp_path / "out")
+    assert ran.finished.returncode == 4
+    assert ran.artifacts.script_exit_code == 7
+    assert ran.artifacts.ops_csv is None
+    assert ran.artifacts.warnings == ("Tracy made no report",)
+
+
+def test_an_interrupted_run_still_has_its_report(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    source = STEPS + "import time\nprint('stop me', flush=True)\ntime.sleep(60)\n"
+    ran = run_under_tracy(make_tracy_request(source), tmp_path / "out")
+    assert ran.finished.interrupted
+    assert ran.artifacts.script_exit_code == 130
+    assert ran.artifacts.ops_csv is not None
+    assert ran.finished.left_running == ()
+
+
+def test_a_capture_program_that_outlives_the_run_is_ended(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    env = {"STANDIN_CAPTURE_OUTLIVE": "1"}
+    ran = run_under_tracy(make_tracy_request(STEPS, fail="no-data", env=env), tmp_path / "out")
+    assert ran.finished.returncode == 70
+    assert ran.finished.ended
+    assert ran.finished.left_running == ()
+
+
+def test_an_empty_report_is_an_error_with_a_remedy(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    with pytest.raises(NoDeviceOperations) as raised:
+        run_under_tracy(make_tracy_request(STEPS, fail="no-ops"), tmp_path / "out")
+    assert raised.value.hint
+    assert raised.value.artifacts.files["profile"].is_dir()
+
+
+@pytest.mark.parametrize(("programs", "support", "fits"), [(500, None, False), (500, 2000, True)])
+def test_buffer_overflow_and_its_remedy(
+    make_tracy_request: RequestFactory,
+    tmp_path: Path,
+    programs: int,
+    support: int | None,
+    fits: bool,
+) -> None:
+    env = {"STANDIN_TRACY_PROGRAMS": str(programs)}
+    request = make_tracy_request(STEPS, env=env, programs_per_read=support)
+    ran = run_under_tracy(request, tmp_path / "out")
+    assert (ran.artifacts.ops_csv is not None) == fits
+    names = [found.name for found in diagnose(ran.log, ran.finished.returncode)]
+    assert names == ([] if fits else ["buffer-overflow"])
+    assert bool(ran.artifacts.warnings) != fits
+
+
+@pytest.mark.parametrize(
+    ("fail", "name"),
+    [
+        ("no-tools", "tools-not-found"),
+        ("no-port", "no-port"),
+        ("no-data", "no-profiling-data"),
+        ("capture-died", "capture-died"),
+        ("capture-timeout", "port-busy"),
+        ("pandas", "pandas-3"),
+        ("ethernet", "device-stuck"),
+        ("trace", "trace-and-profiler"),
+        ("shape", "trace-shape"),
+        ("region", "trace-region"),
+        ("oom", "device-out-of-memory"),
+        ("overflow", "buffer-overflow"),
+    ],
+)
+def test_failures_are_recognised(
+    make_tracy_request: RequestFactory, tmp_path: Path, fail: str, name: str
+) -> None:
+    finished, log = start(make_tracy_request(STEPS, fail=fail), tmp_path / "out")
+    assert finished.returncode != 0
+    assert diagnose(log, finished.returncode)[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("fail", "remedy"), [("plugin", "first on PYTHONPATH"), ("module:loguru", "install loguru")]
+)
+def test_a_tracy_that_does_not_import_is_told_before_the_run(
+    make_tracy_request: RequestFactory, fail: str, remedy: str
+) -> None:
+    with pytest.raises(NotReady) as raised:
+        TRACY.launch(make_tracy_request(fail=fail))
+    assert remedy in raised.value.hint
+
+
+def test_no_tracy_at_all(make_request: RequestFactory) -> None:
+    with pytest.raises(NotReady, match="No module named"):
+        TRACY.launch(make_request())
+
+
+def test_a_syntax_error_is_found_behind_the_wrapper(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    _, log = start(make_tracy_request("x = = 1\n"), tmp_path / "out")
+    traceback = last_traceback(log)
+    assert traceback is not None
+    assert traceback.endswith("SyntaxError: invalid syntax")
+
+
+HELP = """\
+Usage: python3 -m tracy [-m module | scriptfile] [arg] ...
+
+Options:
+  -h, --help            show this help message and exit
+  -p                    Only profile enabled zones, see also -z
+  -o OUTPUT_FOLDER, --output-folder=OUTPUT_FOLDER
+                        Profiler artifacts folder
+  --tracy-tools-folder=BINARY_FOLDER
+                        --not-an-option in a description
+"""
+
+
+def test_help_is_read_without_the_descriptions() -> None:
+    expected = {"-h", "--help", "-p", "-o", "--output-folder", "--tracy-tools-folder"}
+    assert parse_options(HELP) == expected
+
+
+def test_newest_report_wins(tmp_path: Path) -> None:
+    assert newest_report(tmp_path) is None
+    for stamp in ("2025_11_02_10_00_00", "2026_01_02_09_00_00", "2025_12_31_23_59_59"):
+        (tmp_path / stamp).mkdir()
+        (tmp_path / stamp / f"ops_perf_results_{stamp}.csv").touch()
+    (tmp_path / "2026_02_01_00_00_00").mkdir()
+    found = newest_report(tmp_path)
+    assert found is not None
+    assert found.parent.name == "2026_01_02_09_00_00"
+
+
+def test_free_ports_differ() -> None:
+    assert len({free_port() for _ in range(5)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"), [("/tmp/a-b_c.d", True), ("/a b", False), ("/a;b", False), ("", False)]
+)
+def test_shell_safe(text: str, safe: bool) -> None:
+    assert shell_safe(text) is safe

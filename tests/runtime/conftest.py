@@ -1,0 +1,24 @@
+"""Interpreters that the runtime files must work in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+
+
+@pytest.fixture(scope="session", params=["this", "3.8"])
+def interpreter(request: pytest.FixtureRequest) -> Path:
+    """The interpreter of the tests, and the oldest one that scripts may run under."""
+    if request.param == "this":
+        return Path(sys.executable)
+    found = subprocess.run(
+        [TOOLS / "find-python", request.param], capture_output=True, text=True, check=False
+    )
+    if found.returncode != 0:
+        pytest.skip(f"no CPython {request.param} on this machine")
+    return Path(found.stdout.strip())

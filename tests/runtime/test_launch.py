@@ -1,0 +1,165 @@
+"""A script started by the launcher must not notice the difference to ``python SCRIPT ARGS``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from instrumentor.profilers.base import RUNTIME
+
+REPORT = """\
+import json, sys
+json.dump({"name": __name__, "file": __file__, "argv": sys.argv, "path": sys.path[0],
+           "main": sys.modules["__main__"].__dict__ is globals(), "spec": __spec__,
+           "cached": __cached__, "package": __package__, "doc": __doc__,
+           "folders": sys.path}, sys.stdout)
+"""
+
+
+@dataclass
+class Ran:
+    returncode: int
+    stdout: str
+    stderr: str
+    outcome: dict[str, object]
+
+
+class Launcher:
+    """Starts a script as Tracy would: the launcher is executed by another program's main."""
+
+    WRAPPER = (
+        "import sys\n"
+        "sys.argv[:] = sys.argv[1:]\n"
+        "sys.path.insert(0, {folder!r})\n"
+        "exec(compile(open({launcher!r}).read(), {launcher!r}, 'exec'),"
+        " {{'__name__': '__main__', '__file__': {launcher!r}}})\n"
+        "print('wrapper goes on')\n"
+    )
+
+    def __init__(self, folder: Path, interpreter: Path) -> None:
+        self.folder = folder / "scratch"
+        self.folder.mkdir()
+        shutil.copyfile(RUNTIME / "launch.py", self.folder / "launch.py")
+        self.interpreter = interpreter
+        self.cwd = folder
+
+    def run(self, script: Path, *arguments: str, env: dict[str, str] | None = None) -> Ran:
+        order = {"script": str(script), "arguments": arguments}
+        (self.folder / "launch.json").write_text(json.dumps(order))
+        launcher = str(self.folder / "launch.py")
+        wrapper = self.WRAPPER.format(folder=str(self.folder), launcher=launcher)
+        done = subprocess.run(
+            [self.interpreter, "-c", wrapper, launcher],
+            cwd=self.cwd,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        outcome = self.folder / "outcome.json"
+        told = json.loads(outcome.read_text()) if outcome.exists() else {}
+        return Ran(done.returncode, done.stdout, done.stderr, told)
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, interpreter: Path) -> Launcher:
+    return Launcher(tmp_path, interpreter)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    return folder / "train it.py"
+
+
+def test_sees_what_a_plain_start_shows(launcher: Launcher, script: Path) -> None:
+    script.write_text('"""Doc."""\n' + REPORT)
+    arguments = ["--config", "a b.yaml", "it's", '"', "$(exit 3)", ";", "*", "new\nline", ""]
+    ran = launcher.run(script, *arguments)
+    seen = json.loads(ran.stdout.partition("wrapper")[0])
+    plain = subprocess.run(
+        [launcher.interpreter, script, *arguments],
+        cwd=launcher.cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = json.loads(plain.stdout)
+    assert seen == expected
+    assert seen["argv"] == [str(script), *arguments]
+    assert ran.outcome == {"exit_code": 0, "exception": None}
+    assert "wrapper goes on" in ran.stdout
+
+
+def test_keeps_a_working_directory_that_was_asked_for(launcher: Launcher, script: Path) -> None:
+    script.write_text(REPORT)
+    ran = launcher.run(script, env={"PYTHONPATH": str(launcher.cwd)})
+    assert str(launcher.cwd) in json.loads(ran.stdout.partition("wrapper")[0])["folders"]
+
+
+def test_pickles_and_spawns_what_the_script_defines(launcher: Launcher, script: Path) -> None:
+    script.write_text(
+        "import multiprocessing, pickle\n"
+        "class Thing: pass\n"
+        "def square(x): return x * x\n"
+        "if __name__ == '__main__':\n"
+        "    pickle.loads(pickle.dumps(Thing()))\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(square, [2, 3]))\n"
+    )
+    ran = launcher.run(script)
+    assert "[4, 9]" in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "exception"),
+    [
+        ("raise SystemExit(7)", 7, "SystemExit"),
+        ("import sys; sys.exit()", 0, "SystemExit"),
+        ("raise SystemExit('a reason')", 1, "SystemExit"),
+        ("raise ValueError('no')", 1, "ValueError"),
+        ("x = = 1", 1, "SyntaxError"),
+    ],
+)
+def test_notes_the_scripts_own_exit_code(
+    launcher: Launcher, script: Path, source: str, code: int, exception: str
+) -> None:
+    script.write_text(source)
+    ran = launcher.run(script)
+    assert ran.outcome == {"exit_code": code, "exception": exception}
+    assert ran.returncode == code
+
+
+def test_traceback_names_the_script(launcher: Launcher, script: Path) -> None:
+    script.write_text("def f():\n    raise ValueError('no such thing')\nf()\n")
+    ran = launcher.run(script)
+    assert f'File "{script}", line 2, in f' in ran.stderr
+    assert "raise ValueError('no such thing')" in ran.stderr
+
+
+def test_an_interrupted_script_lets_the_wrapper_make_its_report(
+    launcher: Launcher, script: Path
+) -> None:
+    script.write_text("raise KeyboardInterrupt")
+    ran = launcher.run(script)
+    assert ran.outcome == {"exit_code": 130, "exception": "KeyboardInterrupt"}
+    assert ran.returncode == 0
+    assert "wrapper goes on" in ran.stdout
+
+
+def test_writes_down_its_process(launcher: Launcher, script: Path) -> None:
+    script.write_text("import os; print(os.getpid())")
+    ran = launcher.run(script)
+    assert (launcher.folder / "launch.pid").read_text() == ran.stdout.split()[0]
+
+
+def test_reads_the_scripts_declared_encoding(launcher: Launcher, script: Path) -> None:
+    script.write_bytes("# -*- coding: latin-1 -*-\nprint(ascii('é'))\n".encode("latin-1"))
+    assert "'\\xe9'" in launcher.run(script).stdout

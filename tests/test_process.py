@@ -1,0 +1,390 @@
+"""A run of a process tree: output, records, limits, and endings that leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from instrumentor.errors import NotReady
+from instrumentor.process import Finished, Stall, Stop, Tail, Watch, processes_of, run
+from instrumentor.profilers.base import Launch
+
+HOLD = Path(__file__).parent / "standins" / "bin" / "hold-device"
+QUICK: dict[str, Any] = {"grace_s": 0.4, "linger_s": 0.2}
+
+
+def launch(folder: Path, source: str, **changes: Any) -> Launch:
+    argv = (sys.executable, "-c", textwrap.dedent(source))
+    return Launch(argv, {**os.environ, **changes.pop("env", {})}, folder, "test", **changes)
+
+
+def wait_for(path: Path, text: str = "", seconds: float = 10) -> None:
+    limit = time.monotonic() + seconds
+    while not (path.exists() and text in path.read_text()):
+        assert time.monotonic() < limit, f"{text!r} never came in {path}"
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture
+def stubborn() -> Iterator[list[int]]:
+    """Processes that a test leaves running on purpose."""
+    pids: list[int] = []
+    yield pids
+    for pid in pids:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_output_goes_to_the_log_and_the_listener(tmp_path: Path) -> None:
+    lines: list[str] = []
+    source = """
+        import sys
+        print("out"); sys.stdout.flush()
+        print("err", file=sys.stderr)
+        print("no newline", end=""); sys.stdout.flush()
+        sys.exit(3)
+    """
+    log = tmp_path / "out" / "run.log"
+    finished = run(launch(tmp_path, source), log=log, watch=Watch(on_line=lines.append))
+    assert lines == ["out", "err", "no newline"]
+    assert log.read_text() == "out\nerr\nno newline"
+    assert (finished.returncode, finished.signal) == (3, None)
+    assert not (finished.timed_out or finished.interrupted or finished.ended)
+
+
+def test_records_come_as_they_are_written(tmp_path: Path) -> None:
+    record = tmp_path / "timings.jsonl"
+    seen: list[tuple[int, bool]] = []
+    source = f"""
+        import time
+        with open({str(record)!r}, "w") as stream:
+            stream.write('{{"index": 0}}\\n{{"ind'); stream.flush()
+            time.sleep(0.4)
+            stream.write('ex": 1}}\\nnot json\\n{{"index": 2}}\\n{{"half')
+    """
+    done = threading.Event()
+
+    def on_record(entry: dict[str, Any]) -> None:
+        seen.append((entry["index"], done.is_set()))
+
+    def on_event(event: dict[str, Any]) -> None:
+        if event["event"] == "exited":
+            done.set()
+
+    watch = Watch(on_record=on_record, on_event=on_event)
+    run(launch(tmp_path, source), log=tmp_path / "log", record=record, watch=watch)
+    assert [index for index, _ in seen] == [0, 1, 2]
+    assert seen[0] == (0, False)
+
+
+def test_tail_waits_for_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    tail = Tail(path)
+    assert list(tail.lines()) == []
+    path.write_bytes(b"one\ntw")
+    assert list(tail.lines()) == ["one"]
+    with path.open("ab") as stream:
+        stream.write(b"o\r\nrest \xff")
+    assert list(tail.lines()) == ["two"]
+    assert list(tail.lines(final=True)) == ["rest \ufffd"]
+
+
+def test_arguments_and_environment_arrive_exactly(tmp_path: Path) -> None:
+    argv = (sys.executable, "-c", "import sys, os; print(ascii([sys.argv[1:], os.environ['E']]))")
+    extra = ("a b", "$(x)", "it's", "new\nline", "\udcff", "")
+    order = Launch((*argv, *extra), {**os.environ, "E": "\udcfe é"}, tmp_path, "test")
+    run(order, log=tmp_path / "log")
+    told = (tmp_path / "log").read_text().strip()
+    assert told == ascii([list(extra), "\udcfe é"])
+
+
+def test_a_missing_program_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="No such file"):
+        run(Launch(("/nowhere/python",), {}, tmp_path, "test"), log=tmp_path / "log")
+
+
+def test_a_missing_working_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="gone"):
+        run(launch(tmp_path / "gone", "pass"), log=tmp_path / "log")
+
+
+def test_a_crash_tells_its_signal(tmp_path: Path) -> None:
+    source = "import os; os.kill(os.getpid(), 11)"
+    finished = run(launch(tmp_path, source), log=tmp_path / "log")
+    assert (finished.returncode, finished.signal) == (-11, 11)
+
+
+def test_the_time_limit_ends_the_run_gently(tmp_path: Path) -> None:
+    source = """
+        import time
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("saved")
+            raise SystemExit(5)
+    """
+    finished = run(
+        launch(tmp_path, source), log=tmp_path / "log", watch=Watch(timeout_s=0.4, **QUICK)
+    )
+    assert finished.timed_out
+    assert finished.returncode == 5
+    assert (tmp_path / "log").read_text() == "saved\n"
+
+
+def test_the_time_limit_follows_the_given_clock(tmp_path: Path) -> None:
+    times = iter(range(0, 100_000, 100))
+    finished = run(
+        launch(tmp_path, "import time; time.sleep(60)"),
+        log=tmp_path / "log",
+        watch=Watch(timeout_s=500, clock=lambda: next(times), **QUICK),
+    )
+    assert finished.timed_out
+    assert finished.duration_s % 100 == 0
+
+
+def test_signals_grow_stronger(tmp_path: Path) -> None:
+    sent: list[str] = []
+    source = """
+        import signal, time
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+    """
+    watch = Watch(
+        timeout_s=0.4,
+        on_event=lambda event: sent.append(event.get("signal", "")),
+        **QUICK,
+    )
+    finished = run(launch(tmp_path, source), log=tmp_path / "log", watch=watch)
+    assert [name for name in sent if name] == ["SIGINT", "SIGTERM", "SIGKILL"]
+    assert finished.signal == signal.SIGKILL
+    assert finished.left_running == ()
+
+
+def test_what_holds_a_device_is_never_killed(tmp_path: Path, stubborn: list[int]) -> None:
+    devices = tmp_path / "tenstorrent"
+    devices.mkdir()
+    (devices / "0").touch()
+    order = Launch((str(HOLD), str(devices / "0"), "--stubborn"), dict(os.environ), tmp_path, "t")
+    watch = Watch(timeout_s=0.6, **QUICK)
+    finished = run(order, log=tmp_path / "log", watch=watch, device_folder=devices)
+    stubborn.extend(finished.left_running)
+    assert finished.timed_out
+    assert len(finished.left_running) == 1
+    assert alive(finished.left_running[0])
+
+
+def test_left_over_processes_are_ended(tmp_path: Path) -> None:
+    # its parent is gone and it has a session of its own, as a capture program may
+    source = """
+        import subprocess, sys
+        sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+        code = f"import subprocess; subprocess.Popen({sleeper!r}, start_new_session=True)"
+        subprocess.run([sys.executable, "-c", code])
+    """
+    finished = run(launch(tmp_path, source), log=tmp_path / "log", watch=Watch(**QUICK))
+    assert finished.returncode == 0
+    assert len(finished.ended) == 1
+    assert processes_of(finished.run_id) == ()
+
+
+def test_the_scripts_process_is_interrupted_first(tmp_path: Path) -> None:
+    """Under Tracy the started process is a wrapper that gives up its report when signalled."""
+    source = f"""
+        import os, subprocess, sys
+        code = '''
+        import os, time
+        open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+        print("ready", flush=True)
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("script interrupted", flush=True)
+        '''
+        import textwrap
+        subprocess.run([sys.executable, "-c", textwrap.dedent(code)], start_new_session=True)
+        print("wrapper made its report")
+    """
+    stop = Stop()
+
+    def on_line(line: str) -> None:
+        if line == "ready":
+            stop.request()
+
+    order = launch(tmp_path, source, pid_file=tmp_path / "pid", finish_s=5.0)
+    finished = run(order, log=tmp_path / "log", watch=Watch(on_line=on_line, grace_s=5), stop=stop)
+    assert finished.interrupted
+    assert finished.returncode == 0
+    assert (tmp_path / "log").read_text().splitlines() == [
+        "ready",
+        "script interrupted",
+        "wrapper made its report",
+    ]
+
+
+def test_a_second_request_does_not_wait(tmp_path: Path, stubborn: list[int]) -> None:
+    source = """
+        import signal, time
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print("ready", flush=True)
+        time.sleep(60)
+    """
+    stop = Stop()
+
+    def on_line(line: str) -> None:
+        stop.request()
+        stop.request()
+
+    finished = run(
+        launch(tmp_path, source),
+        log=tmp_path / "log",
+        watch=Watch(on_line=on_line, grace_s=0.3),
+        stop=stop,
+    )
+    stubborn.extend(finished.left_running)
+    assert finished.interrupted
+    assert len(finished.left_running) == 1
+    limit = time.monotonic() + 10
+    while any(map(alive, finished.left_running)):  # ended behind our back, gently
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_standing_still_is_told_once_and_can_end_the_run(tmp_path: Path) -> None:
+    stalls: list[Stall] = []
+    source = "print('Waiting for lock', flush=True); import time; time.sleep(60)"
+
+    def on_stall(stall: Stall) -> bool:
+        stalls.append(stall)
+        return True
+
+    finished = run(
+        launch(tmp_path, source),
+        log=tmp_path / "log",
+        watch=Watch(on_stall=on_stall, stall_s=0.5, **QUICK),
+    )
+    assert len(stalls) == 1
+    assert stalls[0].idle_s >= 0.5
+    assert stalls[0].last_lines == ("Waiting for lock",)
+    assert len(stalls[0].pids) == 1
+    assert not finished.timed_out
+    assert finished.signal == signal.SIGINT
+
+
+def test_a_busy_process_does_not_stand_still(tmp_path: Path) -> None:
+    stalls: list[Stall] = []
+    source = "import time\nend = time.time() + 2.5\nwhile time.time() < end: pass"
+
+    def on_stall(stall: Stall) -> bool:
+        stalls.append(stall)
+        return False
+
+    watch = Watch(on_stall=on_stall, stall_s=1.5)
+    run(launch(tmp_path, source), log=tmp_path / "log", watch=watch)
+    assert stalls == []
+
+
+def test_a_failing_listener_ends_the_run(tmp_path: Path) -> None:
+    pids: list[int] = []
+
+    def on_event(event: dict[str, Any]) -> None:
+        if event["event"] == "started":
+            pids.append(event["pid"])
+            raise KeyError("listener")
+
+    with pytest.raises(KeyError):
+        run(
+            launch(tmp_path, "import time; time.sleep(60)"),
+            log=tmp_path / "log",
+            watch=Watch(on_event=on_event, **QUICK),
+        )
+    assert not alive(pids[0])
+
+
+TOOL = """\
+import json, os, sys
+from pathlib import Path
+from instrumentor.process import Watch, run
+from instrumentor.profilers.base import Launch
+folder = Path(sys.argv[1])
+code = '''
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"],
+                         start_new_session=True)
+print(os.getpid(), child.pid, "ready", flush=True)
+time.sleep(60)
+'''
+order = Launch((sys.executable, "-c", code), dict(os.environ), folder, "test")
+finished = run(order, log=folder / "log", watch=Watch(grace_s=1.0, linger_s=0.2))
+print(json.dumps([finished.returncode, finished.interrupted]))
+"""
+
+
+def start_tool(folder: Path) -> subprocess.Popen[str]:
+    tool = subprocess.Popen([sys.executable, "-c", TOOL, folder], stdout=subprocess.PIPE, text=True)
+    wait_for(folder / "log", "ready")
+    return tool
+
+
+def pids_of_run(folder: Path) -> list[int]:
+    return [int(word) for word in (folder / "log").read_text().split()[:2]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_end_the_tree_and_the_tool_goes_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    tool = start_tool(tmp_path)
+    tool.send_signal(number)
+    printed, _ = tool.communicate(timeout=20)
+    assert json.loads(printed) == [-signal.SIGINT, True]
+    assert not any(map(alive, pids_of_run(tmp_path)))
+
+
+def test_killing_the_tool_ends_the_tree(tmp_path: Path) -> None:
+    tool = start_tool(tmp_path)
+    tool.kill()
+    tool.communicate(timeout=20)
+    limit = time.monotonic() + 15
+    while any(map(alive, pids_of_run(tmp_path))):
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_killing_the_guard_ends_the_script(tmp_path: Path) -> None:
+    tool = start_tool(tmp_path)
+    (guard,) = psutil.Process(tool.pid).children()
+    guard.kill()
+    tool.communicate(timeout=20)
+    assert tool.returncode == 1
+    script = pids_of_run(tmp_path)[0]
+    limit = time.monotonic() + 10
+    while alive(script):
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    other = pids_of_run(tmp_path)[1]
+    if alive(other):
+        os.kill(other, signal.SIGTERM)
+
+
+def test_finished_is_a_value() -> None:
+    assert Finished(0, None, False, False, 1.0) == Finished(0, None, False, False, 1.0)
