@@ -207,7 +207,7 @@ class DeviceTime:
         kernel_ms: sum of DEVICE KERNEL DURATION, the figure of tt-perf-report.
         firmware_ms: sum of DEVICE FW DURATION (kernel plus launch), the figure of tt-xla's docs.
         span_ms: first firmware start to last firmware end on the busiest device.
-        busy_percent: firmware time of that device / span.
+        busy_percent: share of the span in which that device ran firmware (overlaps once).
         devices: number of devices with ops in the window.
     """
 

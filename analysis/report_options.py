@@ -16,6 +16,7 @@ from analysis import window
 from analysis.advice import GapAdvice, gap_advice, matmul_advice
 from analysis.device import per_op, with_totals
 from analysis.errors import BadOption, EmptyWindow, NotAnOpsFile
+from analysis.figures import overall_dram
 from analysis.load import SIGNPOST, Ops, Region, load, load_hosts
 from analysis.merge import device_ids, merge_devices
 from analysis.roofline import Architecture, resolve
@@ -281,16 +282,6 @@ def _filtered(
     if no_host_ops:
         table = table[~table["is_host"]].reset_index(drop=True)
     return with_totals(table)
-
-
-def overall_dram(table: pd.DataFrame) -> tuple[float | None, float | None]:
-    """DRAM GB/s and % of all modelled ops over the device time of all ops; None without any."""
-    time = float(table["device_time_us"].sum())
-    moved = float(table["dram_bytes"].sum())
-    if time == 0 or moved == 0:
-        return None, None
-    weighted = float((table["dram_percent"] * table["device_time_us"]).sum())
-    return moved / (time * 1e-6) / 1e9, weighted / time
 
 
 def _remarks(table: pd.DataFrame) -> list[str]:

@@ -1,0 +1,180 @@
+"""Per-op frames to the figures of a summary: categories, slow ops, gaps, utilisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from analysis.categories import ORDER
+from analysis.model import GAP_THRESHOLD_US, Category, DeviceTime, Gaps, SlowOp
+from analysis.verdict import Shares
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Rising edges of the gap histogram, microseconds; one more bin lies above the last.
+GAP_EDGES_US = (1.0, 2.0, 6.5, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 10_000.0, 100_000.0)
+MOST_SLOW_OPS = 15
+
+
+def first_word(ops: pd.DataFrame) -> pd.Series[str]:
+    """Op names without shapes, as the stacked report groups them."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(ops["op_code"].astype("object"))
+    words = [(str(op).split(maxsplit=1) or [""])[0] for op in distinct]
+    return pd.Series([words[code] for code in codes], index=ops.index, dtype="object")
+
+
+def categories(ops: pd.DataFrame, pooled: int = 1) -> tuple[Category, ...]:
+    """Device time by our categories, in the order of charts; those without an op left out."""
+    name = ops["category"].astype("str")
+    time = ops["device_time_us"].groupby(name).sum()
+    count = name.value_counts()
+    total = float(time.sum())
+    return tuple(
+        Category(
+            category,
+            float(time[category]) / 1000 / pooled,
+            float(time[category]) / total * 100 if total else None,
+            round(int(count[category]) / pooled),
+        )
+        for category in ORDER
+        if category in count.index
+    )
+
+
+def slow_ops(ops: pd.DataFrame, pooled: int = 1) -> tuple[SlowOp, ...]:
+    """Ops by name, most device time first; the bound is that of most of their time."""
+    name = first_word(ops)
+    total = float(ops["device_time_us"].sum())
+    found: list[SlowOp] = []
+    for op, rows in ops.groupby(name, sort=True):
+        time = float(rows["device_time_us"].sum())
+        bounds = rows["device_time_us"].fillna(0).groupby(rows["bound"]).sum()
+        bound = str(bounds.idxmax()) if len(bounds) else ""
+        found.append(
+            SlowOp(
+                op=str(op),
+                count=round(len(rows) / pooled),
+                device_time_ms=time / 1000 / pooled
+                if rows["device_time_us"].notna().any()
+                else None,
+                percent=time / total * 100 if total else None,
+                bound=bound or None,
+                category=str(rows["category"].iloc[0]),
+            )
+        )
+    found.sort(key=lambda slow: -(slow.device_time_ms or 0.0))
+    return tuple(found[:MOST_SLOW_OPS])
+
+
+def matmul_flops_percent(ops: pd.DataFrame) -> float | None:
+    """FLOPs utilisation of all matmuls, weighted by device time; None without any."""
+    matmuls = ops[(ops["bound_analysis"] == "full") & ops["flops_percent"].notna()]
+    time = float(matmuls["device_time_us"].sum())
+    if time == 0:
+        return None
+    return float((matmuls["flops_percent"] * matmuls["device_time_us"]).sum()) / time
+
+
+def overall_dram(ops: pd.DataFrame) -> tuple[float | None, float | None]:
+    """DRAM GB/s and % of all modelled ops over the device time of all ops; None without any."""
+    time = float(ops["device_time_us"].sum())
+    moved = float(ops["dram_bytes"].sum())
+    if time == 0 or moved == 0:
+        return None, None
+    weighted = float((ops["dram_percent"] * ops["device_time_us"]).sum())
+    return moved / (time * 1e-6) / 1e9, weighted / time
+
+
+def gaps(ops: pd.DataFrame) -> Gaps | None:
+    """Distribution of the op-to-op gaps; None when there is none."""
+    import numpy as np
+
+    values = ops["gap_us"].dropna().to_numpy()
+    if len(values) == 0:
+        return None
+    edges = [-np.inf, *GAP_EDGES_US, np.inf]
+    # Right-closed bins: a gap of just 6.5 us is not above the threshold.
+    counts = np.bincount(np.searchsorted(edges[1:-1], values), minlength=len(GAP_EDGES_US) + 1)
+    long = values[values > GAP_THRESHOLD_US]
+    return Gaps(
+        count=len(values),
+        total_us=float(values.sum()),
+        median_us=float(np.median(values)),
+        p95_us=float(np.percentile(values, 95)),
+        max_us=float(values.max()),
+        over_threshold_count=len(long),
+        over_threshold_us=float(long.sum()),
+        histogram=tuple(zip((*GAP_EDGES_US, None), counts.tolist(), strict=True)),
+    )
+
+
+def device_time(rows: pd.DataFrame, ops: pd.DataFrame, pooled: int = 1) -> DeviceTime:
+    """Kernel and firmware time, and how busy the busiest device was.
+
+    Args:
+        rows: raw rows of the window, all devices.
+        ops: the per-op frame made of them (devices merged).
+
+    The cycles of the firmware's start and end give the span; the rows' own durations turn cycles
+    to time. Over pooled steps there is no span: what lies between is no step.
+    """
+    kernel = ops["device_time_us"]
+    firmware = ops["firmware_time_us"].where(kernel.notna())
+    span, busy = _span(rows) if pooled == 1 else (None, None)
+    return DeviceTime(
+        kernel_ms=float(kernel.sum()) / 1000 / pooled if kernel.notna().any() else None,
+        firmware_ms=float(firmware.sum()) / 1000 / pooled if firmware.notna().any() else None,
+        span_ms=span,
+        busy_percent=busy,
+        devices=int(rows["device_id"].nunique()),
+    )
+
+
+def _span(rows: pd.DataFrame) -> tuple[float | None, float | None]:
+    """Span in ms and busy percent of the device with most firmware time.
+
+    Firmware times of neighbouring ops overlap (the next op is launched while one runs), so busy
+    is the union of their intervals, not their sum.
+    """
+    import numpy as np
+
+    good = rows.dropna(
+        subset=["firmware_start_cycle", "firmware_end_cycle", "firmware_duration_ns"]
+    )
+    best: tuple[float, float, float] | None = None
+    for _, device in good.groupby("device_id"):
+        device = device.sort_values("firmware_start_cycle")
+        start = device["firmware_start_cycle"].to_numpy()
+        end = np.maximum.accumulate(device["firmware_end_cycle"].to_numpy())
+        spent = float(device["firmware_duration_ns"].sum())
+        cycles = float((device["firmware_end_cycle"] - device["firmware_start_cycle"]).sum())
+        span = float(end[-1] - start[0])
+        idle = float(np.maximum(start[1:] - end[:-1], 0).sum())
+        if cycles > 0 and span > 0 and (best is None or spent > best[0]):
+            best = spent, span * spent / cycles, (span - idle) / span * 100
+    return (None, None) if best is None else (best[1] / 1e6, best[2])
+
+
+def program_cache_hit_percent(ops: pd.DataFrame) -> float | None:
+    """Share of ops whose program was in the cache; None where the file does not say."""
+    text = ops["program_cache_hit"].dropna().astype("str").str.lower()
+    return None if text.empty else float(text.isin(["true", "1", "1.0", "yes"]).mean() * 100)
+
+
+def shares(ops: pd.DataFrame) -> Shares:
+    """Shares of the device time by category and by bound, percent."""
+    time = ops["device_time_us"].fillna(0)
+    total = float(time.sum())
+
+    def share(mask: Any) -> float:
+        return float(time[mask].sum()) / total * 100 if total else 0.0
+
+    name = ops["category"].astype("str")
+    return Shares(
+        categories={category: share(name == category) for category in ORDER},
+        dram=share(ops["bound"].isin(["DRAM", "BOTH"])),
+        flop=share(ops["bound"].isin(["FLOP", "BOTH"])),
+        slow=share(ops["bound"] == "SLOW"),
+    )

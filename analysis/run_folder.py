@@ -1,0 +1,146 @@
+"""The folder of a run: what it records of itself, and where its parts lie.
+
+Every key of run.json may be absent (older versions, or a run that was killed); what is of the
+wrong type counts as absent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import NothingMeasured
+
+_RUN_KEYS = (
+    "name",
+    "label",
+    "script",
+    "arguments",
+    "command",
+    "profiler_reason",
+    "steps",
+    "warmup",
+    "started",
+    "duration_s",
+    "python",
+)
+_ENVIRONMENT_KEYS = (
+    "python_version",
+    "torch_version",
+    "host",
+    "platform",
+    "git_commit",
+    "git_dirty",
+)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where the parts of a run lie, and the facts in its run.json.
+
+    Attributes:
+        path: the folder (of the CSV, when only a CSV was given).
+        facts: run.json as it is; empty when there is none.
+        warnings: what was wrong with run.json.
+        ops_csv: Tracy's ops CSV, or None.
+        torch_csv: ops of the torch profile, or None.
+    """
+
+    path: Path
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    ops_csv: Path | None = None
+    torch_csv: Path | None = None
+
+    @property
+    def timings(self) -> Path:
+        """The record file; it may not exist."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def diff(self) -> Path:
+        """The unified diff of the instrumentation; it may not exist."""
+        return self.path / "changes.diff"
+
+    @property
+    def profiler(self) -> str:
+        """As recorded, else by what lies in the folder."""
+        named = self.facts.get("profiler")
+        if named in ("tracy", "torch", "wallclock"):
+            return str(named)
+        if self.ops_csv is not None:
+            return "tracy"
+        return "torch" if self.torch_csv is not None else "wallclock"
+
+    def text(self, key: str) -> str | None:
+        """A fact that is a non-empty text, else None."""
+        value = self.facts.get(key)
+        return value if isinstance(value, str) and value else None
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """A fact that is an object, else an empty one."""
+        value = self.facts.get(key)
+        return dict(value) if isinstance(value, dict) else {}
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What was run, and how long."""
+        return {key: self.facts[key] for key in _RUN_KEYS if key in self.facts}
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions, machine and commit."""
+        known = {key: self.facts[key] for key in _ENVIRONMENT_KEYS if key in self.facts}
+        return known | self.mapping("environment")
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the measured script; None when unknown."""
+        code = self.facts.get("script_exit_code")
+        return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def open_run(source: Path) -> RunFolder:
+    """Look at a run folder, a Tracy report folder, or a lone ops CSV.
+
+    Raises:
+        NothingMeasured: there is nothing of a run at that path.
+    """
+    if source.is_file():
+        return RunFolder(source.parent / source.stem, ops_csv=source)
+    if not source.is_dir():
+        raise NothingMeasured(f"{source} does not exist", "Give the folder of an earlier run.")
+    facts, warnings = _facts(source / "run.json")
+    folder = RunFolder(source, facts, warnings, _ops_csv(source), _torch_csv(source))
+    if not facts and not folder.timings.is_file() and not folder.ops_csv and not folder.torch_csv:
+        raise NothingMeasured(
+            f"{source} is not the folder of a run: no run.json, timings or ops CSV in it",
+            "Give a folder that `instrument run` made, or a Tracy report folder.",
+        )
+    return folder
+
+
+def _facts(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if not path.is_file():
+        return {}, ()
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        return {}, (f"run.json cannot be read ({error}); what it said is missing here",)
+    return (facts, ()) if isinstance(facts, dict) else ({}, ("run.json is not an object",))
+
+
+def _ops_csv(folder: Path) -> Path | None:
+    picked = folder / "tracy_perf" / "ops_perf_results.csv"
+    if picked.is_file():
+        return picked
+    here = sorted(folder.glob("ops_perf_results*.csv"))
+    return here[-1] if here else None
+
+
+def _torch_csv(folder: Path) -> Path | None:
+    path = folder / "torch_profile" / "ops.csv"
+    return path if path.is_file() else None
