@@ -12,12 +12,13 @@ from instrumentor.locate.config import mesh_default_warning, mesh_reason
 from instrumentor.locate.dataflow import binds
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.iteration import (
+    End,
     Forward,
     Region,
+    Sync,
     accumulation_of,
     clipping_between,
     contains,
-    exclusive,
     find_counter,
     find_forward,
     find_sync,
@@ -34,7 +35,13 @@ from instrumentor.locate.program import Program
 from instrumentor.locate.stop import find_stops
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, dotted, own_nodes, parse, root_name
 from instrumentor.locate.validation import Validations
-from instrumentor.locate.vocabulary import callee, is_cache_clear, loss_expression
+from instrumentor.locate.vocabulary import (
+    host_read,
+    is_cache_clear,
+    is_sync_statement,
+    loss_expression,
+    sync_api,
+)
 from instrumentor.options import Options
 
 __all__ = ["Declined", "Located", "Reason", "locate", "locate_file", "parse_source"]
@@ -185,7 +192,6 @@ def _understand(program: Program, knowledge: Knowledge, candidate: Candidate, op
     warnings.extend(reads.warnings)
     _helper_reads(located)
     _cache_clears(located)
-    _optimizer_marks(located)
     return located
 
 
@@ -287,34 +293,41 @@ def _region(
     begin, end = _lift(source, common, begin), _lift(source, common, last_site)
     end = _out_of_loops(source, loop, end)
     sync = find_sync(knowledge, candidate, final)
-    scope = "fwd-bwd"
+    scope, label = "fwd-bwd", "fwd+bwd"
     resume = False
+    other_ends: tuple[End, ...] = ()
     updates = candidate.updates
     fused = fused_branch(candidate, final, updates)
     every = None if fused is not None else syncs_every_n(candidate, final, updates)
     stepped_in_helper = any(u.statement is final.statement for u in updates)
     wants_step = options.scope == "step"
     if options.scope == "auto" and fused is not None:
-        end, scope = fused, "step"
         inner = next(s for s in own_nodes(fused) if isinstance(s, ast.stmt) and _is_sync(s))
-        sync = type(sync)("keep", source, inner, sync.api or "torch_xla.sync")
+        end, scope = inner, "step"
+        sync = _kept(source, inner)
+        stepping = next(u for u in updates if contains(fused, u.statement))
+        unit = update_unit(source, loop, updates, stepping)
+        other_ends = (End(_with_sync(source, unit), "fwd+bwd+optimizer", True),)
         warnings.append(
             f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to fuse with the "
             "optimizer: its sample is forward + backward + optimizer, labelled so"
         )
     elif options.scope == "auto" and every is not None and sync.action != "keep":
-        end, scope, resume = every, "step", True
         inner = next(s for s in own_nodes(every) if isinstance(s, ast.stmt) and _is_sync(s))
-        sync = type(sync)("keep", source, inner, "torch_xla.sync")
+        stepping = next(u for u in updates if contains(every, u.statement))
+        unit = update_unit(source, loop, updates, stepping)
+        end = _with_sync(source, max(unit, inner, key=lambda s: s.lineno))
+        scope, resume, label = "step", True, "step"
+        sync = _kept(source, inner)
         warnings.append(
             f"{source.path.name}:{every.lineno}: the script syncs only with the optimizer step: "
             "a sample is the whole step, all its micro-steps"
         )
     elif wants_step or (options.scope == "auto" and stepped_in_helper):
-        scope = "step"
+        scope = label = "step"
         unit = _step_unit(candidate, final)
         if unit is not None:
-            end = unit
+            end = _with_sync(source, unit)
             resume = not contains(loop, unit) or any(
                 isinstance(p, ast.If) and not contains(p, final.statement)
                 for p in source.parents(unit)
@@ -329,7 +342,7 @@ def _region(
         end = sync.statement if not _helper_sync(final, sync.source, sync.statement) else end
     region = Region(
         begin, end, list(group), forward.statement, forward.source, sync,
-        ends_after_update=scope == "step", resume=resume,
+        ends_after_update=scope == "step", resume=resume, label=label, other_ends=other_ends,
     )
     region.hints = _hints(knowledge, candidate, region, forward)
     if sync.action == "keep" and sync.statement is not None and not final.chain and scope == "fwd-bwd":
@@ -339,9 +352,22 @@ def _region(
     return region, forward, scope
 
 
-def _is_sync(statement: ast.stmt) -> bool:
-    from instrumentor.locate.vocabulary import is_sync_statement
+def _kept(source: Source, statement: ast.stmt) -> Sync:
+    call = is_sync_statement(statement)
+    return Sync("keep", source, statement, sync_api(call) if call is not None else "")
 
+
+def _with_sync(source: Source, statement: ast.stmt) -> ast.stmt:
+    """The statement, or the sync that directly follows it."""
+    place = source.places[statement]
+    for following in place.suite[place.index + 1 :]:
+        if is_sync_statement(following) is not None:
+            return following
+        break
+    return statement
+
+
+def _is_sync(statement: ast.stmt) -> bool:
     return is_sync_statement(statement) is not None
 
 
@@ -464,8 +490,6 @@ def _validations(located: Located, options: Options) -> None:
 
 
 def _helper_reads(located: Located) -> None:
-    from instrumentor.locate.vocabulary import host_read
-
     for region in located.regions:
         for site in region.sites:
             for function in site.chain:
@@ -491,19 +515,3 @@ def _cache_clears(located: Located) -> None:
                 if is_cache_clear(statement.value):
                     located.cache_clears.append((source, statement))
     located.cache_clears.sort(key=lambda c: (str(c[0].path), c[1].lineno))
-
-
-def _optimizer_marks(located: Located) -> None:
-    """Optimizer steps that tell labels apart: in a fused branch, or guarded inside a helper."""
-    for update in located.candidate.updates:
-        region = located.regions[0]
-        if region.ends_after_update and not update.manual and update.source is located.candidate.source:
-            if contains(region.end, update.statement) and update.statement is not region.end:
-                located.optimizer_marks.append((update.source, update.statement))
-
-
-def _unused(*_: object) -> None:  # pragma: no cover
-    """Names re-exported for the plan."""
-
-
-_unused(exclusive, callee)

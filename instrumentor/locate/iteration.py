@@ -52,9 +52,21 @@ class Sync:
     api: str
 
 
+@dataclass(frozen=True)
+class End:
+    """Where the clock is read: after which statement, under which label, synced already or not."""
+
+    after: ast.stmt
+    label: str = "fwd+bwd"
+    synced: bool = False
+
+
 @dataclass(eq=False)
 class Region:
-    """From `begin` (insert before) to `end` (insert after), both in the loop's scope."""
+    """From `begin` (insert before) to `end` (insert after), both in the loop's scope.
+
+    other_ends: further places that close the same region, in branches that exclude `end`'s.
+    """
 
     begin: ast.stmt
     end: ast.stmt
@@ -65,6 +77,8 @@ class Region:
     ends_after_update: bool = False
     hints: tuple[str, ...] = ()
     clipping: list[ast.stmt] = field(default_factory=list)
+    label: str = "fwd+bwd"
+    other_ends: tuple[End, ...] = ()
     resume: bool = False  # several micro-steps make one sample: begin only when none is open
 
 

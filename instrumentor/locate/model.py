@@ -95,5 +95,4 @@ class Located:
     skipped: list[Skipped] = field(default_factory=list)
     deferred: list[Deferred] = field(default_factory=list)
     cache_clears: list[tuple[Source, ast.stmt]] = field(default_factory=list)
-    optimizer_marks: list[tuple[Source, ast.stmt]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

@@ -1,0 +1,240 @@
+"""Located loop + options -> Plan: the ordered edits, each with its reason, and the explanation.
+
+A plan is a value: it holds no syntax tree, can be printed as JSON (``instrument-plan/1``) and is
+all that the rewriting needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor.edits import Edit, Kind
+from instrumentor.errors import UsageError
+from instrumentor.locate.model import Declined, Located
+from instrumentor.locate.syntax import FUNCTIONS
+from instrumentor.options import Options
+from instrumentor.passes import PASSES, Names
+
+SCHEMA = "instrument-plan/1"
+_MARK = b"_instrument"
+
+
+@dataclass(frozen=True)
+class PlannedEdit:
+    """An edit with the file it belongs to."""
+
+    file: Path
+    edit: Edit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done to which file, and why.
+
+    Attributes:
+        file: the module that holds the loop.
+        edits: in the order in which they are applied, all files together.
+        explanation: the document of `explain --json`.
+        names: names that the copy adds to the module.
+        label: of the main samples: `fwd+bwd` or `step`.
+        warnings: what a reader of the result should know.
+    """
+
+    file: Path
+    edits: tuple[PlannedEdit, ...]
+    explanation: Mapping[str, Any]
+    names: tuple[str, ...]
+    label: str
+    warnings: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(e.file for e in self.edits))
+
+    def edits_of(self, file: Path) -> tuple[Edit, ...]:
+        return tuple(e.edit for e in self.edits if e.file == file)
+
+    def counts(self) -> dict[str, int]:
+        """Inserted places, moved and disabled statements."""
+        kinds = [e.edit.kind for e in self.edits]
+        return {
+            "inserted": sum(k in (Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.PRELUDE) for k in kinds),
+            "moved": kinds.count(Kind.MOVE_AFTER),
+            "disabled": kinds.count(Kind.DISABLE),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation with the ordered edits."""
+        return {
+            **self.explanation,
+            "edits": [
+                {
+                    "pass": e.edit.pass_name,
+                    "kind": e.edit.kind.value,
+                    "file": str(e.file),
+                    "line": e.edit.at.line if e.edit.at else 1,
+                    "to": e.edit.to.line if e.edit.to else None,
+                    "reason": e.edit.reason,
+                }
+                for e in self.edits
+            ],
+        }
+
+
+def make_plan(located: Located, options: Options) -> Plan:
+    """The edits of all passes, in the explicit order of :data:`instrumentor.passes.PASSES`.
+
+    Raises:
+        UsageError: `--only/--skip` names an unknown pass.
+    """
+    known = [p.NAME for p in PASSES]
+    for name in (*options.only, *options.skip):
+        if name not in known:
+            raise UsageError(f"no pass is called {name!r}", f"Passes: {', '.join(known)}.")
+    names = _fresh_names(located)
+    edits: list[PlannedEdit] = []
+    for module in PASSES:
+        wanted = module.NAME in options.only if options.only else module.NAME not in options.skip
+        if not wanted and module.NAME != "recorder":
+            continue
+        for source, edit in module.edits(located, names, options):
+            named = dataclasses.replace(edit, pass_name=module.NAME)
+            edits.append(PlannedEdit(source.path, named))
+    edits = _without_conflicts(edits)
+    explanation = explain_located(located)
+    return Plan(
+        located.candidate.source.path,
+        tuple(edits),
+        explanation,
+        names.all,
+        located.regions[0].label,
+        tuple(located.warnings),
+    )
+
+
+def _without_conflicts(edits: list[PlannedEdit]) -> list[PlannedEdit]:
+    """A statement is disabled once, and one that is disabled is not moved as well."""
+    disabled = {(e.file, e.edit.at) for e in edits if e.edit.kind is Kind.DISABLE}
+    seen: set[tuple[Path, object]] = set()
+    kept: list[PlannedEdit] = []
+    for planned in edits:
+        key = (planned.file, planned.edit.at)
+        if planned.edit.kind is Kind.DISABLE:
+            if key in seen:
+                continue
+            seen.add(key)
+        elif planned.edit.kind is Kind.MOVE_AFTER and key in disabled:
+            continue
+        kept.append(planned)
+    return kept
+
+
+def _fresh_names(located: Located) -> Names:
+    """Names that no file of the plan uses in any scope."""
+    data = b"\n".join(s.data for s in located.program.sources.values()) if len(
+        located.program.sources
+    ) < 8 else located.candidate.source.data
+    suffix = ""
+    number = 1
+    while re.search(rb"\b" + _MARK + suffix.encode() + rb"(_recorder)?\b", data):
+        number += 1
+        suffix = f"_{number}"
+    base = _MARK.decode() + suffix
+    return Names(base, f"{base}_recorder")
+
+
+def explain_located(located: Located) -> dict[str, Any]:
+    """The documented description of a located loop; lines are of the original files."""
+    candidate = located.candidate
+    source, loop = candidate.source, candidate.loop
+    region, forward = located.regions[0], located.forwards[0]
+    site = region.sites[0]
+    all_sites = [s for r in located.regions for s in r.sites]
+    others = sorted({s.backward_statement.lineno for s in all_sites} - {site.backward_statement.lineno})
+    stop = located.stop
+    end_lines = [r.end.end_lineno or r.end.lineno for r in located.regions]
+    end_lines += [e.after.end_lineno or e.after.lineno for r in located.regions for e in r.other_ends]
+    return {
+        "schema": SCHEMA,
+        "eligible": True,
+        "reasons": [],
+        "loop": {
+            "file": str(source.path),
+            "line": loop.lineno,
+            "end_line": loop.end_lineno,
+            "function": candidate.scope.name if isinstance(candidate.scope, FUNCTIONS) else None,
+            "outer_lines": [o.lineno for o in reversed(source.loops_around(loop))],
+        },
+        "region": {"start_line": min(r.begin.lineno for r in located.regions), "end_line": max(end_lines)},
+        "forward": {"file": str(forward.source.path), "line": forward.statement.lineno},
+        "backward": {
+            "file": str(site.backward_source.path),
+            "line": site.backward_statement.lineno,
+            "others": others,
+        },
+        "call": {"line": site.statement.lineno} if site.chain else None,
+        "sync": {
+            "action": region.sync.action,
+            "line": region.sync.statement.lineno if region.sync.statement else None,
+            "api": region.sync.api or None,
+        },
+        "counter": {
+            "name": located.counter.name,
+            "line": located.counter.line,
+            "position": located.counter.position,
+        }
+        if located.counter
+        else None,
+        "accumulation": located.accumulation,
+        "scope": located.scope,
+        "label": region.label,
+        "stop": {"strategy": stop.strategy, "line": stop.after.lineno, "file": str(stop.source.path)},
+        "skipped_validation": _lines(located, "validation"),
+        "skipped_checkpoints": _lines(located, "checkpoint"),
+        "deferred_host_reads": sorted(d.statement.lineno for d in located.deferred),
+        "disabled_cache_clears": [s.lineno for _, s in located.cache_clears],
+        "warnings": list(located.warnings),
+    }
+
+
+def _lines(located: Located, what: str) -> list[int]:
+    return sorted({s.statement.lineno for s in located.skipped if s.what == what})
+
+
+def explain_declined(declined: Declined) -> dict[str, Any]:
+    """The same document for a script that is declined."""
+    return {
+        "schema": SCHEMA,
+        "eligible": False,
+        "reasons": [
+            {
+                "file": str(r.file),
+                "line": r.line,
+                "kind": r.kind,
+                "message": r.message,
+                "remedy": r.remedy,
+            }
+            for r in declined.reasons
+        ],
+        "loop": None,
+        "region": None,
+        "forward": None,
+        "backward": None,
+        "call": None,
+        "sync": None,
+        "counter": None,
+        "accumulation": None,
+        "scope": None,
+        "label": None,
+        "stop": None,
+        "skipped_validation": [],
+        "skipped_checkpoints": [],
+        "deferred_host_reads": [],
+        "disabled_cache_clears": [],
+        "warnings": [],
+    }

@@ -1,0 +1,210 @@
+"""What the instrumented copy carries at its top: signposts, the clock, the barrier, the records.
+
+The function below is copied as text into the script (see :mod:`instrumentor.passes.recorder`),
+so it must stand alone, run on Python 3.8 and import only what is always there. It reads
+
+* ``INSTRUMENT_RECORD``: file that gets one JSON object per event, appended and flushed at once;
+* ``INSTRUMENT_PROFILER``: tracy, torch, wallclock or auto (signposts when Tracy runs the script);
+* ``INSTRUMENT_STEPS``, ``INSTRUMENT_WARMUP``: instead of the numbers written into the copy;
+* ``INSTRUMENT_HOOK``: file with ``open_profile()`` / ``close_profile(profile, device)``, used for
+  one extra step after the samples.
+"""
+
+
+def _instrument_recorder(file, steps, warmup, profiler):
+    import atexit
+    import json
+    import os
+    import sys
+    import time
+
+    class Recorder:
+        """Times regions of the main process; in any other process every method does nothing."""
+
+        def __init__(self):
+            self.pid = os.getpid()
+            process = sys.modules.get("multiprocessing.process")
+            self.active = process is None or process.parent_process() is None
+            self.steps = int(os.environ.get("INSTRUMENT_STEPS") or steps)
+            self.warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
+            self.hook = os.environ.get("INSTRUMENT_HOOK", "")
+            self.profile = None  # the open profile of the extra step
+            self.samples = []  # milliseconds of every sample, in order
+            self.labels = {}  # label -> its steady samples
+            self.counts = {}  # label -> number of samples
+            self.name = None  # the open region
+            self.done = False
+            self.device = None
+            self.started = 0.0
+            self.file = None
+            self.signpost = self.find_signpost()
+            path = os.environ.get("INSTRUMENT_RECORD", "")
+            if self.active and path:
+                self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            self.write(event="load", file=os.path.abspath(file) if file else "", time=time.time())
+            if self.active:
+                atexit.register(self.summarise)
+
+        def find_signpost(self):
+            wanted = os.environ.get("INSTRUMENT_PROFILER") or profiler
+            if self.active and (wanted == "tracy" or (wanted == "auto" and "tracy" in sys.modules)):
+                from tracy import signpost  # a failure here is meant to end the run
+
+                return signpost
+            return lambda name: None
+
+        def write(self, **event):
+            if self.file is not None and os.getpid() == self.pid:
+                event["pid"] = self.pid
+                os.write(self.file, (json.dumps(event) + "\n").encode())
+
+        def begin(self, resume=False):
+            """Open a region, ahead of the forward; `resume` keeps one that is open."""
+            if self.done or not self.active or os.getpid() != self.pid:
+                return
+            if self.name is not None:
+                if resume:
+                    return
+                self.signpost(self.name + "_cancelled")
+                self.write(event="cancelled", name=self.name)
+            index = len(self.samples)
+            if self.hook and index >= self.steps and self.device == "xla":
+                self.write(event="warning", text="torch.profiler sees nothing of XLA work: skipped")
+                self.hook = ""
+            if self.hook and index >= self.steps:
+                self.name = "step_profiled"
+                self.open_profile()
+            elif index == 0:
+                self.name = "step_compile"
+            else:
+                self.name = "step_%s_%d" % ("warmup" if index < self.warmup else "steady", index)
+            self.signpost(self.name + "_start")
+            self.started = time.perf_counter()
+
+        def end(self, *values, label="fwd+bwd", synced=False):
+            """Wait for the device, read the clock, record the sample."""
+            if self.name is None or os.getpid() != self.pid:
+                return
+            self.wait(values, synced)
+            seconds = time.perf_counter() - self.started
+            self.signpost(self.name + "_end")
+            name, self.name = self.name, None
+            milliseconds = seconds * 1000.0
+            if self.profile is not None:
+                self.close_profile(name, milliseconds)
+                return
+            count = self.counts.get(label, 0)
+            self.counts[label] = count + 1
+            kind = "compile" if count == 0 else "warmup" if count < self.warmup else "steady"
+            self.write(
+                event="sample",
+                index=len(self.samples),
+                name=name,
+                kind=kind,
+                label=label,
+                ms=milliseconds,
+                start_s=self.started,
+                device=self.device,
+            )
+            self.samples.append(milliseconds)
+            if kind == "steady":
+                self.labels.setdefault(label, []).append(milliseconds)
+            print(
+                "[TIMER] Step %d: %s = %.1f ms  (%s)"
+                % (len(self.samples), label, milliseconds, "COMPILE" if count == 0 else kind),
+                flush=True,
+            )
+
+        def wait(self, values, synced):
+            """Wait until the device that holds the loss is idle; never open another one."""
+            kind = None
+            for value in values:
+                kind = self.device_of(value, 0)
+                if kind is not None:
+                    break
+            if kind is None:
+                kind = self.device
+                if kind is None:
+                    self.device = "unknown"
+                    self.write(event="warning", text="no tensor at the barrier: not waited for")
+            else:
+                self.device = kind
+            if kind == "xla":
+                import torch_xla
+                import torch_xla.core.xla_model
+
+                if not synced:
+                    if hasattr(torch_xla, "sync"):
+                        torch_xla.sync(wait=True)
+                    else:
+                        torch_xla.core.xla_model.mark_step(wait=True)
+                torch_xla.core.xla_model.wait_device_ops()
+            elif kind in ("cuda", "mps", "xpu"):
+                getattr(sys.modules["torch"], kind).synchronize()
+
+        def device_of(self, value, depth):
+            kind = getattr(getattr(value, "device", None), "type", None)
+            if isinstance(kind, str):
+                return kind
+            if depth < 3 and isinstance(value, dict):
+                value = list(value.values())
+            if depth < 3 and isinstance(value, (list, tuple)):
+                for item in value[:16]:
+                    kind = self.device_of(item, depth + 1)
+                    if kind is not None:
+                        return kind
+            elif callable(getattr(type(value), "parameters", None)):
+                for parameter in value.parameters():
+                    return self.device_of(parameter, depth + 1)
+            return None
+
+        def finished(self, stepped=True):
+            """True once enough samples are taken and an optimizer step has been made."""
+            if self.done or not stepped or len(self.samples) < self.steps:
+                return self.done
+            if self.hook:  # the extra step is still to come
+                return False
+            self.complete()
+            return True
+
+        def complete(self):
+            self.done = True
+            self.signpost("benchmark_complete")
+            self.write(event="complete", samples=len(self.samples))
+
+        def open_profile(self):
+            import runpy
+
+            try:
+                functions = runpy.run_path(self.hook)
+                self.profile = (functions["close_profile"], functions["open_profile"]())
+            except Exception as error:
+                self.write(event="warning", text="the profiled step failed: %r" % (error,))
+                self.profile = (lambda profile, device: None, None)
+
+        def close_profile(self, name, milliseconds):
+            close, profile = self.profile
+            self.profile, self.hook = None, ""
+            try:
+                close(profile, self.device)
+            except Exception as error:
+                self.write(event="warning", text="the profiled step failed: %r" % (error,))
+            self.write(event="profiled", name=name, ms=milliseconds, device=self.device)
+
+        def summarise(self):
+            if os.getpid() != self.pid or not self.samples:
+                return
+            for label, steady in self.labels.items():
+                ordered = sorted(steady)
+                half = len(ordered) // 2
+                median = ordered[half] if len(ordered) % 2 else sum(ordered[half - 1 : half + 1]) / 2
+                print("\n" + "=" * 50)
+                print("[TIMER] Summary (%s, steady steps):" % label)
+                print("  samples : %d" % len(steady))
+                print("  mean    : %.1f ms" % (sum(steady) / len(steady)))
+                print("  median  : %.1f ms" % median)
+                print("  min     : %.1f ms" % ordered[0])
+                print("  max     : %.1f ms" % ordered[-1])
+                print("=" * 50 + "\n", flush=True)
+
+    return Recorder()
