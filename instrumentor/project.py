@@ -40,7 +40,7 @@ def find_project(script: Path) -> Project:
     Raises:
         UsageError: the script is not an existing file.
     """
-    file = script.expanduser().resolve()
+    file = script.resolve()
     if not file.is_file():
         raise UsageError(
             f"{script} is not a file",
@@ -48,7 +48,7 @@ def find_project(script: Path) -> Project:
         )
     parents = tuple(_candidates(file.parent))
     git_root = next((p for p in parents if is_git_root(p)), None)
-    marked = next((p for p in parents if any((p / name).is_file() for name in MARKERS)), None)
+    marked = next((p for p in parents if _is_marked(p)), None)
     if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
         marked = None
     root = git_root or marked or file.parent
@@ -66,13 +66,25 @@ def is_git_root(folder: Path) -> bool:
 def _candidates(folder: Path) -> Iterator[Path]:
     """Parents that can be a project's root.
 
-    A home folder kept in git (dotfiles) is nobody's training project: to copy it would be wrong.
+    A home folder kept in git (dotfiles) is nobody's training project, unless it is packaged.
     """
-    home = Path.home().resolve()
+    home = home_folder()
     for parent in (folder, *folder.parents):
-        if parent == home or parent == parent.parent:
+        if parent == parent.parent or (parent == home and not _is_marked(parent)):
             return
         yield parent
+
+
+def home_folder() -> Path | None:
+    """The user's home folder; None for a user without one, as in some containers."""
+    try:
+        return Path.home().resolve()
+    except RuntimeError:
+        return None
+
+
+def _is_marked(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in MARKERS)
 
 
 def _import_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path, ...]:

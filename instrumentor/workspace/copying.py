@@ -128,7 +128,7 @@ class _Filler:
         self._finish(name, facts)
 
     def _bytes(self, source: str, target: str) -> os.stat_result:
-        with open(source, "rb") as old, open(target, "xb") as new:
+        with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
             facts = os.fstat(old.fileno())
             if not self._cloned(old.fileno(), new.fileno()):
                 shutil.copyfileobj(old, new, 1 << 20)

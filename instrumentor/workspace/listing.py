@@ -52,11 +52,14 @@ def _list(root: Path, prefix: str, into: Listing) -> None:
             _nested(root / name, prefix + name, into)
         else:
             into.untracked.add(prefix + name)
-    into.ignored.update(prefix + name for name in ignored)
+    # For the pattern `data/*` git names the folder and each thing in it: the folder says it all.
+    hidden = frozenset(name for name in ignored if name.endswith("/"))
+    outermost = (n for n in ignored if not any(p in hidden for p in _parents(n) if p != n))
+    into.ignored.update(prefix + name for name in outermost)
     holding = {parent for name in others for parent in _parents(name)}
     for name in collapsed:
         if name.endswith("/") and name not in holding:
-            below = _folders_below(root, name, frozenset(ignored))
+            below = _folders_below(root, name, hidden)
             into.folders.update(prefix + folder for folder in below)
 
 

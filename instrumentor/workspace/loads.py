@@ -15,6 +15,7 @@ ASK_TIMEOUT_S = 60
 # find_spec of the top-level name only: a dotted one would run the package's own code.
 ASK = """
 import importlib.util, json, sys
+sys.path[0] = sys.argv[2]
 try:
     spec = importlib.util.find_spec(sys.argv[1])
 except (ImportError, ValueError):
@@ -108,7 +109,7 @@ def _asked(
         top, *rest = module.split(".")
         try:
             done = subprocess.run(
-                [str(python), "-c", ASK, top],
+                [str(python), "-c", ASK, top, str(ws.script.parent)],
                 cwd=ws.cwd,
                 env=dict(environment) if environment is not None else None,
                 capture_output=True,

@@ -22,6 +22,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from instrumentor.errors import NotReady
+from instrumentor.project import home_folder
 from instrumentor.workspace.removal import remove_tree
 
 MARKER = ".instrument-shadow"
@@ -59,40 +60,43 @@ def cache_folder(avoid: Path | None = None) -> Path:
     Raises:
         NotReady: the temporary folder belongs to somebody else.
     """
-    usable = [
-        folder
-        for folder in _wanted_folders()
-        if SAFE_PATH.match(str(folder)) and not (avoid and folder.is_relative_to(avoid))
-    ]
-    return _private(usable[0])
+    own = _own_folder()
+    if own is not None and _usable(own, avoid):
+        return own
+    return _private(next(folder for folder in _temporary_folders() if _usable(folder, avoid)))
 
 
-def _wanted_folders() -> tuple[Path, ...]:
+def _own_folder() -> Path | None:
     named = os.environ.get("INSTRUMENT_CACHE")
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache"
-    first = Path(named).expanduser() if named else base / "instrumentor"
-    own = f"instrumentor-{os.getuid()}"
-    temporary = (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
-    return tuple(p.resolve() for p in (first, *(t / own for t in temporary)))
+    if named:
+        return Path(named).resolve()
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(xdg).is_absolute():
+        return Path(xdg, "instrumentor").resolve()
+    home = home_folder()
+    return None if home is None else (home / ".cache" / "instrumentor").resolve()
+
+
+def _temporary_folders() -> tuple[Path, ...]:
+    mine = f"instrumentor-{os.getuid()}"
+    bases = (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
+    return tuple(base.resolve() / mine for base in bases)
+
+
+def _usable(folder: Path, avoid: Path | None) -> bool:
+    inside = avoid is not None and folder.is_relative_to(avoid)
+    return bool(SAFE_PATH.match(str(folder))) and not inside
 
 
 def _private(folder: Path) -> Path:
     """In a folder that all may write to, another user could have prepared ours."""
-    try:
+    if os.path.lexists(folder):
         facts = folder.lstat()
-    except FileNotFoundError:
-        return folder
-    except OSError as error:
-        raise NotReady(
-            f"the cache folder {folder} cannot be used: {error.strerror}",
-            "Set INSTRUMENT_CACHE to a folder of your own.",
-        ) from error
-    if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
-        raise NotReady(
-            f"the cache folder {folder} belongs to somebody else or is no folder",
-            "Set INSTRUMENT_CACHE to a folder of your own.",
-        )
+        if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
+            raise NotReady(
+                f"the cache folder {folder} belongs to somebody else",
+                "Set INSTRUMENT_CACHE to a folder of your own, its path without spaces.",
+            )
     return folder
 
 
@@ -181,7 +185,9 @@ def sweep() -> tuple[Path, ...]:
         the places removed.
     """
     removed: list[Path] = []
-    for cache in dict.fromkeys(_wanted_folders()):
+    for cache in dict.fromkeys((_own_folder(), *_temporary_folders())):
+        if cache is None:
+            continue
         shadows = cache / "shadows"
         if not shadows.is_dir() or shadows.is_symlink():
             continue
@@ -264,10 +270,10 @@ def _in_use(folder: Path) -> bool:
     if not (proc / "self").exists():
         return False
     inside = f"{folder}/"
-    for entry in os.scandir(proc):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+    for process in proc.iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
             try:
-                if f"{Path(entry.path, 'cwd').readlink()}/".startswith(inside):
+                if f"{(process / 'cwd').readlink()}/".startswith(inside):
                     return True
             except OSError:
                 continue  # another user's process, or one that has just ended

@@ -87,7 +87,7 @@ def plan_shadow(
 
     Args:
         project: from :func:`instrumentor.project.find_project`.
-        script: the training script.
+        script: the training script; relative to ``cwd``.
         cwd: the user's working folder; a relative ``link`` or ``no_link`` starts there, or else at
             the root.
         replacements: files whose instrumented text will stand in place of theirs.
@@ -99,7 +99,7 @@ def plan_shadow(
             has to be replaced.
         NotReady: git failed, or the folder is too wide to be a project.
     """
-    replaced = [relative_name(project, path) for path in (script, *replacements)]
+    replaced = [relative_name(project, path) for path in (cwd / script, *replacements)]
     anchors = list(replaced)
     folder = cwd.resolve()
     if folder.is_relative_to(project.root) and folder != project.root:

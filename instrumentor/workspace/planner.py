@@ -57,7 +57,7 @@ class Planner:
             self._file(name, tracked=True)
         hidden = self._hidden(listing.untracked - listing.tracked)
         for name in listing.untracked - listing.tracked:
-            if not any(name.startswith(prefix) for prefix in hidden):
+            if hidden.isdisjoint(_parents(name)):
                 self._file(name, tracked=False)
         for name in listing.ignored:
             if name.endswith("/"):
@@ -84,7 +84,7 @@ class Planner:
                 elif name not in self.copies and name not in self.symlinks:
                     self.links.add(name)
 
-    def _hidden(self, untracked: Iterable[str]) -> tuple[str, ...]:
+    def _hidden(self, untracked: Iterable[str]) -> set[str]:
         """Untracked folders that hold no input: environments, tool caches, our earlier runs."""
         reasons: dict[str, str] = {}
         for name in untracked:
@@ -99,7 +99,7 @@ class Planner:
                 reasons[folder] = "output of an earlier run"
         kept = {f: r for f, r in reasons.items() if f and not self._forced_or_anchor(f)}
         self.left_out.update((f, r) for f, r in kept.items() if not f.endswith("__pycache__"))
-        return tuple(f"{folder}/" for folder in kept)
+        return set(kept)
 
     def _forced_or_anchor(self, folder: str) -> bool:
         return folder in self.no_link or any(_within(a, folder) for a in self.anchors)
@@ -214,8 +214,8 @@ class Planner:
     def _enters(self, name: str) -> bool:
         """Whether the walk goes into the folder; if not, what it is for decides."""
         role = names.role_of_folder(self.root / name)
-        if role is Role.PLAIN or name.endswith("/.git") or name == ".git":
-            return role is Role.PLAIN
+        if role is Role.PLAIN:
+            return True
         wanted = (*self.anchors, *self.link, *self.no_link)
         if role is not Role.ENVIRONMENT and any(_within(w, name) for w in wanted):
             return True
@@ -223,7 +223,8 @@ class Planner:
         return False
 
     def _walked_file(self, name: str) -> None:
-        if not name.endswith((".pyc", ".pyo")):
+        # a work tree's or submodule's .git file would lead git to the user's repository
+        if not name.endswith((".pyc", ".pyo")) and name.rpartition("/")[2] != ".git":
             self._file(name, tracked=False)
 
     def _forced(self, name: str) -> None:
@@ -241,7 +242,7 @@ class Planner:
 
     def _forced_file(self, name: str) -> None:
         facts = self._facts(name)
-        if facts is None:
+        if facts is None or name.rpartition("/")[2] == ".git":
             return
         if stat.S_ISLNK(facts.st_mode):
             self._symlink(name)

@@ -114,7 +114,7 @@ def shadow(
 
     Args:
         project: the script's project.
-        script: the training script.
+        script: the training script; relative to ``cwd``.
         cwd: the user's working folder.
         replacements: instrumented text by the file whose place it takes.
         link: see :func:`plan_shadow`.
@@ -123,7 +123,8 @@ def shadow(
 
     Raises:
         UsageError: a path does not belong to the project.
-        NotReady: git failed, the copy does not fit, or the cache cannot be written.
+        NotReady: git failed, the copy does not fit, the cache cannot be written, or at the end
+            the written files could not be kept.
     """
     places.sweep()
     texts = {relative_name(project, path): text for path, text in replacements.items()}
@@ -137,7 +138,7 @@ def shadow(
             root=place.tree,
             project=project,
             cwd=_counterpart_of_cwd(project, cwd, place.tree),
-            script=place.tree / _script_name(project, script),
+            script=place.tree / _script_name(project, cwd / script),
             replaced=tuple(project.root / name for name in texts),
             linked=tuple(project.root / name for name in filled.links),
             copied_files=filled.copied_files,
@@ -151,10 +152,9 @@ def shadow(
         try:
             yield workspace
         finally:
-            written = workspace.new_files()
+            workspace._closed.append(workspace.new_files())
             if keep_to is not None:
-                _move(place.tree, written, keep_to)
-            workspace._closed.append(written)
+                _keep(workspace, keep_to)
 
 
 def _private_git(project: Project, place: Place) -> None:
@@ -169,7 +169,7 @@ def _private_git(project: Project, place: Place) -> None:
 
 def _script_name(project: Project, script: Path) -> Path:
     """The script as the user spelled it, so that ``__file__`` has the neighbours they see."""
-    spelled = script.expanduser().absolute()
+    spelled = script.absolute()
     spelled = spelled.parent.resolve() / spelled.name
     if not spelled.is_relative_to(project.root):
         spelled = spelled.resolve()
@@ -181,6 +181,16 @@ def _counterpart_of_cwd(project: Project, cwd: Path, tree: Path) -> Path:
     if not real.is_relative_to(project.root):
         return real
     return tree / real.relative_to(project.root)
+
+
+def _keep(workspace: Workspace, keep_to: Path) -> None:
+    try:
+        _move(workspace.root, workspace.new_files(), keep_to)
+    except OSError as error:
+        raise NotReady(
+            f"the files that the script wrote could not be kept in {keep_to}: {error}",
+            "Make room there, or name another output folder.",
+        ) from error
 
 
 def _move(tree: Path, written: Sequence[Path], keep_to: Path) -> None:

@@ -1,0 +1,178 @@
+"""Where shadows stand, who holds them, what is swept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instrumentor.errors import NotReady
+from instrumentor.project import find_project
+from instrumentor.workspace import places, shadow, sweep
+from instrumentor.workspace.removal import remove_tree
+
+
+@pytest.fixture
+def repo(git_repo) -> Path:
+    return git_repo({"train.py": ""})
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    folder = tmp_path / "own_cache"
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(folder))
+    return folder
+
+
+def opened(repo: Path):
+    return shadow(find_project(repo / "train.py"), repo / "train.py", repo, {})
+
+
+def left(cache: Path) -> list[str]:
+    return [p.name for p in (cache / "shadows").iterdir()] if (cache / "shadows").exists() else []
+
+
+def test_the_place_is_the_same_each_time_and_named_like_the_project(repo, cache) -> None:
+    with opened(repo) as first:
+        assert first.root.name == "repo"
+        assert first.root.is_relative_to(cache / "shadows")
+        assert first.root == first.plan.root
+    with opened(repo) as second:
+        assert second.root == first.root
+    assert left(cache) == []
+
+
+def test_a_live_run_keeps_its_place_and_the_next_gets_a_sibling(repo, cache) -> None:
+    with opened(repo) as first:
+        (first.root / "mine.txt").write_text("")
+        with opened(repo) as second:
+            assert second.root.parent.name == f"{first.root.parent.name}-2"
+            assert sweep() == ()
+        assert (first.root / "mine.txt").exists()
+    assert left(cache) == []
+
+
+def test_leftovers_are_swept_without_following_links(repo, cache, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file.txt").write_text("x")
+    leftover = places.first_place(repo).folder
+    (leftover / "repo").mkdir(parents=True)
+    (leftover / places.MARKER).touch()
+    (leftover / "repo" / "data").symlink_to(precious)
+    (leftover / "repo" / "file").symlink_to(precious / "file.txt")
+    assert sweep() == (leftover,)
+    assert (precious / "file.txt").read_text() == "x"
+    assert left(cache) == []
+
+
+def test_what_a_kill_leaves_half_removed_is_swept(cache) -> None:
+    name = "repo-0123456789"
+    for folder in (f"{name}.trash-0123456789ab", f"{name}-2"):
+        (cache / "shadows" / folder / "repo").mkdir(parents=True)
+        (cache / "shadows" / folder / places.MARKER).touch()
+    (cache / "shadows" / name).mkdir()  # killed between the folder and its marker
+    assert len(sweep()) == 3
+    assert left(cache) == []
+
+
+def test_folders_that_are_not_ours_are_never_removed(repo, cache) -> None:
+    foreign = places.first_place(repo).folder
+    for folder in (foreign, cache / "shadows" / "photos", cache / "shadows" / "a-0123456789"):
+        folder.mkdir(parents=True)
+        (folder / "keep.txt").write_text("")
+    (cache / "shadows" / "b-0123456789").symlink_to(foreign)
+    assert sweep() == ()
+    with opened(repo) as workspace:
+        assert workspace.root.parent.name.endswith("-2")
+    assert len(left(cache)) == 4
+
+
+def test_a_place_in_which_a_process_still_works_is_left_alone(repo, cache) -> None:
+    with opened(repo) as workspace:
+        process = subprocess.Popen([sys.executable, "-c", "input()"], cwd=workspace.cwd,
+                                   stdin=subprocess.PIPE)  # fmt: skip
+    assert workspace.root.exists()
+    assert sweep() == ()
+    process.communicate(b"\n")
+    assert sweep() == (workspace.root.parent,)
+
+
+@pytest.mark.parametrize("name", ["with space", "semi;colon", "co:lon", "quo'te", "ünï"])
+def test_a_cache_path_that_a_shell_would_split_is_not_used(
+    repo, tmp_path: Path, monkeypatch, name: str
+) -> None:
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / name))
+    assert places.SAFE_PATH.match(str(places.first_place(repo).tree))
+
+
+def test_a_cache_inside_the_project_is_not_used(repo, monkeypatch) -> None:
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(repo / ".cache"))
+    assert not places.first_place(repo).tree.is_relative_to(repo)
+    with opened(repo):
+        assert not (repo / ".cache").exists()
+
+
+def test_the_xdg_cache_is_the_default(repo, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("INSTRUMENT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert places.first_place(repo).tree.is_relative_to(tmp_path / "xdg" / "instrumentor")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert places.first_place(repo).tree.is_relative_to(tmp_path / ".cache" / "instrumentor")
+
+
+def test_a_user_without_a_home_gets_a_temporary_place(repo, monkeypatch) -> None:
+    monkeypatch.delenv("INSTRUMENT_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: Path("~no such user").expanduser())
+    assert f"instrumentor-{os.getuid()}" in places.first_place(repo).tree.parts
+
+
+def test_a_project_with_a_strange_name_gets_a_plain_place(git_repo) -> None:
+    repo = git_repo({"train.py": ""}, name="my project; (1)")
+    with opened(repo) as workspace:
+        assert workspace.root.name == "my-project-1"
+        assert workspace.script.is_file()
+
+
+def test_projects_of_one_name_have_different_places(git_repo) -> None:
+    one, two = git_repo({"train.py": ""}, name="a/x"), git_repo({"train.py": ""}, name="b/x")
+    assert places.first_place(one).folder != places.first_place(two).folder
+
+
+def test_a_cache_that_is_a_file_is_reported(repo, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(NotReady, match=r"cannot be (taken|written)") as caught, opened(repo):
+        pass
+    assert "INSTRUMENT_CACHE" in caught.value.hint
+
+
+def test_bytecode_of_an_earlier_version_is_never_run(git_repo) -> None:
+    """Same size, same mtime, other text: Python would believe the old bytecode."""
+    repo = git_repo({"train.py": "import helper\n", "helper.py": "print(0)\n"})
+    project = find_project(repo / "train.py")
+    for text in ("1", "2"):
+        replacement = {repo / "helper.py": f"print({text})\n".encode()}
+        with shadow(project, repo / "train.py", repo, replacement) as workspace:
+            environment = workspace.environment(os.environ)
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            done = subprocess.run(
+                [sys.executable, workspace.script], env=environment, capture_output=True, check=True
+            )
+            assert done.stdout.decode().strip() == text
+            cached = Path(environment["PYTHONPYCACHEPREFIX"]) / str(workspace.root).lstrip("/")
+            assert cached.is_dir()
+        assert not cached.exists()
+
+
+def test_a_link_is_never_removed_as_a_tree(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(NotADirectoryError):
+        remove_tree(tmp_path / "link")
+    assert (tmp_path / "real").is_dir()
