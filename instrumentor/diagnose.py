@@ -240,8 +240,6 @@ FAILURES: tuple[Failure, ...] = (
     ),
 )
 
-ORDER = {failure.name: index for index, failure in enumerate(FAILURES)}
-
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _TRACEBACK = "Traceback (most recent call last):"
 _SYNTAX = re.compile(
@@ -259,22 +257,18 @@ def diagnose(log: str, returncode: int | None = None) -> tuple[Diagnosis, ...]:
         log: output of the script and of the profiler.
         returncode: of the run; after 0 only what spoils a good run is told. None: unknown.
     """
-    lines = plain(log).splitlines()
+    unclaimed = dict(enumerate(plain(log).splitlines(), 1))
     found: dict[str, Diagnosis] = {}
     for failure in FAILURES:
-        if failure.name in found or (returncode == 0 and not failure.on_success):
-            continue
         pattern = re.compile(failure.pattern)
-        for number, line in enumerate(lines, 1):
-            match = pattern.search(line)
-            if match:
-                found[failure.name] = _filled(failure, match, line, number)
-                break
-    general = found.pop("module-not-found", None)
-    # a row of its own says more about this module
-    if general and all(other.line_number != general.line_number for other in found.values()):
-        found[general.name] = general
-    return tuple(sorted(found.values(), key=lambda one: ORDER[one.name]))
+        hits = [(number, pattern.search(line)) for number, line in unclaimed.items()]
+        matches = [(number, match) for number, match in hits if match]
+        if matches and failure.name not in found and (returncode != 0 or failure.on_success):
+            number, match = matches[0]
+            found[failure.name] = _filled(failure, match, unclaimed[number], number)
+        for number, _ in matches:  # a more general row has nothing to add to these lines
+            del unclaimed[number]
+    return tuple(found.values())
 
 
 def _filled(failure: Failure, match: re.Match[str], line: str, number: int) -> Diagnosis:
@@ -317,9 +311,9 @@ def _tracebacks(text: str) -> list[tuple[int, str]]:
     start = text.find(_TRACEBACK)
     while start >= 0:
         body: list[str] = []
-        margin = start - (text.rfind("\n", 0, start) + 1)
+        prefix = text[text.rfind("\n", 0, start) + 1 : start]
         for line in text[start:].split("\n"):
-            inner = line if not body else line[margin:] if not line[:margin].strip() else line
+            inner = line.removeprefix(prefix) if body else line
             body.append(inner)
             if len(body) > 1 and not inner.startswith(" ") and inner:
                 break

@@ -126,9 +126,8 @@ def profile(original, options, out, tools):
     trace = os.path.join(logs, "tracy_profile_log_host.tracy")
     # deliberately unquoted, as in the original
     subprocess.run(f"rm -rf {logs}; mkdir -p {logs}", shell=True, check=True)
-    capture = subprocess.Popen(f"{tool} -o {trace} -f -p {port}", shell=True)
-    if FAIL == "capture-died":
-        capture.kill()
+    started = "exit 1" if FAIL == "capture-died" else f"{tool} -o {trace} -f -p {port}"
+    capture = subprocess.Popen(started, shell=True)
     serve_web(options)
     if "-r" not in original:  # combined, such as -pr
         raise ValueError("list.remove(x): x not in list")
