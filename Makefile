@@ -48,7 +48,7 @@ test: venv
 
 # These measure time on the device: nothing else may run beside them.
 test-xla: venv venv-xla
-	INSTRUMENT_TEST_XLA_PYTHON='$(CURDIR)/.venv-xla/bin/python' $(PYTEST) -m xla -rs -rP $(TESTS)
+	INSTRUMENT_TEST_XLA_PYTHON='$(CURDIR)/.venv-xla/bin/python' $(PYTEST) -m xla -rsP $(TESTS)
 
 test-tracy: venv venv-ttnn
 	INSTRUMENT_TEST_TTNN_PYTHON='$(CURDIR)/.venv-ttnn/bin/python' $(PYTEST) -m ttnn -rs $(TESTS)
