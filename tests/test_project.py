@@ -76,6 +76,8 @@ def test_a_home_folder_kept_in_git_is_not_a_project(git_repo, monkeypatch) -> No
     project = find_project(home / "work" / "train.py")
     assert project.root == home / "work"
     assert not project.git
+    (home / "pyproject.toml").write_text("")
+    assert find_project(home / "work" / "train.py").root == home
 
 
 def test_a_linked_script_belongs_to_the_project_it_lies_in(git_repo, tmp_path: Path) -> None:

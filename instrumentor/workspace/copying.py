@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH102, PTH108, PTH113, PTH114, PTH115, PTH116, PTH117, PTH118, PTH120, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH108, PTH113, PTH115, PTH116, PTH117, PTH118, PTH120, PTH123, PTH211
 # (plain strings: a Path object per call costs more than the copy of a file)
 """Fills a shadow from its plan: real copies, links, symlinks made again, folder times."""
 
@@ -167,7 +167,7 @@ class _Filler:
         """Link to the user's file or folder; a clone is better where the file system has them."""
         self._folder(name.rpartition("/")[0])
         source, target = self._source(name), self._target(name)
-        if self.clones and os.path.isfile(source) and not os.path.islink(source):
+        if self.clones and os.path.isfile(source) and os.access(source, os.R_OK):
             with open(source, "rb") as old, open(target, "xb") as new:
                 cloned = self._cloned(old.fileno(), new.fileno())
                 facts = os.fstat(old.fileno())

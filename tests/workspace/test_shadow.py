@@ -13,7 +13,7 @@ import pytest
 
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.project import find_project
-from instrumentor.workspace import copying, shadow
+from instrumentor.workspace import copying, planner, shadow
 
 
 def snapshot(root: Path) -> dict[str, tuple[object, ...]]:
@@ -360,6 +360,25 @@ def test_files_outside_the_project_and_in_environments_cannot_be_replaced(
     for path, words in ((tmp_path / "other.py", "outside"), (repo / "env/lib/x.py", "environment")):
         with pytest.raises(UsageError, match=words), opened(repo, replacements={path: b""}):
             pass
+
+
+def test_a_large_file_is_cloned_where_the_file_system_can(git_repo, monkeypatch) -> None:
+    """A clone costs nothing and cannot be written through, so it goes before a link."""
+
+    def clone(new: int, request: int, old: int) -> None:
+        os.write(new, os.pread(old, 2**20, 0))
+
+    repo = git_repo({"train.py": "abc", "corpus.txt": "abcd"})
+    monkeypatch.setattr(planner, "LARGE_BYTES", 3)
+    with opened(repo) as workspace:
+        assert workspace.linked == (repo / "corpus.txt",)
+        assert (workspace.root / "corpus.txt").is_symlink()
+    monkeypatch.setattr(copying.fcntl, "ioctl", clone)
+    with opened(repo) as workspace:
+        assert workspace.linked == ()
+        (workspace.root / "corpus.txt").write_text("")
+        assert workspace.new_files() == (Path("corpus.txt"),)
+    assert (repo / "corpus.txt").read_text() == "abcd"
 
 
 def test_a_copy_that_does_not_fit_is_refused_with_numbers_and_a_remedy(
