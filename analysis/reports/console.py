@@ -1,0 +1,242 @@
+"""A summary as the text that ends a run: numbers first, then the verdict, then what to doubt.
+
+Colours mean something: red a threshold that is passed (overhead, gaps above 6.5 us), green good
+use, yellow room, grey what was not measured. :mod:`analysis.reports.ops_console` prints the ops.
+"""
+
+from __future__ import annotations
+
+from analysis.model import Summary
+from analysis.reports import words
+from analysis.reports.files import listed
+from analysis.reports.headline import Line, Section, sections, subtitle, title, warnings
+from analysis.reports.terminal import (
+    Cell,
+    Column,
+    Paint,
+    indented,
+    painter,
+    table,
+    tone_colour,
+)
+
+_NAME = 15
+_VALUE = 13
+MOST_OPS = 10
+MOST_SAVINGS = 5
+MOST_LINES = 5
+
+
+def render(
+    summary: Summary, *, width: int = 80, color: bool = False, folder: str | None = None
+) -> str:
+    """The output summary of a run.
+
+    Args:
+        width: columns of the terminal.
+        color: use escape codes; decide by ``isatty`` and ``NO_COLOR``.
+        folder: of the run, put before the paths of its files.
+
+    Returns:
+        Text that ends in a newline.
+    """
+    paint = painter(color)
+    head = paint(words.visible(title(summary)), "bold")
+    blocks = [
+        [f"{head}  {paint(words.visible(subtitle(summary)), 'dim')}".rstrip()],
+        *(_section(section, width, paint) for section in sections(summary)),
+        _categories(summary, width, paint),
+        _slow_ops(summary, width, paint),
+        _sources(summary, width, paint),
+        _savings(summary, width, paint),
+        _verdict(summary, width, paint),
+        _warnings(summary, width, paint),
+        _files(summary, folder, paint),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _section(section: Section, width: int, paint: Paint) -> list[str]:
+    lines = indented(words.visible(section.title), width, rest="  ")
+    lines = [paint(line, "bold") for line in lines]
+    for line in section.lines:
+        lines += _figure(line, width, paint)
+    return lines
+
+
+def _figure(line: Line, width: int, paint: Paint) -> list[str]:
+    value = line.value.rjust(_VALUE)
+    # Units of one letter less would throw the figures out of line.
+    if line.value.endswith(" %"):
+        value = (line.value + " ").rjust(_VALUE)
+    start = f"  {line.name:<{_NAME}}{value}"
+    painted = f"  {line.name:<{_NAME}}{paint(value, tone_colour(line.tone))}"
+    if not line.note:
+        return [painted.rstrip()]
+    notes = indented(words.visible(line.note), width, start + "   ", " " * (len(start) + 3))
+    first = paint(notes[0][len(start) + 3 :], "dim")
+    rest = [" " * (len(start) + 3) + paint(text.strip(), "dim") for text in notes[1:]]
+    return [f"{painted}   {first}", *rest]
+
+
+def _categories(summary: Summary, width: int, paint: Paint) -> list[str]:
+    if not summary.categories:
+        return []
+    bars = max(min(width - 50, 40), 8)
+    times = words.column([each.device_time_ms for each in summary.categories], "ms")
+    rows = [
+        [
+            Cell(each.name),
+            Cell(words.percent(each.percent)),
+            Cell(time),
+            Cell(words.count(each.op_count)),
+            Cell(words.bar(each.percent, bars), "cyan"),
+        ]
+        for each, time in zip(summary.categories, times, strict=True)
+    ]
+    columns = (
+        Column("category", right=False),
+        Column("share"),
+        Column("device time"),
+        Column("ops"),
+        Column("", right=False),
+    )
+    heading = paint("Where the device time goes", "bold")
+    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+
+
+def _slow_ops(summary: Summary, width: int, paint: Paint) -> list[str]:
+    if not summary.slow_ops:
+        return []
+    on_device = any(words.measured(op.device_time_ms) for op in summary.slow_ops)
+    columns: tuple[Column, ...] = (
+        Column("op", right=False, least=20),
+        Column("count"),
+        Column("device time" if on_device else "self time"),
+        Column("share"),
+        Column("bound", right=False),
+        Column("category", right=False, optional=True),
+    )
+    slow = summary.slow_ops[:MOST_OPS]
+    times = words.column(
+        [op.device_time_ms if on_device else op.op_self_time_ms for op in slow], "ms"
+    )
+    rows = [
+        [
+            Cell(words.visible(op.op)),
+            Cell(words.count(op.count)),
+            Cell(time),
+            Cell(words.percent(op.percent)),
+            Cell(words.visible(op.bound or ""), bound_colour(op.bound)),
+            Cell(words.visible(op.category or ""), "dim"),
+        ]
+        for op, time in zip(slow, times, strict=True)
+    ]
+    basis = "device time" if on_device else "their own time on the CPU"
+    if not any(op.bound for op in summary.slow_ops):
+        columns = (*columns[:4], columns[5])
+        rows = [[*row[:4], row[5]] for row in rows]
+    heading = paint(f"Top ops by {basis}", "bold")
+    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+
+
+def bound_colour(bound: str | None) -> str:
+    """Green at a bound of the hardware, yellow below both, red on the host."""
+    return {"DRAM": "green", "FLOP": "green", "BOTH": "green", "SLOW": "yellow", "HOST": "red"}.get(
+        bound or "", ""
+    )
+
+
+def _sources(summary: Summary, width: int, paint: Paint) -> list[str]:
+    locations = summary.locations
+    if locations is None or not (locations.lines or locations.note):
+        return []
+    heading = paint("Device time by source line", "bold")
+    if not locations.lines:
+        return [heading, *indented(words.visible(locations.note or ""), width, "  ")]
+    columns = (
+        Column("line", right=False, least=24),
+        Column("ops"),
+        Column("device time"),
+        Column("share"),
+    )
+    most = locations.lines[:MOST_LINES]
+    times = words.column([each.device_time_ms for each in most], "ms")
+    rows = [
+        [
+            Cell(words.visible(f"{each.file}:{each.line}{' (once)' if each.const_eval else ''}")),
+            Cell(words.count(each.op_count)),
+            Cell(time),
+            Cell(words.percent(each.percent)),
+        ]
+        for each, time in zip(most, times, strict=True)
+    ]
+    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+
+
+def _savings(summary: Summary, width: int, paint: Paint) -> list[str]:
+    if not summary.savings:
+        return []
+    columns = (
+        Column("op", right=False, least=20),
+        Column("count"),
+        Column("now"),
+        Column("saves"),
+        Column("share"),
+        Column("if", right=False),
+    )
+    rows = [
+        [
+            Cell(words.visible(each.op)),
+            Cell(words.count(each.count)),
+            Cell(words.readable_us(each.now_us)),
+            Cell(words.readable_us(each.saving_us)),
+            Cell(words.percent(each.percent)),
+            Cell("at its bound" if each.kind == "bound" else "gaps at 6.5 us"),
+        ]
+        for each in summary.savings[:MOST_SAVINGS]
+    ]
+    heading = paint("At most to be won, in theory", "bold")
+    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+
+
+def _verdict(summary: Summary, width: int, paint: Paint) -> list[str]:
+    verdict = summary.verdict
+    if verdict is None:
+        return []
+    colour = "bold red" if verdict.name == "host-bound" else "bold yellow"
+    text = f"Verdict: {verdict.name}: {words.visible(verdict.reason)}"
+    first, *rest = indented(text, width, rest="  ")
+    lines = [first.replace(verdict.name, paint(verdict.name, colour), 1), *rest]
+    for each in verdict.evidence:
+        limit = "" if each.threshold is None else f" (threshold {each.threshold:g})"
+        fact = f"{each.what} {words.with_unit(each.value, each.unit)}{limit}"
+        lines += [paint(line, "dim") for line in indented(words.visible(fact), width, "  · ")]
+    if verdict.levers:
+        lines.append("  Next, one at a time:")
+        for number, lever in enumerate(verdict.levers, start=1):
+            text = words.visible(f"{lever.what}: {lever.how}")
+            lines += indented(text, width, f"  {number}. ")
+    return lines
+
+
+def _warnings(summary: Summary, width: int, paint: Paint) -> list[str]:
+    lines: list[str] = []
+    for warning in warnings(summary):
+        lines += indented(words.visible(warning), width, "Warning: ", "  ")
+    return [line.replace("Warning:", paint("Warning:", "yellow"), 1) for line in lines]
+
+
+def _files(summary: Summary, folder: str | None, paint: Paint) -> list[str]:
+    files = listed(summary.artifacts)
+    if not files:
+        return []
+    size = max(len(words.visible(name)) for name, _ in files)
+    before = "" if folder is None else folder.rstrip("/") + "/"
+    return [
+        paint("Files", "bold"),
+        *(
+            f"  {words.visible(name):<{size}}  {words.visible(before + path)}"
+            for name, path in files
+        ),
+    ]

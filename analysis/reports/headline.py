@@ -1,0 +1,228 @@
+"""The figures of a summary in the order in which a person asks for them, for every format.
+
+What the figures are called, how they are rounded and what stands beside them is decided here;
+console, Markdown and HTML only lay them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis.model import GAP_THRESHOLD_US, HOST_BOUND_PERCENT, Summary, WallClock
+from analysis.reports import words
+
+#: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
+Tone = Literal["plain", "good", "room", "bad", "absent"]
+#: Utilisation from which an op uses what it has, and below which there is room, percent.
+GOOD_PERCENT = 65.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure: what it is, its value with the unit, and what the reader should know of it."""
+
+    name: str
+    value: str
+    note: str = ""
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures that belong together."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+def title(summary: Summary) -> str:
+    """What was measured: the run, its label and its script."""
+    run = summary.run
+    name, label = (str(run[key]) if run.get(key) else "" for key in ("name", "label"))
+    both = " ".join(part for part in (name, label) if part)
+    return both or str(run.get("script") or "") or "run"
+
+
+def subtitle(summary: Summary) -> str:
+    """How: profiler, scope, architecture, and whether it came to its end."""
+    parts = [summary.profiler, summary.scope, summary.architecture]
+    if summary.interrupted:
+        parts.append("interrupted")
+    elif summary.partial:
+        parts.append("partial")
+    return " · ".join(part for part in parts if part)
+
+
+def sections(summary: Summary) -> tuple[Section, ...]:
+    """All figures of a summary; sections without one left out."""
+    found = [*wall_clock_sections(summary), step_section(summary)]
+    return tuple(section for section in found if section.lines)
+
+
+def wall_clock_sections(summary: Summary) -> tuple[Section, ...]:
+    """One section per label that was timed, the main one first."""
+    main = summary.wall_clock
+    if main is None:
+        absent = Line("wall clock", words.NOT_MEASURED, "no step was timed", "absent")
+        return (Section("Wall clock", (absent,)),)
+    others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
+    return tuple(_wall_clock(wall) for wall in (main, *others))
+
+
+def _wall_clock(wall: WallClock) -> Section:
+    interval = wall.median_interval_ms
+    between = (
+        ""
+        if interval is None
+        else f"{interval.confidence:.0%} interval {words.number(interval.low)} .. "
+        f"{words.number(interval.high)}".replace("%", " %")
+    )
+    samples = words.plural(wall.samples, "steady step")
+    lines = [
+        _line("mean", wall.mean_ms, _plus_minus(wall)),
+        _line("median", wall.median_ms, between),
+        _line("min", wall.min_ms),
+        _line("max", wall.max_ms),
+        _line("compile", wall.compile_ms, "the first step, not in the figures above"),
+    ]
+    if wall.warmup_ms:
+        warmup = ", ".join(words.number(value) for value in wall.warmup_ms)
+        lines.append(Line("warm-up", f"{warmup} ms", "not in the figures above either"))
+    if wall.trend_percent is not None and abs(wall.trend_percent) >= 1:
+        drift = f"{wall.trend_percent:+.1f} %"
+        lines.append(Line("trend", drift, "from the first steady step to the last"))
+    return Section(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+
+
+def _plus_minus(wall: WallClock) -> str:
+    return "" if wall.stdev_ms is None else f"± {words.number(wall.stdev_ms)}"
+
+
+def _line(name: str, value: float | None, note: str = "") -> Line:
+    if not words.measured(value):
+        return Line(name, words.NOT_MEASURED, "", "absent")
+    return Line(name, words.ms(value), note)
+
+
+def step_section(summary: Summary) -> Section:
+    """Wall clock and device time of one and the same step, and what follows from the two."""
+    if summary.profiler == "wallclock":
+        note = "the run had timers only"
+        device = Line("device time", words.NOT_MEASURED, note, "absent")
+        return Section("Device", (device,))
+    lines = [
+        _line("wall clock", summary.step_wall_clock_ms, "of this very step"),
+        _device_time(summary),
+        *_self_time(summary),
+        *_overhead(summary),
+        *_utilisation(summary),
+        *_gaps(summary),
+    ]
+    if summary.step_wall_clock_ms is None:
+        del lines[0]
+    return Section(_step_title(summary), tuple(lines))
+
+
+def _step_title(summary: Summary) -> str:
+    window = summary.window
+    if window is None:
+        return "Profiled step" if summary.profiler == "torch" else "Step"
+    name = window.step or words.shared_start(window.steps) or "Ops"
+    return f"{name}: {window.how}"
+
+
+def _device_time(summary: Summary) -> Line:
+    if not words.measured(summary.device_time_ms):
+        note = "torch on the CPU has no device" if _torch_cpu(summary) else "no op was timed"
+        return Line("device time", words.NOT_MEASURED, note, "absent")
+    note = summary.device_time_source or "source unknown"
+    firmware = None if summary.device_time is None else summary.device_time.firmware_ms
+    if words.measured(firmware):
+        note += f"; by firmware {words.ms(firmware)}"
+    return Line("device time", words.ms(summary.device_time_ms), note)
+
+
+def _torch_cpu(summary: Summary) -> bool:
+    return summary.profiler == "torch" and summary.device_time_ms is None
+
+
+def _self_time(summary: Summary) -> list[Line]:
+    if not _torch_cpu(summary) or not words.measured(summary.op_self_time_ms):
+        return []
+    note = "all threads together, under the profiler; no device time"
+    return [Line("op self time", words.ms(summary.op_self_time_ms), note)]
+
+
+def _overhead(summary: Summary) -> list[Line]:
+    overhead = summary.overhead_percent
+    if words.measured(overhead):
+        tone: Tone = "bad" if summary.host_bound else "plain"
+        note = f"(wall - device) / wall; host-bound above {HOST_BOUND_PERCENT:.0f} %"
+        first = Line("overhead", words.percent(overhead), note, tone)
+    else:
+        first = Line("overhead", words.NOT_MEASURED, _why_no_overhead(summary), "absent")
+    dispatch = _line("dispatch per op", summary.dispatch_ms_per_op, "(wall - device) / ops")
+    ops = Line("ops", words.count(summary.op_count), _host_ops(summary))
+    return [first, dispatch, ops]
+
+
+def _why_no_overhead(summary: Summary) -> str:
+    if not words.measured(summary.device_time_ms):
+        return "needs a device time"
+    return "needs the wall clock of the same step"
+
+
+def _host_ops(summary: Summary) -> str:
+    hosts = summary.host_op_count
+    return f"of them {hosts:,} on the host" if hosts else ""
+
+
+def _utilisation(summary: Summary) -> list[Line]:
+    lines: list[Line] = []
+    device = summary.device_time
+    if device is not None and words.measured(device.busy_percent):
+        note = f"of the {words.ms(device.span_ms)} from its first op to its last"
+        lines.append(Line("device busy", words.percent(device.busy_percent), note))
+    for name, value, note in (
+        ("matmul FLOPs", summary.matmul_flops_percent, "of the peak, weighted by device time"),
+        ("DRAM", summary.dram_percent, "of the peak, over the whole device time"),
+    ):
+        if words.measured(value):
+            lines.append(Line(name, words.percent(value), note, utilisation_tone(value)))
+    hits = summary.program_cache_hit_percent
+    if words.measured(hits):
+        lines.append(Line("program cache", words.percent(hits), "of the ops hit it"))
+    return lines
+
+
+def utilisation_tone(value: float | None) -> Tone:
+    """Good from the share at which an op counts as bound by it, else room."""
+    if value is None or not words.measured(value):
+        return "absent"
+    return "good" if value >= GOOD_PERCENT else "room"
+
+
+def _gaps(summary: Summary) -> list[Line]:
+    gaps = summary.gaps
+    if gaps is None:
+        return []
+    median = words.readable_us(gaps.median_us)
+    long = (gaps.median_us or 0.0) > GAP_THRESHOLD_US
+    note = f"median; none of {gaps.count:,} above {GAP_THRESHOLD_US} us"
+    if gaps.over_threshold_count:
+        note = (
+            f"median; {gaps.over_threshold_count:,} of {gaps.count:,} above {GAP_THRESHOLD_US} us, "
+            f"{words.readable_us(gaps.over_threshold_us)} together"
+        )
+    return [Line("op-to-op gap", median, note, "bad" if long else "plain")]
+
+
+def warnings(summary: Summary) -> tuple[str, ...]:
+    """What to doubt, the worst first."""
+    found: list[str] = []
+    if summary.interrupted:
+        found.append("the run was interrupted: the figures are of what came before")
+    if summary.script_exit_code:
+        found.append(f"the script ended with exit code {summary.script_exit_code}")
+    return (*found, *summary.warnings)

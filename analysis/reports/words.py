@@ -1,0 +1,149 @@
+"""Figures and foreign text as a reader sees them, the same in every format."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+
+NOT_MEASURED = "not measured"
+_BAR = "\N{FULL BLOCK}"
+#: Eighths of a block, none first.
+_PARTS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+
+
+def measured(value: float | None) -> bool:
+    """There is a figure: neither None nor NaN nor infinite."""
+    return value is not None and math.isfinite(value)
+
+
+def number(value: float | None) -> str:
+    """A figure with thousands separators and about three significant digits, or that it is none."""
+    if value is None or not math.isfinite(value):
+        return NOT_MEASURED
+    size = abs(value)
+    if size >= 10 or size == 0:
+        return f"{value:,.1f}"
+    if size >= 1:
+        return f"{value:,.2f}"
+    return f"{value:.3f}" if size >= 0.001 else f"{value:.2g}"
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    """``412.3 ms``; the unit is left out when there is no figure."""
+    text = number(value)
+    return text if text == NOT_MEASURED else f"{text} {unit}"
+
+
+def ms(value: float | None) -> str:
+    """Milliseconds, in that unit whatever the size, so that columns can be compared."""
+    return with_unit(value, "ms")
+
+
+def us(value: float | None) -> str:
+    """Microseconds."""
+    return with_unit(value, "us")
+
+
+def percent(value: float | None) -> str:
+    """``84.6 %``."""
+    return NOT_MEASURED if value is None or not math.isfinite(value) else f"{value:,.1f} %"
+
+
+def count(value: int | None) -> str:
+    """A count with thousands separators."""
+    return NOT_MEASURED if value is None else f"{value:,}"
+
+
+def plural(value: int, noun: str) -> str:
+    """``1 step``, ``1,873 ops``."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def column(values: Sequence[float | None], unit: str) -> list[str]:
+    """Figures of one column, all with as many decimals as the largest one needs."""
+    largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
+    digits = 1 if largest >= 100 else 2 if largest >= 10 else 3
+    return [
+        NOT_MEASURED if v is None or not math.isfinite(v) else f"{v:,.{digits}f} {unit}"
+        for v in values
+    ]
+
+
+def readable_us(value: float | None) -> str:
+    """A time that may be anything from a nanosecond to minutes, in the unit that reads best."""
+    if value is None or not math.isfinite(value):
+        return NOT_MEASURED
+    size = abs(value)
+    for unit, factor in (("s", 1e6), ("ms", 1e3)):
+        if size >= factor:
+            return f"{number(value / factor)} {unit}"
+    return f"{number(value)} us"
+
+
+def visible(text: str) -> str:
+    """Foreign text for a terminal: control characters shown, not obeyed; one line.
+
+    Bidirectional overrides and zero-width characters count as control characters: they would
+    let one name pass for another.
+    """
+    return "".join(
+        f"\\x{ord(c):02x}" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c
+        for c in text
+    )
+
+
+def width(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def clip(text: str, columns: int) -> str:
+    """The text if it fits, else its beginning and end around an ellipsis."""
+    if width(text) <= columns:
+        return text
+    if columns <= 1:
+        return "…"[:columns]
+    tail = min(columns // 3, 12)
+    head = _prefix(text, columns - 1 - tail)
+    return head + "…" + _prefix(text[::-1], columns - 1 - width(head))[::-1]
+
+
+def _prefix(text: str, columns: int) -> str:
+    taken = 0
+    for at, character in enumerate(text):
+        taken += width(character)
+        if taken > columns:
+            return text[:at]
+    return text
+
+
+def bar(share: float | None, columns: int) -> str:
+    """A bar of blocks for a share of 0 to 100, to an eighth of a column; empty for none."""
+    if share is None or not math.isfinite(share):
+        return ""
+    eighths = round(min(max(share, 0.0), 100.0) / 100 * columns * 8)
+    return _BAR * (eighths // 8) + _PARTS[eighths % 8]
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Words in lines of at most so many columns; a longer word stands alone, uncut."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and width(lines[-1]) + 1 + width(word) <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines or [""]
+
+
+def shared_start(names: Sequence[str]) -> str:
+    """``step_steady_1 .. step_steady_4`` for several names, the name itself for one."""
+    if not names:
+        return ""
+    return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
