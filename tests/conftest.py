@@ -62,6 +62,8 @@ def _isolated_session() -> Iterator[None]:
         patch.setenv("NO_COLOR", "1")
         patch.setenv("COLUMNS", "100")
         patch.setenv("MPLBACKEND", "Agg")
+        # Two test processes with as many threads as cores each would wait for one another.
+        patch.setenv("OMP_NUM_THREADS", "1")
         yield
 
 

@@ -81,7 +81,7 @@ def test_nothing_is_left_to_wait_for_after_the_clock(
         assert done.returncode == 0, done.stdout + done.stderr
         samples = _samples_ms(record)
         rests = [float(line) for line in rests_file.read_text().split()][-len(samples) :]
-        assert len(samples) == len(rests) == 8
+        assert len(samples) == len(rests) >= 8
         shown[mode] = (statistics.median(samples), statistics.median(rests))
         print(f"{script}, {mode}: {shown[mode][0]:.2f} ms, then {shown[mode][1]:.2f} ms of waiting")
 
