@@ -11,7 +11,6 @@ from analysis.reports import words
 from analysis.reports.files import listed
 from analysis.reports.headline import Line, Section, sections, subtitle, title, warnings
 from analysis.reports.terminal import (
-    Cell,
     Column,
     Paint,
     indented,
@@ -80,64 +79,45 @@ def _figure(line: Line, width: int, paint: Paint) -> list[str]:
 
 
 def _categories(summary: Summary, width: int, paint: Paint) -> list[str]:
-    if not summary.categories:
+    every = summary.categories
+    if not every:
         return []
     bars = max(min(width - 50, 40), 8)
-    times = words.column([each.device_time_ms for each in summary.categories], "ms")
-    rows = [
-        [
-            Cell(each.name),
-            Cell(words.percent(each.percent)),
-            Cell(time),
-            Cell(words.count(each.op_count)),
-            Cell(words.bar(each.percent, bars), "cyan"),
-        ]
-        for each, time in zip(summary.categories, times, strict=True)
-    ]
     columns = (
-        Column("category", right=False),
-        Column("share"),
-        Column("device time"),
-        Column("ops"),
-        Column("", right=False),
+        Column("category", [words.visible(each.name) for each in every], right=False),
+        Column("share", [words.percent(each.percent) for each in every]),
+        Column("device time", words.column([each.device_time_ms for each in every], "ms")),
+        Column("ops", [words.count(each.op_count) for each in every]),
+        Column("", [words.bar(each.percent, bars) for each in every], right=False, colours="cyan"),
     )
     heading = paint("Where the device time goes", "bold")
-    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 
 def _slow_ops(summary: Summary, width: int, paint: Paint) -> list[str]:
-    if not summary.slow_ops:
-        return []
-    on_device = any(words.measured(op.device_time_ms) for op in summary.slow_ops)
-    columns: tuple[Column, ...] = (
-        Column("op", right=False, least=20),
-        Column("count"),
-        Column("device time" if on_device else "self time"),
-        Column("share"),
-        Column("bound", right=False),
-        Column("category", right=False, optional=True),
-    )
     slow = summary.slow_ops[:MOST_OPS]
-    times = words.column(
-        [op.device_time_ms if on_device else op.op_self_time_ms for op in slow], "ms"
+    if not slow:
+        return []
+    on_device = any(words.measured(op.device_time_ms) for op in slow)
+    times = [op.device_time_ms if on_device else op.op_self_time_ms for op in slow]
+    bound = Column(
+        "bound",
+        [words.visible(op.bound or "") for op in slow],
+        right=False,
+        colours=[bound_colour(op.bound) for op in slow],
     )
-    rows = [
-        [
-            Cell(words.visible(op.op)),
-            Cell(words.count(op.count)),
-            Cell(time),
-            Cell(words.percent(op.percent)),
-            Cell(words.visible(op.bound or ""), bound_colour(op.bound)),
-            Cell(words.visible(op.category or ""), "dim"),
-        ]
-        for op, time in zip(slow, times, strict=True)
-    ]
+    categories = [words.visible(op.category or "") for op in slow]
+    columns = (
+        Column("op", [words.visible(op.op) for op in slow], right=False, least=20),
+        Column("count", [words.count(op.count) for op in slow]),
+        Column("device time" if on_device else "self time", words.column(times, "ms")),
+        Column("share", [words.percent(op.percent) for op in slow]),
+        *([bound] if any(op.bound for op in slow) else []),
+        Column("category", categories, right=False, colours="dim", optional=True),
+    )
     basis = "device time" if on_device else "their own time on the CPU"
-    if not any(op.bound for op in summary.slow_ops):
-        columns = (*columns[:4], columns[5])
-        rows = [[*row[:4], row[5]] for row in rows]
     heading = paint(f"Top ops by {basis}", "bold")
-    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 
 def bound_colour(bound: str | None) -> str:
@@ -154,50 +134,32 @@ def _sources(summary: Summary, width: int, paint: Paint) -> list[str]:
     heading = paint("Device time by source line", "bold")
     if not locations.lines:
         return [heading, *indented(words.visible(locations.note or ""), width, "  ")]
-    columns = (
-        Column("line", right=False, least=24),
-        Column("ops"),
-        Column("device time"),
-        Column("share"),
-    )
     most = locations.lines[:MOST_LINES]
-    times = words.column([each.device_time_ms for each in most], "ms")
-    rows = [
-        [
-            Cell(words.visible(f"{each.file}:{each.line}{' (once)' if each.const_eval else ''}")),
-            Cell(words.count(each.op_count)),
-            Cell(time),
-            Cell(words.percent(each.percent)),
-        ]
-        for each, time in zip(most, times, strict=True)
-    ]
-    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+    places = [f"{each.file}:{each.line}{' (once)' if each.const_eval else ''}" for each in most]
+    columns = (
+        Column("line", [words.visible(place) for place in places], right=False, least=24),
+        Column("ops", [words.count(each.op_count) for each in most]),
+        Column("device time", words.column([each.device_time_ms for each in most], "ms")),
+        Column("share", [words.percent(each.percent) for each in most]),
+    )
+    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 
 def _savings(summary: Summary, width: int, paint: Paint) -> list[str]:
-    if not summary.savings:
+    most = summary.savings[:MOST_SAVINGS]
+    if not most:
         return []
+    kinds = ["at its bound" if each.kind == "bound" else "gaps at 6.5 us" for each in most]
     columns = (
-        Column("op", right=False, least=20),
-        Column("count"),
-        Column("now"),
-        Column("saves"),
-        Column("share"),
-        Column("if", right=False),
+        Column("op", [words.visible(each.op) for each in most], right=False, least=20),
+        Column("count", [words.count(each.count) for each in most]),
+        Column("now", [words.readable_us(each.now_us) for each in most]),
+        Column("saves", [words.readable_us(each.saving_us) for each in most]),
+        Column("share", [words.percent(each.percent) for each in most]),
+        Column("if", kinds, right=False),
     )
-    rows = [
-        [
-            Cell(words.visible(each.op)),
-            Cell(words.count(each.count)),
-            Cell(words.readable_us(each.now_us)),
-            Cell(words.readable_us(each.saving_us)),
-            Cell(words.percent(each.percent)),
-            Cell("at its bound" if each.kind == "bound" else "gaps at 6.5 us"),
-        ]
-        for each in summary.savings[:MOST_SAVINGS]
-    ]
     heading = paint("At most to be won, in theory", "bold")
-    return [heading, *table(columns, rows, width=width, paint=paint, indent="  ")]
+    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 
 def _verdict(summary: Summary, width: int, paint: Paint) -> list[str]:

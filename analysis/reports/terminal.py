@@ -23,8 +23,8 @@ _TONES: dict[Tone, str] = {
     "bad": "red",
     "absent": "dim",
 }
-#: Narrower than this a table is cut rather than squeezed further.
-NARROWEST = 40
+#: Notes are not squeezed below this.
+NARROWEST = 20
 
 Paint = Callable[[str, str], str]
 
@@ -33,8 +33,10 @@ def painter(color: bool) -> Paint:
     """A function that wraps text in a colour's escape codes, or gives it back as it is."""
 
     def paint(text: str, how: str) -> str:
+        if not color or not how or not text.strip():
+            return text
         codes = ";".join(_CODES[word] for word in how.split())
-        return f"\x1b[{codes}m{text}\x1b[0m" if color and codes and text.strip() else text
+        return f"\x1b[{codes}m{text}\x1b[0m"
 
     return paint
 
@@ -47,87 +49,88 @@ def tone_colour(tone: Tone) -> str:
 def indented(text: str, columns: int, first: str = "", rest: str | None = None) -> list[str]:
     """A paragraph whose first line begins with ``first`` and the others with ``rest``."""
     rest = " " * words.width(first) if rest is None else rest
-    room = max(columns - words.width(first), NARROWEST // 2)
+    room = max(columns - words.width(first), NARROWEST)
     lines = words.wrap(text, room)
     return [(rest if number else first) + line for number, line in enumerate(lines)]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """One column of a table, already safe for a terminal.
 
     Attributes:
         title: its heading.
+        texts: a cell per row.
         right: figures stand on the right.
-        least: the narrowest that it may become; 0 when it never shrinks. One column of a table
-            takes what room is left.
+        colours: of the cells: one for all, or one each.
+        least: the narrowest that it may become; 0 when it never shrinks.
         optional: left out, the last such first, when the table is too wide.
+        total: its cell in the last row, set apart.
     """
 
     title: str
+    texts: Sequence[str]
     right: bool = True
+    colours: str | Sequence[str] = ""
     least: int = 0
     optional: bool = False
+    total: str | None = None
 
-
-@dataclass(frozen=True)
-class Cell:
-    """Text of a cell, already safe for a terminal, and its colour."""
-
-    text: str
-    colour: str = ""
-
-
-Row = Sequence[Cell]
+    @property
+    def natural(self) -> int:
+        """Columns that it takes uncut."""
+        last = words.width(self.total or "")
+        return max(words.width(self.title), last, *map(words.width, self.texts), 0)
 
 
 def table(
-    columns: Sequence[Column],
-    rows: Sequence[Row],
-    *,
-    width: int,
-    paint: Paint,
-    indent: str = "",
-    totals: Row | None = None,
+    columns: Sequence[Column], *, width: int, paint: Paint, indent: str = "", gap: str = "  "
 ) -> list[str]:
-    """Lines of a table that fits: the shrinking column is clipped, optional columns are dropped.
+    """Lines of a table that fits: shrinking columns are clipped, then optional ones dropped."""
+    shown, sizes = _fit(columns, width - len(indent), len(gap))
+    rule = indent + paint("─" * (sum(sizes) + len(gap) * (len(sizes) - 1)), "dim")
+    cells = [_cells(column, size, paint) for column, size in zip(shown, sizes, strict=True)]
+    lines = [(indent + gap.join(row)).rstrip() for row in zip(*cells, strict=True)]
+    if any(column.total is not None for column in shown):
+        lines.insert(len(lines) - 1, rule)
+    else:
+        lines.pop()
+    return [lines[0], rule, *lines[1:]]
 
-    Args:
-        totals: a last row, set apart.
-    """
-    every = [*rows, *([totals] if totals is not None else [])]
-    shown = list(range(len(columns)))
-    sizes = [
-        max([words.width(column.title), *(words.width(row[at].text) for row in every)])
-        for at, column in enumerate(columns)
-    ]
-    room = width - len(indent)
+
+def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], list[int]]:
+    """The columns that are shown and their sizes."""
+    shown = [(column, column.natural) for column in columns]
 
     def least() -> int:
-        return sum(min(columns[at].least or sizes[at], sizes[at]) + 2 for at in shown) - 2
+        return sum(min(c.least or size, size) + gap for c, size in shown) - gap
 
-    for at in reversed(range(len(columns))):
-        if least() > room and columns[at].optional:
-            shown.remove(at)
-    over = sum(sizes[at] + 2 for at in shown) - 2 - room
-    for at in shown:
-        if columns[at].least and over > 0:
-            shrunk = max(sizes[at] - over, columns[at].least)
-            over -= max(sizes[at] - shrunk, 0)
-            sizes[at] = min(sizes[at], shrunk)
+    while least() > room and any(column.optional for column, _ in shown):
+        last = max(at for at, (column, _) in enumerate(shown) if column.optional)
+        del shown[last]
+    over = sum(size + gap for _, size in shown) - gap - room
+    sizes: list[int] = []
+    for column, size in shown:
+        shrunk = max(size - max(over, 0), column.least) if column.least else size
+        shrunk = min(shrunk, size)
+        over -= size - shrunk
+        sizes.append(shrunk)
+    return [column for column, _ in shown], sizes
 
-    def line(cells: Row, heading: bool = False) -> str:
-        parts: list[str] = []
-        for at in shown:
-            text = words.clip(cells[at].text, sizes[at])
-            space = " " * (sizes[at] - words.width(text))
-            painted = paint(text, "bold" if heading else cells[at].colour)
-            parts.append(space + painted if columns[at].right else painted + space)
-        return (indent + "  ".join(parts)).rstrip()
 
-    rule = indent + paint("─" * (sum(sizes[at] + 2 for at in shown) - 2), "dim")
-    lines = [line([Cell(column.title) for column in columns], heading=True), rule]
-    lines += [line(row) for row in rows]
-    if totals is not None:
-        lines += [rule, line(totals)]
-    return lines
+def _cells(column: Column, size: int, paint: Paint) -> list[str]:
+    """Heading, cells and total of a column, each padded to its size."""
+    colours = column.colours
+    each = [colours] * len(column.texts) if isinstance(colours, str) else colours
+    texts = [column.title, *column.texts, column.total or ""]
+    hows = ["bold", *each, "dim"]
+    padded: list[str] = []
+    for text, how in zip(texts, hows, strict=True):
+        taken = words.width(text)
+        if taken > size:
+            text = words.clip(text, size)
+            taken = words.width(text)
+        space = " " * (size - taken)
+        painted = paint(text, how)
+        padded.append(space + painted if column.right else painted + space)
+    return padded
