@@ -83,6 +83,11 @@ def read_steps(path: Path, step: StepChoice = None, arch: str | None = None) -> 
             return _foreign(load(path) if whole is None else whole, arch, marks)
         picked = [marks.index(mark)]
     warnings: list[str] = []
+    if step is None and not marks[picked[0]].steady:
+        warnings.append(
+            f"no steady step is complete; {marks[picked[0]].name} is shown, which also compiles "
+            "and warms up"
+        )
     if whole is None and len(marks) > len(picked):
         warnings.append(
             f"{path.name} is large ({scanned.size >> 20} MB): only the chosen step was read; "
@@ -92,7 +97,7 @@ def read_steps(path: Path, step: StepChoice = None, arch: str | None = None) -> 
     for at, mark in enumerate(marks):
         if mark.complete and (whole is not None or at in picked):
             parts[at] = _part(path, whole, mark)
-    return _assemble(parts, picked, marks, whole, arch, warnings)
+    return _assemble(parts, picked, marks, whole, arch, warnings, step)
 
 
 def _part(path: Path, whole: Ops | None, mark: StepMarks) -> Ops:
@@ -110,6 +115,7 @@ def _assemble(
     whole: Ops | None,
     arch: str | None,
     warnings: list[str],
+    step: StepChoice,
 ) -> DeviceSteps:
     import pandas as pd
 
@@ -131,7 +137,9 @@ def _assemble(
     rows = [parts[at].frame for at in picked]
     replayed = bool(chosen.frame["trace_replay_session"].notna().any())
     last = marks[picked[-1]]
-    how = "the last complete steady step" if len(picked) == 1 else f"{len(picked)} steady steps"
+    how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
+    if step is None:
+        how = f"the last complete {'steady ' if last.steady else ''}step"
     return DeviceSteps(
         window=Window(
             start=marks[picked[0]].start.name,

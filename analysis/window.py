@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _STEADY = re.compile(r"(^|_)steady(_|$)")
 _COMPILE = re.compile(r"(^|_)compile(_|$)")
+_OURS = re.compile(r"(^|_)(steady|compile|warmup|profiled)(_|$)")
 _NUMBER = re.compile(r"_(\d+)$")
 _LISTED = 12
 
@@ -57,6 +58,11 @@ class StepMarks:
     def steady(self) -> bool:
         """By its name neither the compile step nor a warm-up."""
         return _STEADY.search(self.name) is not None
+
+    @property
+    def ours(self) -> bool:
+        """Named as the recorder names steps, not by somebody's own signposts."""
+        return _OURS.search(self.name) is not None
 
     @property
     def number(self) -> int | None:
@@ -117,20 +123,23 @@ def steps(signposts: Sequence[Signpost]) -> tuple[StepMarks, ...]:
 def choose(marks: Sequence[StepMarks], number: int | None = None) -> StepMarks | None:
     """The last complete steady step, or the complete step of that number (0: compile).
 
-    None when the file has no steady step at all (it was not made by our signposts).
+    Where no steady step is complete, the last complete step of ours of any kind: check
+    :attr:`StepMarks.steady` of the result. None when the file has no step of ours at all.
 
     Raises:
-        NoSuchStep: the number, or no steady step, is complete; the message lists what is there.
+        NoSuchStep: the step asked for, or every step, is not complete; lists what is there.
     """
+    ours = [mark for mark in marks if mark.ours]
     if number is None:
-        steady = [mark for mark in marks if mark.steady]
-        if not steady:
+        if not ours:
             return None
-        wanted, what = steady, "no steady step is complete"
+        steady = [mark for mark in ours if mark.steady and mark.complete]
+        complete = steady or [mark for mark in ours if mark.complete]
+        what = "no step is complete"
     else:
-        wanted = [m for m in marks if m.number == number]
+        wanted = [mark for mark in ours if mark.number == number]
+        complete = [mark for mark in wanted if mark.complete]
         what = f"step {number} is not complete" if wanted else f"there is no step {number}"
-    complete = [mark for mark in wanted if mark.complete]
     if not complete:
         raise NoSuchStep(f"{what}; the trace has {describe(marks)}", _hint(marks))
     return complete[-1]

@@ -1,0 +1,135 @@
+"""The analysis against tt-perf-report 1.4.1 on the same files, in one run: ratios.
+
+Usage: python tests/benchmarks/bench_analysis.py [--ops 500000] [--keep FOLDER]
+
+Every measurement is a process of its own: CPU seconds (user and system) and peak resident
+memory, as the kernel counts them. Nothing is asserted; the targets stand beside the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+THEIRS = "import sys; from tt_perf_report.perf_report import main; sys.exit(main())"
+OURS = """
+import sys
+from pathlib import Path
+from analysis.report_options import ReportOptions, per_op_report
+report = per_op_report(Path(sys.argv[1]), ReportOptions({options}))
+assert len(report.ops) == int(sys.argv[2]), len(report.ops)
+"""
+OURS_SUMMARY = """
+import sys
+from pathlib import Path
+from analysis.summary import summarise
+assert summarise(Path(sys.argv[1])).op_count == int(sys.argv[2])
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds and peak resident megabytes of one process."""
+
+    seconds: float
+    megabytes: float
+
+
+def measure(code: str, *arguments: str, repeat: int = 1) -> Cost:
+    """Run Python code in a fresh process; the cheapest of several."""
+    costs: list[Cost] = []
+    for _ in range(repeat):
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-c", code, *arguments],
+            {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"},
+            file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0o600)],
+        )
+        _, status, usage = os.wait4(pid, 0)
+        if status:
+            raise SystemExit(f"a measured process failed ({status}): {code[:60]} {arguments}")
+        costs.append(Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
+    return min(costs, key=lambda cost: cost.seconds)
+
+
+def show(what: str, theirs: Cost, ours: Cost, target: str) -> None:
+    """One line of the table."""
+    print(
+        f"{what:34} {theirs.seconds:7.2f} s {theirs.megabytes:6.0f} MB |"
+        f" {ours.seconds:6.2f} s {ours.megabytes:5.0f} MB |"
+        f" {theirs.seconds / ours.seconds:5.1f}x CPU {theirs.megabytes / ours.megabytes:4.1f}x MB"
+        f" | must: {target}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Generate the files, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ops", type=int, default=500_000)
+    parser.add_argument("--keep", type=Path, help="folder of the generated files")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.keep or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        _run(folder, arguments.ops)
+
+
+def _file(folder: Path, ops: int) -> Path:
+    sys.path.insert(0, str(HERE))
+    from ops_csv import write
+
+    path = folder / f"ops_{ops}.csv"
+    if not path.exists():
+        write(path, ops)
+    return path
+
+
+def _run(folder: Path, ops: int) -> None:
+    large, small = _file(folder, ops), _file(folder, 2000)
+    print(f"{'':34} {'tt-perf-report':>21} | {'analysis':>17} |")
+    out = str(folder / "theirs.csv")
+    quiet = ("--no-color", "--no-summary", "--no-advice")
+    step = (ops // 2000) - 1
+    names = (f"step_steady_{step}_start", f"step_steady_{step}_end")
+    whole = OURS.format(options="ignore_signposts=True")
+    window = OURS.format(options=f"start_signpost={names[0]!r}, end_signpost={names[1]!r}")
+    rows = ops + 2 * (ops // 2000) + 1
+
+    signposts = ("--start-signpost", names[0], "--end-signpost", names[1])
+    theirs = measure(THEIRS, str(large), *quiet, *signposts, "--csv", out)
+    ours = measure(window, str(large), "2000", repeat=3)
+    show(f"one step (2000) of {ops} ops", theirs, ours, "10x CPU, below 300 MB")
+    ours = measure(OURS_SUMMARY, str(large), "2000", repeat=3)
+    show("  the summary of it, all steps", theirs, ours, "-")
+
+    theirs = measure(THEIRS, str(small), "--no-color", "--ignore-signposts", repeat=3)
+    ours = measure(OURS.format(options="ignore_signposts=True"), str(small), "2003", repeat=3)
+    show("2000 ops, whole, from process start", theirs, ours, "2x CPU")
+    ours = measure(OURS_SUMMARY, str(small), "2000", repeat=3)
+    show("  its summary", theirs, ours, "2x CPU")
+
+    costs: dict[int, Cost] = {}
+    for size in (20_000, 100_000, 500_000):
+        if size <= ops:
+            count = size + 2 * (size // 2000) + 1
+            costs[size] = measure(whole, str(_file(folder, size)), str(count), repeat=2)
+    start = measure("import pandas", repeat=3).seconds
+    for size, cost in costs.items():
+        per_op = (cost.seconds - start) / size * 1e6
+        print(f"growth: {size:7} ops {cost.seconds:6.2f} s, {per_op:5.2f} us per op after imports")
+
+    theirs = measure(THEIRS, str(large), *quiet, "--ignore-signposts", "--csv", out)
+    ours = measure(whole, str(large), str(rows), repeat=2)
+    show(f"whole file, {ops} ops", theirs, ours, "25x CPU, 4x MB")
+
+
+if __name__ == "__main__":
+    main()
