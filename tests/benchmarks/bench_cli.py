@@ -115,7 +115,7 @@ def _rewriting(path: Path, rounds: int = 30) -> tuple[float, float]:
     """Median seconds of rewrite() and of a parse with its way back to text."""
     import libcst
 
-    from instrumentor import rewrite
+    from instrumentor.rewrite import rewrite
 
     source = path.read_bytes()
     ours = _median_s(lambda: rewrite(source), rounds)
@@ -134,7 +134,7 @@ def _median_s(call: Callable[[], object], rounds: int) -> float:
 
 def _step_cost_us(folder: Path, rounds: int = 5) -> float:
     """Microseconds per step that the injected code adds: the smallest of several runs each."""
-    from instrumentor import rewrite
+    from instrumentor.rewrite import rewrite
 
     plain = folder / "plain.py"
     plain.write_text(EMPTY_LOOP, encoding="utf-8")
