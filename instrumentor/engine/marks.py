@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
@@ -77,16 +78,17 @@ def strip(instrumented: bytes) -> bytes:
     """
     if _MARKER not in instrumented:
         return instrumented
+    bom = BOM_UTF8 if instrumented.startswith(BOM_UTF8) else b""
     kept = []
     ours_last = False
-    for kind, line in classify(instrumented.splitlines(keepends=True)):
+    for kind, line in classify(instrumented[len(bom) :].splitlines(keepends=True)):
         ours_last = kind is Line.OURS
         if not ours_last:
             kept.append(switch_on(line) if kind is Line.OFF else line)
     if ours_last and kept and not instrumented.endswith((b"\n", b"\r")):
         # The instrumented file ends as the original did: without a newline.
         kept[-1] = kept[-1].rstrip(b"\r\n")
-    return b"".join(kept)
+    return bom + b"".join(kept)
 
 
 def is_instrumented(source: bytes) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from instrumentor.engine.marks import BEGIN, END, MARKER
+from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 
 _NEWLINE = re.compile(r"\r\n?")
@@ -70,8 +71,8 @@ def _mark_lines(text: str) -> str | None:
     marked = "\n".join(f"{line.rstrip()}  {MARKER}" for line in lines if line.strip())
     if len(lines) == 1:
         return marked
-    meaning = ast.dump(ast.parse(text))
+    meaning = ast.dump(parse(text))
     try:
-        return marked if ast.dump(ast.parse(marked)) == meaning else None
+        return marked if ast.dump(parse(marked)) == meaning else None
     except SyntaxError:
         return None

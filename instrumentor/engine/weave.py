@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from codecs import BOM_UTF8
 
 from instrumentor.engine.marks import Line, classify, switch_off
 from instrumentor.errors import ProofFailed
@@ -45,7 +46,8 @@ def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> b
     Raises:
         ProofFailed: the lines of ``rewritten`` that are not ours are not those of the original.
     """
-    originals = source.splitlines(keepends=True)
+    bom = BOM_UTF8 if source.startswith(BOM_UTF8) else b""
+    originals = source[len(bom) :].splitlines(keepends=True)
     expected = readable_text.encode(encoding).splitlines()
     newline = _newline(source)
     woven: list[bytes] = []
@@ -63,7 +65,7 @@ def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> b
         woven.append(switch_off(original) if kind is Line.OFF else original)
     if used != len(originals):
         raise ProofFailed(f"proof 'reversible' failed at line {used + 1}: it would be lost")
-    return _join(woven, newline, ends_open=not source.endswith((b"\n", b"\r")))
+    return bom + _join(woven, newline, ends_open=not source.endswith((b"\n", b"\r")))
 
 
 def _join(lines: list[bytes], newline: bytes, *, ends_open: bool) -> bytes:

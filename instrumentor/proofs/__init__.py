@@ -10,6 +10,7 @@ from pathlib import Path
 
 from instrumentor.edits import Edit
 from instrumentor.engine.marks import strip
+from instrumentor.engine.parsing import parse
 from instrumentor.errors import NotReady, ProofFailed
 from instrumentor.proofs.names import check_collisions, check_undefined
 from instrumentor.proofs.planned import check_planned
@@ -63,8 +64,7 @@ def prove(
     after = _parse(instrumented, "the result")
     _check_compiles(after)
     _check_reversible(original, instrumented)
-    check_planned(before, after, edits)
-    # The tree of the original serves as the expected one from here on; its text is still whole.
+    check_planned(before, after, edits)  # from here on, `before` is the expected tree
     check_undefined(original, instrumented, after, allowed_names)
     check_collisions(original, edits, allowed_names)
 
@@ -104,12 +104,10 @@ def compiles_under(python: Path, source: bytes, filename: str) -> str | None:
 
 
 def _parse(source: bytes, which: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise _not_compiled(which, error) from error
+    try:
+        return parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _not_compiled(which, error) from error
 
 
 def _check_compiles(after: ast.Module) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.engine.actions import address
+from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 
 _ALWAYS_DEFINED = frozenset(dir(builtins)) | {
@@ -97,7 +98,7 @@ def check_collisions(original: bytes, edits: Sequence[Edit], allowed: Collection
     for edit in edits:
         if not edit.code:
             continue
-        collisions = _bound(ast.parse(edit.code).body) & taken
+        collisions = _bound(parse(edit.code).body) & taken
         if edit.kind is not Kind.PRELUDE:
             collisions -= released
         for name in sorted(collisions):
@@ -136,9 +137,7 @@ def _bound_by_disabled(original: bytes, edits: Sequence[Edit]) -> set[str]:
     }
     if not disabled:
         return set()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(original)
+    tree = parse(original)
     return _bound(
         [
             node

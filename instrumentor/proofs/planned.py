@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Actions, Gathered, address, gather
+from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -117,4 +118,4 @@ def _emptied(owner: ast.AST) -> list[ast.stmt]:
 
 
 def _parsed(edit: Edit) -> list[ast.stmt]:
-    return ast.parse(edit.code).body
+    return parse(edit.code).body
