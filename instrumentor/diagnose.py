@@ -241,6 +241,7 @@ FAILURES: tuple[Failure, ...] = (
 )
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+LONGEST_TRACEBACK = 200_000
 _TRACEBACK = "Traceback (most recent call last):"
 _SYNTAX = re.compile(
     r'^ +File ".*", line \d+\n(?: +.*\n)+(?:SyntaxError|IndentationError|TabError): .*',
@@ -312,7 +313,7 @@ def _tracebacks(text: str) -> list[tuple[int, str]]:
     while start >= 0:
         body: list[str] = []
         prefix = text[text.rfind("\n", 0, start) + 1 : start]
-        for line in text[start:].split("\n"):
+        for line in text[start : start + LONGEST_TRACEBACK].split("\n"):
             inner = line.removeprefix(prefix) if body else line
             body.append(inner)
             if len(body) > 1 and not inner.startswith(" ") and inner:

@@ -15,8 +15,10 @@ from typing import Any
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.errors import UsageError
+from instrumentor.locate.iteration import Region
 from instrumentor.locate.model import Declined, Located
 from instrumentor.locate.syntax import FUNCTIONS
+from instrumentor.locate.vocabulary import callee, is_sync_statement
 from instrumentor.options import Options
 from instrumentor.passes import PASSES, Names
 
@@ -63,7 +65,9 @@ class Plan:
         """Inserted places, moved and disabled statements."""
         kinds = [e.edit.kind for e in self.edits]
         return {
-            "inserted": sum(k in (Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.PRELUDE) for k in kinds),
+            "inserted": sum(
+                k in (Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.PRELUDE) for k in kinds
+            ),
             "moved": kinds.count(Kind.MOVE_AFTER),
             "disabled": kinds.count(Kind.DISABLE),
         }
@@ -136,9 +140,11 @@ def _without_conflicts(edits: list[PlannedEdit]) -> list[PlannedEdit]:
 
 def _fresh_names(located: Located) -> Names:
     """Names that no file of the plan uses in any scope."""
-    data = b"\n".join(s.data for s in located.program.sources.values()) if len(
-        located.program.sources
-    ) < 8 else located.candidate.source.data
+    data = (
+        b"\n".join(s.data for s in located.program.sources.values())
+        if len(located.program.sources) < 8
+        else located.candidate.source.data
+    )
     suffix = ""
     number = 1
     while re.search(rb"\b" + _MARK + suffix.encode() + rb"(_recorder)?\b", data):
@@ -155,10 +161,15 @@ def explain_located(located: Located) -> dict[str, Any]:
     region, forward = located.regions[0], located.forwards[0]
     site = region.sites[0]
     all_sites = [s for r in located.regions for s in r.sites]
-    others = sorted({s.backward_statement.lineno for s in all_sites} - {site.backward_statement.lineno})
+    others = sorted(
+        {s.backward_statement.lineno for s in all_sites} - {site.backward_statement.lineno}
+    )
+    spelled = bool(site.chain) and "backward" in callee(site.call)
     stop = located.stop
     end_lines = [r.end.end_lineno or r.end.lineno for r in located.regions]
-    end_lines += [e.after.end_lineno or e.after.lineno for r in located.regions for e in r.other_ends]
+    end_lines += [
+        e.after.end_lineno or e.after.lineno for r in located.regions for e in r.other_ends
+    ]
     return {
         "schema": SCHEMA,
         "eligible": True,
@@ -170,17 +181,20 @@ def explain_located(located: Located) -> dict[str, Any]:
             "function": candidate.scope.name if isinstance(candidate.scope, FUNCTIONS) else None,
             "outer_lines": [o.lineno for o in reversed(source.loops_around(loop))],
         },
-        "region": {"start_line": min(r.begin.lineno for r in located.regions), "end_line": max(end_lines)},
+        "region": {
+            "start_line": min(r.begin.lineno for r in located.regions),
+            "end_line": max(end_lines),
+        },
         "forward": {"file": str(forward.source.path), "line": forward.statement.lineno},
         "backward": {
-            "file": str(site.backward_source.path),
-            "line": site.backward_statement.lineno,
+            "file": str(source.path if spelled else site.backward_source.path),
+            "line": site.statement.lineno if spelled else site.backward_statement.lineno,
             "others": others,
         },
-        "call": {"line": site.statement.lineno} if site.chain else None,
+        "call": {"line": site.statement.lineno} if site.chain and not spelled else None,
         "sync": {
             "action": region.sync.action,
-            "line": region.sync.statement.lineno if region.sync.statement else None,
+            "line": _sync_line(region),
             "api": region.sync.api or None,
         },
         "counter": {
@@ -193,13 +207,25 @@ def explain_located(located: Located) -> dict[str, Any]:
         "accumulation": located.accumulation,
         "scope": located.scope,
         "label": region.label,
-        "stop": {"strategy": stop.strategy, "line": stop.after.lineno, "file": str(stop.source.path)},
+        "stop": {
+            "strategy": stop.strategy,
+            "line": stop.unit.lineno,
+            "file": str(stop.source.path),
+        },
         "skipped_validation": _lines(located, "validation"),
         "skipped_checkpoints": _lines(located, "checkpoint"),
-        "deferred_host_reads": sorted(d.statement.lineno for d in located.deferred),
+        "deferred_host_reads": sorted({n for d in located.deferred for n in d.reads}),
         "disabled_cache_clears": [s.lineno for _, s in located.cache_clears],
         "warnings": list(located.warnings),
     }
+
+
+def _sync_line(region: Region) -> int:
+    """The sync call's own statement (inside its guard), or what the inserted one follows."""
+    if region.sync.statement is None:
+        return region.end.lineno
+    call = is_sync_statement(region.sync.statement)
+    return call.lineno if call is not None else region.sync.statement.lineno
 
 
 def _lines(located: Located, what: str) -> list[int]:

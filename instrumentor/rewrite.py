@@ -30,7 +30,9 @@ class Rewritten:
     plan: Plan
 
 
-def rewrite(source: str | bytes, options: Options | None = None, *, filename: str = "<source>") -> Rewritten:
+def rewrite(
+    source: str | bytes, options: Options | None = None, *, filename: str = "<source>"
+) -> Rewritten:
     """Instrument one module's text.
 
     Args:
@@ -78,7 +80,11 @@ def unified_diff(files: Mapping[Path, tuple[bytes, bytes]], relative_to: Path | 
     """A unified diff of several files, decoded for reading (undecodable bytes escaped)."""
     parts: list[str] = []
     for path, (before, after) in files.items():
-        name = str(path.relative_to(relative_to)) if relative_to and path.is_relative_to(relative_to) else str(path)
+        name = (
+            str(path.relative_to(relative_to))
+            if relative_to and path.is_relative_to(relative_to)
+            else str(path)
+        )
         parts.extend(_diff_lines(_lines(before), _lines(after), f"a/{name}", f"b/{name}"))
     return "".join(parts)
 
@@ -90,5 +96,7 @@ def _lines(data: bytes) -> list[str]:
 def _diff_lines(before: Sequence[str], after: Sequence[str], a: str, b: str) -> list[str]:
     lines: list[str] = []
     for line in difflib.unified_diff(before, after, a, b):
-        lines.append(line if line.endswith(("\n", "\r")) else line + "\n\\ No newline at end of file\n")
+        lines.append(
+            line if line.endswith(("\n", "\r")) else line + "\n\\ No newline at end of file\n"
+        )
     return lines

@@ -99,10 +99,12 @@ def is_instrumented(source: bytes) -> bool:
     """
     if _MARKER not in source:
         return False
+    # The tokenizer, unlike the parser, knows no lone CR.
+    text = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     try:
         return any(
             token.type == tokenize.COMMENT and _LINE_FORM.search(token.string) is not None
-            for token in tokenize.tokenize(io.BytesIO(source).readline)
+            for token in tokenize.tokenize(io.BytesIO(text).readline)
         )
-    except (tokenize.TokenError, SyntaxError):
+    except (tokenize.TokenError, SyntaxError, UnicodeDecodeError):
         return True

@@ -198,7 +198,8 @@ class Rebuilder:
         if isinstance(node, cst.BaseSmallStatement):
             return self._small_text(node)
         lines, _ = _split_tail(self._text(node.with_changes(leading_lines=())))
-        return "\n".join(lines)
+        # A last line may continue into a blank one, which is not moved.
+        return "\n".join(lines).rstrip("\\")
 
     def _small_text(self, small: cst.BaseSmallStatement) -> str:
         return self._text(small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT))

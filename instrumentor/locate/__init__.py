@@ -92,7 +92,9 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
     raise Declined(chosen or refusals.no_loop(program, knowledge, []))
 
 
-def locate_file(path: Path, options: Options, roots: Sequence[Path], arguments: Sequence[str] = ()) -> Located:
+def locate_file(
+    path: Path, options: Options, roots: Sequence[Path], arguments: Sequence[str] = ()
+) -> Located:
     """As :func:`locate` for a script on disk: also reads its configuration."""
     reason = refusals.folder_reason(path)
     if reason is not None:
@@ -137,7 +139,9 @@ def _by_line(candidates: list[Candidate], options: Options) -> Candidate:
     if exact or around:
         return (exact or sorted(around, key=lambda c: -c.loop.lineno))[0]
     have = ", ".join(f"{c.source.path.name}:{c.loop.lineno}" for c in candidates) or "none"
-    raise UsageError(f"--loop {file}:{line}: no training loop starts there", f"Loops with a backward: {have}.")
+    raise UsageError(
+        f"--loop {file}:{line}: no training loop starts there", f"Loops with a backward: {have}."
+    )
 
 
 def _reachable(program: Program, candidate: Candidate) -> bool:
@@ -166,7 +170,9 @@ def _reachable(program: Program, candidate: Candidate) -> bool:
     return False
 
 
-def _understand(program: Program, knowledge: Knowledge, candidate: Candidate, options: Options) -> Located:
+def _understand(
+    program: Program, knowledge: Knowledge, candidate: Candidate, options: Options
+) -> Located:
     reasons = list(refusals.of_candidate(program, knowledge, candidate))
     if reasons:
         raise Declined(*reasons)
@@ -179,10 +185,24 @@ def _understand(program: Program, knowledge: Knowledge, candidate: Candidate, op
     stops = find_stops(knowledge, candidate)
     if not stops:
         raise Declined(
-            Reason(candidate.source.path, candidate.loop.lineno, "no-optimizer-step", "no optimizer step follows the backward", "A training loop steps an optimizer.")
+            Reason(
+                candidate.source.path,
+                candidate.loop.lineno,
+                "no-optimizer-step",
+                "no optimizer step follows the backward",
+                "A training loop steps an optimizer.",
+            )
         )
     located = Located(
-        program, knowledge, candidate, regions, kept_forwards, counter, accumulation, stops[0], scope
+        program,
+        knowledge,
+        candidate,
+        regions,
+        kept_forwards,
+        counter,
+        accumulation,
+        stops[0],
+        scope,
     )
     located.stops = stops
     located.warnings = warnings
@@ -213,7 +233,9 @@ def _with_forward(
         outer = candidate.source.loops_around(candidate.loop)
         inner_update = any(contains(candidate.loop, u.statement) for u in candidate.updates)
         if outer and not inner_update:
-            wider = Candidate(candidate.source, candidate.scope, outer[0], candidate.sites, candidate.updates)
+            wider = Candidate(
+                candidate.source, candidate.scope, outer[0], candidate.sites, candidate.updates
+            )
             candidate = wider
             continue
         site = missing or candidate.sites[0]
@@ -242,7 +264,9 @@ def _regions(
         group = [s for s in group if s in forwards]
         if not group:
             continue
-        region, forward, region_scope = _region(knowledge, candidate, group, forwards, options, warnings)
+        region, forward, region_scope = _region(
+            knowledge, candidate, group, forwards, options, warnings
+        )
         if region_scope == "step":
             scope = "step"
         same = next((r for r in regions if r.begin is region.begin and r.end is region.end), None)
@@ -265,7 +289,9 @@ def _merged(candidate: Candidate, regions: list[Region]) -> list[Region]:
     first, second = regions[0].end, regions[1].end
     for parent in source.parents(first):
         if contains(parent, second):
-            if any(contains(parent, u.statement) for u in candidate.updates) or contains(parent, regions[0].begin):
+            if any(contains(parent, u.statement) for u in candidate.updates) or contains(
+                parent, regions[0].begin
+            ):
                 return regions
             merged = regions[0]
             merged.end = parent
@@ -307,7 +333,7 @@ def _region(
         sync = _kept(source, inner)
         stepping = next(u for u in updates if contains(fused, u.statement))
         unit = update_unit(source, loop, updates, stepping)
-        other_ends = (End(_with_sync(source, unit), "fwd+bwd+optimizer", True),)
+        other_ends = (End(_with_sync(source, unit), "fwd+bwd+optimizer", ""),)
         warnings.append(
             f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to fuse with the "
             "optimizer: its sample is forward + backward + optimizer, labelled so"
@@ -325,12 +351,12 @@ def _region(
         )
     elif wants_step or (options.scope == "auto" and stepped_in_helper):
         scope = label = "step"
-        unit = _step_unit(candidate, final)
-        if unit is not None:
-            end = _with_sync(source, unit)
-            resume = not contains(loop, unit) or any(
+        whole = _step_unit(candidate, final)
+        if whole is not None:
+            end = _with_sync(source, whole)
+            resume = not contains(loop, whole) or any(
                 isinstance(p, ast.If) and not contains(p, final.statement)
-                for p in source.parents(unit)
+                for p in source.parents(whole)
                 if p is not loop and contains(loop, p)
             )
         if stepped_in_helper and not wants_step:
@@ -338,17 +364,37 @@ def _region(
                 f"{source.path.name}:{final.statement.lineno}: the helper also steps the optimizer: "
                 "a sample is forward + backward + optimizer"
             )
-    elif sync.action == "keep" and sync.source is source and sync.statement is not None and contains(loop, sync.statement):
+    elif (
+        sync.action == "keep"
+        and sync.source is source
+        and sync.statement is not None
+        and contains(loop, sync.statement)
+    ):
         end = sync.statement if not _helper_sync(final, sync.source, sync.statement) else end
     region = Region(
-        begin, end, list(group), forward.statement, forward.source, sync,
-        ends_after_update=scope == "step", resume=resume, label=label, other_ends=other_ends,
+        begin,
+        end,
+        list(group),
+        forward.statement,
+        forward.source,
+        sync,
+        ends_after_update=scope == "step",
+        resume=resume,
+        label=label,
+        other_ends=other_ends,
     )
     region.hints = _hints(knowledge, candidate, region, forward)
-    if sync.action == "keep" and sync.statement is not None and not final.chain and scope == "fwd-bwd":
+    if (
+        sync.action == "keep"
+        and sync.statement is not None
+        and not final.chain
+        and scope == "fwd-bwd"
+    ):
         region.clipping = clipping_between(source, loop, final.statement, sync.statement)
         for clip in region.clipping:
-            warnings.append(f"{source.path.name}:{clip.lineno}: gradient clipping before the script's own sync is inside the timed region")
+            warnings.append(
+                f"{source.path.name}:{clip.lineno}: gradient clipping before the script's own sync is inside the timed region"
+            )
     return region, forward, scope
 
 
@@ -416,7 +462,9 @@ def _out_of_loops(source: Source, loop: ast.AST, statement: ast.stmt) -> ast.stm
     return current
 
 
-def _hints(knowledge: Knowledge, candidate: Candidate, region: Region, forward: Forward) -> tuple[str, ...]:
+def _hints(
+    knowledge: Knowledge, candidate: Candidate, region: Region, forward: Forward
+) -> tuple[str, ...]:
     """Names the barrier may look at to learn the device: the loss first, then a model."""
     source = candidate.source
     loop_names = set()
@@ -433,9 +481,15 @@ def _hints(knowledge: Knowledge, candidate: Candidate, region: Region, forward: 
         names: list[str] = []
         expression: ast.AST = loss_expression(site.backward) if not site.chain else site.statement
         for node in (expression, *own_nodes(expression)):
-            if isinstance(node, ast.Name) and (isinstance(node.ctx, ast.Store) or node.id in loop_names):
+            if isinstance(node, ast.Name) and (
+                isinstance(node.ctx, ast.Store) or node.id in loop_names
+            ):
                 names.append(node.id)
-            elif isinstance(node, ast.Attribute) and not site.chain and dotted(node) == f"self.{node.attr}":
+            elif (
+                isinstance(node, ast.Attribute)
+                and not site.chain
+                and dotted(node) == f"self.{node.attr}"
+            ):
                 if not isinstance(node.ctx, ast.Store) and "loss" in node.attr:
                     names.append(dotted(node))
         names = [n for n in dict.fromkeys(names) if n not in deleted and n != "_"]
@@ -446,13 +500,21 @@ def _hints(knowledge: Knowledge, candidate: Candidate, region: Region, forward: 
         if call is not None:
             for node in (call.func, *call.args, *(k.value for k in call.keywords)):
                 name = dotted(node)
-                name = name.rpartition(".")[0] if node is call.func and not knowledge.is_model(source, name) else name
+                name = (
+                    name.rpartition(".")[0]
+                    if node is call.func and not knowledge.is_model(source, name)
+                    else name
+                )
                 if name and knowledge.is_model(source, name) and root_name(node) not in deleted:
                     hints.append(name)
                     break
     if not hints:
         for name in ("self.model", "model"):
-            if any(dotted(n) == name for n in ast.walk(candidate.scope) if isinstance(n, (ast.Name, ast.Attribute))):
+            if any(
+                dotted(n) == name
+                for n in ast.walk(candidate.scope)
+                if isinstance(n, (ast.Name, ast.Attribute))
+            ):
                 hints.append(name)
                 break
     return tuple(dict.fromkeys(hints))
@@ -466,16 +528,26 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
             if isinstance(node, ast.Call):
                 name = dotted(node.func)
                 if name in ("breakpoint", "pdb.set_trace", "ipdb.set_trace"):
-                    found.append(f"{current.path.name}:{node.lineno}: {name}() would wait for input")
+                    found.append(
+                        f"{current.path.name}:{node.lineno}: {name}() would wait for input"
+                    )
                 elif name in ("xmp.spawn", "torch_xla.launch"):
-                    found.append(f"{current.path.name}:{node.lineno}: {name} may start workers; only the main process records")
+                    found.append(
+                        f"{current.path.name}:{node.lineno}: {name} may start workers; only the main process records"
+                    )
         for call, _ in refusals.distributed_calls(current):
             if dotted(call.func) not in ("xmp.spawn",):
-                found.append(f"{current.path.name}:{call.lineno}: {dotted(call.func)} under a condition: instrumented for the single-process run")
+                found.append(
+                    f"{current.path.name}:{call.lineno}: {dotted(call.func)} under a condition: instrumented for the single-process run"
+                )
                 break
         for statement in current.places:
-            if isinstance(statement, ast.Import) and any(a.name == "tracy" for a in statement.names):
-                found.append(f"{current.path.name}:{statement.lineno}: the script has tracy signposts of its own; they stay")
+            if isinstance(statement, ast.Import) and any(
+                a.name == "tracy" for a in statement.names
+            ):
+                found.append(
+                    f"{current.path.name}:{statement.lineno}: the script has tracy signposts of its own; they stay"
+                )
     mesh = mesh_default_warning(list(program.sources.values()))
     if mesh:
         found.append(mesh)
@@ -499,7 +571,11 @@ def _helper_reads(located: Located) -> None:
                         continue
                     sync = region.sync.statement
                     line = getattr(read, "lineno", statement.lineno)
-                    if sync is not None and region.sync.source is function.source and line > sync.lineno:
+                    if (
+                        sync is not None
+                        and region.sync.source is function.source
+                        and line > sync.lineno
+                    ):
                         continue
                     text = f"{function.source.path.name}:{line}: a host read inside {function.name}() is inside the timed region"
                     if text not in located.warnings:

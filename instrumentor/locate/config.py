@@ -7,32 +7,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from instrumentor.locate.model import Reason
-from instrumentor.locate.syntax import FUNCTIONS, Source, dotted
+from instrumentor.locate.syntax import Source, dotted
 
+MULTI_CHIP_FOLDERS = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
 _MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
 
 
-def config_path(source: Source, arguments: Sequence[str]) -> Path | None:
-    """The YAML named by `--config`, else the script's own default beside it, if it exists."""
+def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | None:
+    """The YAML named by `--config` (line 0), else the script's default and the line naming it."""
     for position, argument in enumerate(arguments):
         if argument in ("--config", "-c") and position + 1 < len(arguments):
-            return Path(arguments[position + 1])
+            return Path(arguments[position + 1]), 0
         if argument.startswith("--config="):
-            return Path(argument.partition("=")[2])
-    for path in default_configs(source):
-        return path
-    return None
+            return Path(argument.partition("=")[2]), 0
+    return next(default_configs(source), None)
 
 
-def default_configs(source: Source) -> Iterator[Path]:
-    """`Path(__file__).parent / "single_chip" / "x.yaml"` and string defaults ending in .yaml."""
+def default_configs(source: Source) -> Iterator[tuple[Path, int]]:
+    """YAML files that the script names relative to itself, with the line; they may be absent.
+
+    `Path(__file__).parent / "single_chip" / "x.yaml"` and
+    `os.path.join(os.path.dirname(__file__), "x.yaml")`.
+    """
     for node in ast.walk(source.tree):
+        relative: str | None = None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             relative = _joined(node)
-            if relative is not None and relative.endswith((".yaml", ".yml")):
-                path = source.path.parent / relative
-                if path.is_file():
-                    yield path
+        elif isinstance(node, ast.Call) and dotted(node.func) == "os.path.join":
+            relative = _path_join(node)
+        if relative is not None and relative.endswith((".yaml", ".yml")):
+            yield source.path.parent / relative, getattr(node, "lineno", 1)
 
 
 def _joined(node: ast.expr) -> str | None:
@@ -40,9 +44,22 @@ def _joined(node: ast.expr) -> str | None:
         left = _joined(node.left)
         if left is None or not isinstance(node.right, ast.Constant):
             return None
-        return f"{left}/{node.right.value}".lstrip("/")
+        return f"{left}/{node.right.value!s}".lstrip("/")
+    return "" if _is_own_folder(node) else None
+
+
+def _is_own_folder(node: ast.expr) -> bool:
     text = dotted(node)
-    return "" if text.startswith("Path()") and text.endswith("parent") else None
+    if text.startswith(("Path()", "pathlib.Path()")):
+        return text.endswith("parent")
+    return text == "os.path.dirname()" and "__file__" in ast.unparse(node)
+
+
+def _path_join(call: ast.Call) -> str | None:
+    if not call.args or not _is_own_folder(call.args[0]):
+        return None
+    parts = [a.value for a in call.args[1:] if isinstance(a, ast.Constant)]
+    return "/".join(map(str, parts)) if len(parts) == len(call.args) - 1 else None
 
 
 def read_config(path: Path) -> Mapping[str, object]:
@@ -62,21 +79,25 @@ def read_config(path: Path) -> Mapping[str, object]:
 
 def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
     """A set mesh_shape, or a config in a multi-chip folder, declines the run."""
-    path = config_path(source, arguments)
-    if path is None or not path.is_file():
+    found = config_path(source, arguments)
+    if found is None:
         return None
-    for part in path.parts:
-        if part.lower() in ("galaxy", "loudbox", "quietbox"):
-            return Reason(path, 1, "multi-chip", f"the configuration lies in a {part} folder: multi-chip", _MULTI)
-    if b"mesh_shape" not in path.read_bytes():
+    path, named_at = found
+    where, line = (source.path, named_at) if named_at else (path, 1)
+    relative = (
+        path.relative_to(source.path.parent) if path.is_relative_to(source.path.parent) else path
+    )
+    for part in relative.parts[:-1]:
+        if part.lower() in MULTI_CHIP_FOLDERS:
+            message = f"the configuration {relative} lies in a {part} folder: multi-chip"
+            return Reason(where, line, "multi-chip", message, _MULTI)
+    if not path.is_file() or b"mesh_shape" not in path.read_bytes():
         return None
     shape = read_config(path).get("mesh_shape")
     if shape in (None, "", "null", "None", [], False):
         return None
-    line = next(
-        (n for n, text in enumerate(path.read_text(errors="replace").splitlines(), 1) if text.strip().startswith("mesh_shape")),
-        1,
-    )
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    line = next((n for n, t in enumerate(lines, 1) if t.strip().startswith("mesh_shape")), 1)
     return Reason(path, line, "multi-chip", f"mesh_shape is {shape!r}: a multi-chip run", _MULTI)
 
 
@@ -85,11 +106,17 @@ def mesh_default_warning(sources: Sequence[Source]) -> str | None:
     for source in sources:
         for cls in source.classes:
             for statement in cls.body:
-                if not isinstance(statement, ast.AnnAssign) or dotted(statement.target) != "mesh_shape":
+                if (
+                    not isinstance(statement, ast.AnnAssign)
+                    or dotted(statement.target) != "mesh_shape"
+                ):
                     continue
                 value = statement.value
                 if isinstance(value, ast.Call):
-                    value = next((k.value for k in value.keywords if k.arg == "default"), value.args[0] if value.args else None)
+                    value = next(
+                        (k.value for k in value.keywords if k.arg == "default"),
+                        value.args[0] if value.args else None,
+                    )
                 if isinstance(value, ast.Constant) and value.value:
                     return (
                         f"{source.path.name}:{statement.lineno}: {cls.name}.mesh_shape defaults to "
@@ -100,4 +127,11 @@ def mesh_default_warning(sources: Sequence[Source]) -> str | None:
     return None
 
 
-__all__ = ["FUNCTIONS", "config_path", "mesh_default_warning", "mesh_reason", "read_config"]
+__all__ = [
+    "MULTI_CHIP_FOLDERS",
+    "config_path",
+    "default_configs",
+    "mesh_default_warning",
+    "mesh_reason",
+    "read_config",
+]

@@ -30,9 +30,9 @@ def binds(node: ast.AST) -> set[str]:
             found.add(child.name)
         elif isinstance(child, (ast.Import, ast.ImportFrom)):
             found.update((a.asname or a.name.split(".")[0]) for a in child.names)
-        elif isinstance(child, ast.ExceptHandler) and child.name:
-            found.add(child.name)
-        elif isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name:
+        elif (isinstance(child, ast.ExceptHandler) and child.name) or (
+            isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name
+        ):
             found.add(child.name)
     return found
 

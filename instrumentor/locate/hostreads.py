@@ -38,9 +38,21 @@ def find_host_reads(
         statements = _inside(candidate, region)
         tensors = _tensors(candidate, region, statements)
         plan = _decide(knowledge, candidate, region, statements, tensors, counter)
-        moved.extend(Deferred(candidate.source, s, number) for s in plan[0])
+        source = candidate.source
+        moved.extend(Deferred(source, s, number, _read_lines(source, s, tensors)) for s in plan[0])
         warnings.extend(plan[1])
     return HostReads(moved, warnings)
+
+
+def _read_lines(source: Source, statement: ast.stmt, tensors: frozenset[str]) -> tuple[int, ...]:
+    """Lines of the statements that read: inside `with` blocks the inner ones, else its own."""
+    inner = statement.body if isinstance(statement, ast.With) else []
+    if not inner:
+        return (statement.lineno,) if host_read(statement, tensors) is not None else ()
+    found = [line for s in inner for line in _read_lines(source, s, tensors)]
+    if not found and host_read(statement, tensors) is not None:
+        found = [statement.lineno]
+    return tuple(found)
 
 
 def _inside(candidate: Candidate, region: Region) -> list[ast.stmt]:
@@ -81,7 +93,10 @@ def _tensors(candidate: Candidate, region: Region, statements: list[ast.stmt]) -
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With)) or (
             isinstance(statement, (ast.If, ast.For))
         ):
-            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and host_read(statement, frozenset()) is not None:
+            if (
+                isinstance(statement, (ast.Assign, ast.AnnAssign))
+                and host_read(statement, frozenset()) is not None
+            ):
                 names -= binds(statement)
                 continue
             if statement.lineno >= region.forward.lineno or statement is region.begin:
@@ -91,7 +106,9 @@ def _tensors(candidate: Candidate, region: Region, statements: list[ast.stmt]) -
             names |= {n.id for n in ast.walk(site.backward) if isinstance(n, ast.Name)}
         elif isinstance(site.statement, (ast.Assign, ast.AnnAssign)):
             names |= binds(site.statement)
-    return frozenset(names - {"self", "torch", "F", "nn", "accelerator", "scaler", "fabric", "config", "args"})
+    return frozenset(
+        names - {"self", "torch", "F", "nn", "accelerator", "scaler", "fabric", "config", "args"}
+    )
 
 
 def _decide(
@@ -119,9 +136,17 @@ def _decide(
     wanted = [w for w in wanted if not _feeds_loss(candidate, region, statements, w, warnings)]
     moving: list[ast.stmt] = []
     for statement in wanted:
-        group = _closure(statements, statement, site_statements, moving, counter, tensors, region, candidate)
+        group = _closure(
+            statements, statement, site_statements, moving, counter, tensors, region, candidate
+        )
         if group is None:
-            warnings.append(_warning(source, statement.lineno, "what follows depends on it, or it would cross the step counter"))
+            warnings.append(
+                _warning(
+                    source,
+                    statement.lineno,
+                    "what follows depends on it, or it would cross the step counter",
+                )
+            )
             continue
         moving.extend(s for s in group if s not in moving)
     moving.sort(key=lambda s: (s.lineno, s.col_offset))
@@ -146,7 +171,9 @@ def _movable(statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, (ast.If, ast.With)):
         for node in own_nodes(statement):
-            if isinstance(node, (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.Await)):
+            if isinstance(
+                node, (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.Await)
+            ):
                 return False
             if isinstance(node, ast.Call) and is_backward(node):
                 return False
@@ -159,7 +186,11 @@ def _movable(statement: ast.stmt) -> bool:
 
 
 def _feeds_loss(
-    candidate: Candidate, region: Region, statements: list[ast.stmt], read: ast.stmt, warnings: list[str]
+    candidate: Candidate,
+    region: Region,
+    statements: list[ast.stmt],
+    read: ast.stmt,
+    warnings: list[str],
 ) -> bool:
     """A read whose result the forward or backward needs cannot move."""
     bound = binds(read)
@@ -170,7 +201,9 @@ def _feeds_loss(
             return False
         if statement in site_lines or any(contains(statement, s) for s in site_lines):
             if live & reads(statement):
-                warnings.append(_warning(candidate.source, read.lineno, "the loss is computed from it"))
+                warnings.append(
+                    _warning(candidate.source, read.lineno, "the loss is computed from it")
+                )
                 return True
     # the backward itself may be the end of the region
     for site in site_lines:
@@ -193,14 +226,26 @@ def _closure(
     """The statement with the dependents that must move along, or None when it must stay."""
     group = [start]
     tail = statements[statements.index(start) + 1 :]
-    ends = [s.statement for s in region.sites if s.statement not in statements and s.statement.lineno > start.lineno]
-    if region.end not in statements and region.end not in ends and is_sync_statement(region.end) is None:
+    ends = [
+        s.statement
+        for s in region.sites
+        if s.statement not in statements and s.statement.lineno > start.lineno
+    ]
+    if (
+        region.end not in statements
+        and region.end not in ends
+        and is_sync_statement(region.end) is None
+    ):
         ends.append(region.end)
     merged = sorted([*tail, *ends], key=lambda s: (s.lineno, s.col_offset))
     for statement in merged:
         if statement in group or statement in already:
             continue
-        if counter is not None and counter.statement is not None and contains(statement, counter.statement):
+        if (
+            counter is not None
+            and counter.statement is not None
+            and contains(statement, counter.statement)
+        ):
             return None
         moved_reads = set().union(*(reads(g) for g in group))
         moved_binds = set().union(*(binds(g) for g in group))

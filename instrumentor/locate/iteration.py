@@ -41,10 +41,7 @@ from instrumentor.locate.vocabulary import (
 
 @dataclass(frozen=True)
 class Sync:
-    """What ends the region: the script's own sync, or one that is inserted after `after`.
-
-    action: keep (the script's own), insert, none (a helper of the script holds it).
-    """
+    """What ends the region: the script's own sync (keep), or one that is inserted (insert)."""
 
     action: str
     source: Source
@@ -54,11 +51,14 @@ class Sync:
 
 @dataclass(frozen=True)
 class End:
-    """Where the clock is read: after which statement, under which label, synced already or not."""
+    """Where the clock is read: after which statement, under which label.
+
+    synced: expression that tells whether the script has synced already, '' when it has not.
+    """
 
     after: ast.stmt
     label: str = "fwd+bwd"
-    synced: bool = False
+    synced: str = ""
 
 
 @dataclass(eq=False)
@@ -90,7 +90,9 @@ class Counter:
     statement: ast.stmt | None
 
 
-def path_to(source: Source, loop: LoopNode | ast.AST, statement: ast.stmt) -> list[tuple[list[ast.stmt], int]]:
+def path_to(
+    source: Source, loop: LoopNode | ast.AST, statement: ast.stmt
+) -> list[tuple[list[ast.stmt], int]]:
     """Suites and indices from the loop's body (outermost) down to a statement."""
     path: list[tuple[list[ast.stmt], int]] = []
     current: ast.AST = statement
@@ -158,13 +160,22 @@ def find_forward(knowledge: Knowledge, candidate: Candidate, site: Site) -> Forw
     needs = (
         _call_needs(site.call)
         if site.chain
-        else reads(loss_expression(site.backward)) | _self_attributes(loss_expression(site.backward))
+        else reads(loss_expression(site.backward))
+        | _self_attributes(loss_expression(site.backward))
     )
     body: ast.AST = candidate.loop
     return _slice_forward(
-        knowledge, candidate.source, candidate.scope, body, site.statement, needs, direct=not site.chain,
+        knowledge,
+        candidate.source,
+        candidate.scope,
+        body,
+        site.statement,
+        needs,
+        direct=not site.chain,
         expression=loss_expression(site.backward) if not site.chain else site.call,
-        targets=binds(candidate.loop.target) if isinstance(candidate.loop, (ast.For, ast.AsyncFor)) else set(),
+        targets=binds(candidate.loop.target)
+        if isinstance(candidate.loop, (ast.For, ast.AsyncFor))
+        else set(),
     )
 
 
@@ -177,8 +188,16 @@ def _forward_in_chain(knowledge: Knowledge, site: Site) -> tuple[ast.stmt, Sourc
         function = site.chain[depth]
         needs = reads(expression) | _self_attributes(expression)
         inner = _slice_forward(
-            knowledge, function.source, function.node, function.node, at, needs,
-            direct=True, expression=expression, targets=set(), certain_only=True,
+            knowledge,
+            function.source,
+            function.node,
+            function.node,
+            at,
+            needs,
+            direct=True,
+            expression=expression,
+            targets=set(),
+            certain_only=True,
         )
         if inner is not None:
             found = (inner.statement, inner.source)
@@ -193,9 +212,14 @@ def _forward_in_chain(knowledge: Knowledge, site: Site) -> tuple[ast.stmt, Sourc
     return found
 
 
-def _call_of(knowledge: Knowledge, caller: Function, function: Function) -> tuple[ast.Call, ast.stmt] | None:
+def _call_of(
+    knowledge: Knowledge, caller: Function, function: Function
+) -> tuple[ast.Call, ast.stmt] | None:
     for call, statement in knowledge.program.calls.get(caller.node, ()):
-        if any(t.node is function.node for t in knowledge.program.resolve(caller.source, caller.node, call)):
+        if any(
+            t.node is function.node
+            for t in knowledge.program.resolve(caller.source, caller.node, call)
+        ):
             return call, statement
     return None
 
@@ -241,7 +265,13 @@ def _slice_forward(
     needs = set(needs) - {"self", "cls"}
     units: list[tuple[ast.stmt, ast.stmt]] = []  # (unit on the path, statement in the slice)
     path = path_to(source, top, at)
-    for suite, index in reversed(path):
+    for level, (suite, index) in reversed(list(enumerate(path))):
+        if level + 1 < len(path) and isinstance(
+            source.places[path[level + 1][0][0]].parent, ast.If
+        ):
+            # what runs before a conditional step (a rollout) is not its forward, if it has its own
+            if any(knowledge.forward_call(source, scope, s) is not None for _, s in units):
+                break
         for statement in reversed(suite[:index]):
             bound = binds(statement) | touches(statement) | _attribute_binds(statement)
             if not (bound & needs) or _is_mode_switch(statement):
@@ -320,7 +350,9 @@ def _is_mode_switch(statement: ast.stmt) -> bool:
 # -- regions --------------------------------------------------------------------------------
 
 
-def update_unit(source: Source, loop: LoopNode | ast.AST, updates: Sequence[Update], update: Update) -> ast.stmt:
+def update_unit(
+    source: Source, loop: LoopNode | ast.AST, updates: Sequence[Update], update: Update
+) -> ast.stmt:
     """The statement after which an update is certainly complete in its branch.
 
     The update itself, or the `if` whose every branch holds one, or the loop over optimizers.
@@ -337,7 +369,8 @@ def update_unit(source: Source, loop: LoopNode | ast.AST, updates: Sequence[Upda
         if isinstance(parent, ast.If) and parent.orelse:
             branches = [parent.body, parent.orelse]
             if all(
-                any(contains(s, u.statement) for s in branch for u in updates) for branch in branches
+                any(contains(s, u.statement) for s in branch for u in updates)
+                for branch in branches
             ) and not any(isinstance(n, ast.Call) and is_backward(n) for n in own_nodes(parent)):
                 unit = parent
     return unit
@@ -364,14 +397,16 @@ def find_sync(knowledge: Knowledge, candidate: Candidate, site: Site) -> Sync:
         if found is not None:
             return Sync("keep", function.source, found[0], found[1])
         if stepped:
-            return Sync("none", function.source, None, "")
+            return Sync("insert", candidate.source, None, "")
         position = site.chain.index(function)
         if position > 0:
             step = _call_of(knowledge, site.chain[position - 1], function)
             if step is None:
                 break
             at = step[1]
-    found, _ = _sync_after(knowledge, candidate.source, candidate.scope, candidate.loop, site.statement)
+    found, _ = _sync_after(
+        knowledge, candidate.source, candidate.scope, candidate.loop, site.statement
+    )
     if found is not None:
         return Sync("keep", candidate.source, found[0], found[1])
     return Sync("insert", candidate.source, None, "")
@@ -409,7 +444,12 @@ def _may_leave(statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, LOOPS):
         return any(isinstance(n, ast.Return) for n in own_nodes(statement))
-    return any(_may_leave(inner) for suite in suites(statement) for inner in suite if not isinstance(statement, (*FUNCTIONS, ast.ClassDef)))
+    return any(
+        _may_leave(inner)
+        for suite in suites(statement)
+        for inner in suite
+        if not isinstance(statement, (*FUNCTIONS, ast.ClassDef))
+    )
 
 
 def fused_branch(candidate: Candidate, site: Site, updates: Sequence[Update]) -> ast.If | None:
@@ -419,7 +459,10 @@ def fused_branch(candidate: Candidate, site: Site, updates: Sequence[Update]) ->
             if is_sync_statement(statement) is not None:
                 return None
             if isinstance(statement, ast.If) and statement.orelse:
-                for syncing, other in ((statement.body, statement.orelse), (statement.orelse, statement.body)):
+                for syncing, other in (
+                    (statement.body, statement.orelse),
+                    (statement.orelse, statement.body),
+                ):
                     has_sync = any(is_sync_statement(s) is not None for s in syncing)
                     stepped = any(contains(s, u.statement) for s in other for u in updates)
                     steps_too = any(contains(s, u.statement) for s in syncing for u in updates)
@@ -437,7 +480,11 @@ def syncs_every_n(candidate: Candidate, site: Site, updates: Sequence[Update]) -
         guard = accumulation_guard(source, candidate, site, update)
         if guard is None:
             continue
-        inside = [s for s in own_nodes(guard) if isinstance(s, ast.stmt) and is_sync_statement(s) is not None]
+        inside = [
+            s
+            for s in own_nodes(guard)
+            if isinstance(s, ast.stmt) and is_sync_statement(s) is not None
+        ]
         if not inside:
             continue
         outside = [
@@ -455,10 +502,15 @@ def syncs_every_n(candidate: Candidate, site: Site, updates: Sequence[Update]) -
     return None
 
 
-_ACCUMULATION_TEST = re.compile(r"accum|micro|sync_gradients|n_acc|acc_|grad_acc|every|step|iter|batch|idx|(^|\b)i\b|update", re.I)
+_ACCUMULATION_TEST = re.compile(
+    r"accum|micro|sync_gradients|n_acc|acc_|grad_acc|every|step|iter|batch|idx|(^|\b)i\b|update",
+    re.I,
+)
 
 
-def accumulation_guard(source: Source, candidate: Candidate, site: Site, update: Update) -> ast.If | None:
+def accumulation_guard(
+    source: Source, candidate: Candidate, site: Site, update: Update
+) -> ast.If | None:
     """The `if` that lets only every N-th iteration reach the update, or None."""
     if update.source is not source or update.scope is not candidate.scope:
         return None
@@ -507,6 +559,8 @@ def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> s
     update = candidate.updates[0]
     if not contains(candidate.loop, update.statement):
         return "nested"
+    if update.source is source and exclusive(source, site.statement, update.statement):
+        return "branch"
     guard = accumulation_guard(source, candidate, site, update)
     if guard is not None:
         return "context" if "sync_gradients" in ast.unparse(guard.test) else "branch"
@@ -554,7 +608,9 @@ _STEP_COUNTER = re.compile(
     r"n_iter|iter_num|global_iter|num_updates|batch_(count|id|num)|completed_steps|step_count",
     re.I,
 )
-_NOT_STEP = re.compile(r"accum|micro|running|samples|token|grad_acc|correct|total_loss|epoch|max_|patience|since", re.I)
+_NOT_STEP = re.compile(
+    r"accum|micro|running|samples|token|grad_acc|correct|total_loss|epoch|max_|patience|since", re.I
+)
 
 
 def increments(statement: ast.stmt) -> str:
@@ -584,7 +640,12 @@ def find_counter(candidate: Candidate, site: Site, forward: ast.stmt) -> Counter
         for node in (top, *own_nodes(top)):
             if isinstance(node, ast.stmt) and increments(node):
                 position = _position(candidate, site, forward, node)
-                found.append((_rank(increments(node)), Counter(increments(node), node.lineno, position, node)))
+                found.append(
+                    (
+                        _rank(increments(node)),
+                        Counter(increments(node), node.lineno, position, node),
+                    )
+                )
     named = [c for r, c in sorted(found, key=lambda f: (f[0], f[1].line)) if r <= 1]
     if named:
         return named[0]
@@ -595,7 +656,7 @@ def find_counter(candidate: Candidate, site: Site, forward: ast.stmt) -> Counter
                 return Counter(name, statement.lineno, "outer", statement)
     loop = candidate.loop
     if isinstance(loop, ast.For):
-        target = _enumerated(loop)
+        target = _enumerated(loop) or _counted(loop)
         if target:
             return Counter(target, loop.lineno, "enumerate", None)
     return None
@@ -614,6 +675,15 @@ def _enumerated(loop: ast.For) -> str:
         if isinstance(call, ast.Call) and callee(call) == "enumerate":
             if isinstance(loop.target, ast.Tuple) and loop.target.elts:
                 return dotted(loop.target.elts[0])
+    return ""
+
+
+def _counted(loop: ast.For) -> str:
+    """`for step in range(...)` and `itertools.count(...)`, when the name counts steps."""
+    name = dotted(loop.target)
+    for call in (loop.iter, *own_nodes(loop.iter)):
+        if isinstance(call, ast.Call) and callee(call) in ("range", "count", "trange"):
+            return name if _rank(name) == 0 else ""
     return ""
 
 
@@ -637,7 +707,9 @@ def _position(candidate: Candidate, site: Site, forward: ast.stmt, node: ast.stm
 # -- assembly -------------------------------------------------------------------------------
 
 
-def clipping_between(source: Source, loop: ast.AST, first: ast.stmt, second: ast.stmt) -> list[ast.stmt]:
+def clipping_between(
+    source: Source, loop: ast.AST, first: ast.stmt, second: ast.stmt
+) -> list[ast.stmt]:
     return [
         s
         for s in between(source, loop, first, second)

@@ -31,13 +31,61 @@ _MODEL_ONLY = frozenset(
     {"parameters", "named_parameters", "requires_grad_", "gradient_checkpointing_enable", "modules"}
 )
 _NOT_FORWARD = frozenset(
-    "train eval parameters named_parameters buffers zero_grad to cuda cpu half float bfloat16 "
-    "state_dict load_state_dict named_modules modules children requires_grad_ share_memory "
-    "save_pretrained apply register_buffer reset_parameters init_hidden init_weights item "
-    "named_buffers no_sync generate estimate_mfu save_checkpoint load_checkpoint step backward "
-    "clip_grad_norm_ set_train_batch_size print_trainable_parameters unwrap detach is_training "
-    "get_lr update append extend push store cache_clear clear reset num_parameters size "
-    "gradient_accumulation_steps is_gradient_accumulation_boundary".split()
+    [
+        "train",
+        "eval",
+        "parameters",
+        "named_parameters",
+        "buffers",
+        "zero_grad",
+        "to",
+        "cuda",
+        "cpu",
+        "half",
+        "float",
+        "bfloat16",
+        "state_dict",
+        "load_state_dict",
+        "named_modules",
+        "modules",
+        "children",
+        "requires_grad_",
+        "share_memory",
+        "save_pretrained",
+        "apply",
+        "register_buffer",
+        "reset_parameters",
+        "init_hidden",
+        "init_weights",
+        "item",
+        "named_buffers",
+        "no_sync",
+        "generate",
+        "estimate_mfu",
+        "save_checkpoint",
+        "load_checkpoint",
+        "step",
+        "backward",
+        "clip_grad_norm_",
+        "set_train_batch_size",
+        "print_trainable_parameters",
+        "unwrap",
+        "detach",
+        "is_training",
+        "get_lr",
+        "update",
+        "append",
+        "extend",
+        "push",
+        "store",
+        "cache_clear",
+        "clear",
+        "reset",
+        "num_parameters",
+        "size",
+        "gradient_accumulation_steps",
+        "is_gradient_accumulation_boundary",
+    ]
 )
 _LOSS_WORD = re.compile(r"(^|_)(loss|losses|criterion|crit|objective)", re.I)
 _FORWARD_WORD = re.compile(
@@ -83,7 +131,12 @@ class Knowledge:
                 word = callee(node)
                 if owner and word in _MODEL_ONLY:
                     models.add(owner)
-                if owner and word == "train" and len(node.args) <= 1 and not looks_like_trainer(owner):
+                if (
+                    owner
+                    and word == "train"
+                    and len(node.args) <= 1
+                    and not looks_like_trainer(owner)
+                ):
                     models.add(owner)
                 if owner and word == "requires_grad_" and _is_false(node):
                     frozen.add(owner)
@@ -96,7 +149,11 @@ class Knowledge:
                     models.update(names)
             elif isinstance(node, ast.For):
                 frozen.update(_frozen_by_loop(node))
-        models = {m for m in models if m and m not in ("self", "super()") and not _LOSS_WORD.search(last(m))}
+        models = {
+            m
+            for m in models
+            if m and m not in ("self", "super()") and not _LOSS_WORD.search(last(m))
+        }
         return frozenset(models - optimizers), frozenset(frozen), frozenset(optimizers)
 
     def _builds_module(self, source: Source, name: str) -> bool:
@@ -139,7 +196,10 @@ class Knowledge:
         word = callee(call)
         if "step" not in word.lower() or word in ("step", "zero_grad") or "sched" in word.lower():
             return False
-        return any(looks_like_optimizer(dotted(a)) for a in call.args if dotted(a)) and "train" not in word
+        return (
+            any(looks_like_optimizer(dotted(a)) for a in call.args if dotted(a))
+            and "train" not in word
+        )
 
     def stepped(self, function: Function, depth: int = 0) -> tuple[str, ...]:
         """Optimizers that a function steps, itself or through what it calls."""
@@ -192,7 +252,9 @@ class Knowledge:
 
     # -- forward -----------------------------------------------------------------------------
 
-    def forward_call(self, source: Source, scope: ScopeNode, node: ast.AST, depth: int = 0) -> ast.Call | None:
+    def forward_call(
+        self, source: Source, scope: ScopeNode, node: ast.AST, depth: int = 0
+    ) -> ast.Call | None:
         """The first call below a node that runs a model with gradients, or None."""
         for call in self._grad_calls(node):
             if self._is_forward(source, scope, call, depth):
@@ -215,7 +277,13 @@ class Knowledge:
         word = callee(call)
         if is_backward(call) or is_optimizer_step(call) or word in ("accumulate", "no_sync", "len"):
             return False
-        if word in ("shard_model", "clip_grad_norm_", "clip_grad_value_", "isinstance", "unwrap_model"):
+        if word in (
+            "shard_model",
+            "clip_grad_norm_",
+            "clip_grad_value_",
+            "isinstance",
+            "unwrap_model",
+        ):
             return False
         if name and self.is_model(source, name):
             return True
@@ -256,17 +324,21 @@ class Knowledge:
     def _runs_model(self) -> dict[ast.AST, bool]:
         return {}
 
-    def is_validation_function(self, function: Function) -> bool:
-        """No backward, gradients off or `.eval()`, and a model run over data: a validation."""
+    def evaluates(self, function: Function) -> bool:
+        """Gradients off or `.eval()` somewhere in the function."""
         node = function.node
+        return (
+            any(is_no_grad(d) for d in node.decorator_list)
+            or any(isinstance(s, ast.stmt) and under_no_grad(s) for s in own_nodes(node))
+            or any(callee(c) == "eval" and not c.args for c in own_calls(node))
+        )
+
+    def is_validation_function(self, function: Function) -> bool:
+        """No backward, gradients off or `.eval()`, and a loop over data: a validation."""
         if self.has_backward(function):
             return False
-        no_grad = any(is_no_grad(d) for d in node.decorator_list) or any(
-            isinstance(s, ast.stmt) and under_no_grad(s) for s in own_nodes(node)
-        )
-        evals = any(callee(c) == "eval" and not c.args for c in own_calls(node))
-        loops = any(isinstance(s, (ast.For, ast.While)) for s in own_nodes(node))
-        return (no_grad or evals) and loops
+        loops = any(isinstance(s, (ast.For, ast.While)) for s in own_nodes(function.node))
+        return loops and self.evaluates(function)
 
 
 _LOSS_FUNCTION = re.compile(r"^(loss|criterion|loss_fn|loss_func|loss_function)$", re.I)
@@ -288,7 +360,9 @@ def _is_false(call: ast.Call) -> bool:
 
 def _frozen_by_loop(node: ast.For) -> Iterator[str]:
     """`for p in X.parameters(): p.requires_grad = False` (without any test in between)."""
-    if not (isinstance(node.iter, ast.Call) and callee(node.iter) in ("parameters", "named_parameters")):
+    if not (
+        isinstance(node.iter, ast.Call) and callee(node.iter) in ("parameters", "named_parameters")
+    ):
         return
     for statement in node.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):

@@ -89,7 +89,10 @@ def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
         for scope, call, statement in _backwards(program, source):
             for candidate, site in _climb(program, source, scope, call, statement):
                 kept = found.setdefault(candidate.loop, candidate)
-                if all(s.backward is not site.backward or s.statement is not site.statement for s in kept.sites):
+                if all(
+                    s.backward is not site.backward or s.statement is not site.statement
+                    for s in kept.sites
+                ):
                     kept.sites.append(site)
     for candidate in found.values():
         candidate.sites.sort(key=lambda s: (s.statement.lineno, s.call.lineno, s.backward.lineno))
@@ -123,10 +126,14 @@ def _climb(
         seen.add(where)
         function = Function(here, where)
         for caller, made, holder in program.callers.get(where, ()):
-            queue.append((program.source_of_scope[caller], caller, holder, made, (function, *chain)))
+            queue.append(
+                (program.source_of_scope[caller], caller, holder, made, (function, *chain))
+            )
 
 
-def _loop_of_steps(source: Source, statement: ast.stmt, call: ast.Call, *, direct: bool) -> LoopNode | None:
+def _loop_of_steps(
+    source: Source, statement: ast.stmt, call: ast.Call, *, direct: bool
+) -> LoopNode | None:
     for loop in source.loops_around(statement):
         if direct and isinstance(loop, ast.For) and _walks_losses(loop, call):
             continue
@@ -144,7 +151,8 @@ def _walks_losses(loop: ast.For, backward: ast.Call) -> bool:
     for statement in loop.body:
         bound_inside |= binds(statement)
     return not (wanted & bound_inside) and not any(
-        isinstance(n, ast.Call) for n in (loss_expression(backward), *own_nodes(loss_expression(backward)))
+        isinstance(n, ast.Call)
+        for n in (loss_expression(backward), *own_nodes(loss_expression(backward)))
     )
 
 

@@ -45,12 +45,20 @@ class Declined(InstrumentError):
 
 @dataclass(frozen=True)
 class Stop:
-    """Where the run ends early: after which statement, how, and under which condition."""
+    """Where the run ends early.
+
+    Attributes:
+        unit: the statement that completes the optimizer step.
+        after: the statement behind which the stop stands: the unit or what belongs to it.
+        strategy: `return` or `SystemExit`.
+        condition: expression that tells whether this was a whole step, '' when it always is.
+    """
 
     source: Source
     scope: ScopeNode
+    unit: ast.stmt
     after: ast.stmt
-    strategy: str  # return | exit
+    strategy: str
     condition: str = ""
 
 
@@ -71,11 +79,15 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Deferred:
-    """A host read moved behind the barrier."""
+    """A statement moved behind the barrier.
+
+    reads: lines of the host reads in it; empty for one that only depends on another.
+    """
 
     source: Source
     statement: ast.stmt
     region: int
+    reads: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)

@@ -216,7 +216,9 @@ class Program:
             if cls is None:
                 return []
             if owner == "super()":
-                return [m for b in self.bases(cls)[1:] for m in self.methods(b, name, overrides=False)][:1]
+                return [
+                    m for b in self.bases(cls)[1:] for m in self.methods(b, name, overrides=False)
+                ][:1]
             found = self.methods(cls, name, overrides=True)
             return found or self._attribute_alias(source, cls, name)
         target = self.lookup(source, f"{owner}.{name}") if owner else None
@@ -228,7 +230,9 @@ class Program:
                 return found
         return self._by_method_name(source, owner, name, call)
 
-    def _resolve_name(self, source: Source, scope: ScopeNode, name: str, depth: int = 0) -> list[Function]:
+    def _resolve_name(
+        self, source: Source, scope: ScopeNode, name: str, depth: int = 0
+    ) -> list[Function]:
         local = self._local_function(source, scope, name)
         if local is not None:
             return [local]
@@ -251,7 +255,11 @@ class Program:
         while isinstance(current, FUNCTIONS):
             for function in source.functions:
                 place = source.places[function]
-                if place.scope is current and function.name == name and function not in source.class_of:
+                if (
+                    place.scope is current
+                    and function.name == name
+                    and function not in source.class_of
+                ):
                     return Function(source, function)
             current = source.places[current].scope
         return None
@@ -329,9 +337,15 @@ class Program:
                 yield target
                 yield from self.subclasses.get(target.node, [])
 
-    def _by_method_name(self, source: Source, owner: str, name: str, call: ast.Call) -> list[Function]:
+    def _by_method_name(
+        self, source: Source, owner: str, name: str, call: ast.Call
+    ) -> list[Function]:
         """Receiver of unknown type: the only method of that name, unless it is a plain module's."""
-        if not owner or name in _COMMON_METHODS or owner.split(".")[0] in ("torch", "nn", "np", "F"):
+        if (
+            not owner
+            or name in _COMMON_METHODS
+            or owner.split(".")[0] in ("torch", "nn", "np", "F")
+        ):
             return []
         if looks_like_model(owner) and name in ("train", "eval", "backward", "step", "forward"):
             return []
@@ -399,9 +413,48 @@ class Program:
 
 
 _COMMON_METHODS = frozenset(
-    "append extend items keys values get update to cpu cuda item detach view reshape size mean sum "
-    "copy join format split strip read write close open state_dict load_state_dict parameters "
-    "zero_grad add info debug warning error exception log print set_postfix set_description".split()
+    [
+        "append",
+        "extend",
+        "items",
+        "keys",
+        "values",
+        "get",
+        "update",
+        "to",
+        "cpu",
+        "cuda",
+        "item",
+        "detach",
+        "view",
+        "reshape",
+        "size",
+        "mean",
+        "sum",
+        "copy",
+        "join",
+        "format",
+        "split",
+        "strip",
+        "read",
+        "write",
+        "close",
+        "open",
+        "state_dict",
+        "load_state_dict",
+        "parameters",
+        "zero_grad",
+        "add",
+        "info",
+        "debug",
+        "warning",
+        "error",
+        "exception",
+        "log",
+        "print",
+        "set_postfix",
+        "set_description",
+    ]
 )
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from instrumentor.locate.config import MULTI_CHIP_FOLDERS
 from instrumentor.locate.iteration import contains, exclusive
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
@@ -59,30 +60,76 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
     path, roots = source.path, imported_roots(source)
     for call, line in _calls(source):
         word, owner = callee(call), receiver(call)
-        if word in ("fit", "train") and _made_by(source, owner, ("Trainer", "SFTTrainer", "DPOTrainer", "Seq2SeqTrainer")):
+        if word in ("fit", "train") and _made_by(
+            source, owner, ("Trainer", "SFTTrainer", "DPOTrainer", "Seq2SeqTrainer")
+        ):
             library = next((r for r in roots if r in (*_LIGHTNING, "transformers", "trl")), "")
             if library:
                 kind = "lightning" if library in _LIGHTNING else "hf-trainer"
-                return Reason(path, line, kind, f"the loop is inside {library}'s Trainer, an installed package", _OWN_LOOP)
+                return Reason(
+                    path,
+                    line,
+                    kind,
+                    f"the loop is inside {library}'s Trainer, an installed package",
+                    _OWN_LOOP,
+                )
     if any(r in roots for r in _LIGHTNING):
         line = next(roots[r] for r in _LIGHTNING if r in roots)
         return Reason(path, line, "lightning", "Lightning holds the training loop", _OWN_LOOP)
     for root in _JAX:
         if root in roots:
-            return Reason(path, roots[root], "jax", f"a {root} script: gradients come from transformations, not from backward()", "JAX is not supported; profile it as a whole with `python3 -m tracy`.")
+            return Reason(
+                path,
+                roots[root],
+                "jax",
+                f"a {root} script: gradients come from transformations, not from backward()",
+                "JAX is not supported; profile it as a whole with `python3 -m tracy`.",
+            )
     for root, why in FOREIGN_RUNTIMES.items():
         if root in roots:
             return Reason(path, roots[root], "foreign-runtime", why, _TORCH_LOOP)
     for call, line in _calls(source):
         if re.search(r"(loss_)?scaler$", dotted(call.func)) and len(call.args) >= 2:
-            return Reason(path, line, "hidden-backward", f"backward and optimizer step are hidden in {dotted(call.func)}(...) of another package", "Write loss.backward() and optimizer.step() in the loop.")
+            return Reason(
+                path,
+                line,
+                "hidden-backward",
+                f"backward and optimizer step are hidden in {dotted(call.func)}(...) of another package",
+                "Write loss.backward() and optimizer.step() in the loop.",
+            )
         if callee(call) in ("train_batch", "fit"):
-            return Reason(path, line, "hidden-backward", f"the step is hidden in {dotted(call.func)}(...) of an installed package", _OWN_LOOP)
+            return Reason(
+                path,
+                line,
+                "hidden-backward",
+                f"the step is hidden in {dotted(call.func)}(...) of an installed package",
+                _OWN_LOOP,
+            )
     for candidate in without_update:
-        return Reason(candidate.source.path, candidate.loop.lineno, "no-optimizer-step", "a backward runs in this loop, but no optimizer step follows it", "A training loop steps an optimizer; name the loop with --loop FILE:LINE if this is one.")
-    if "transformers" in roots and any(callee(c) == "train" and "trainer" in receiver(c).lower() for c, _ in _calls(source)):
-        return Reason(path, roots["transformers"], "hf-trainer", "the loop is inside transformers' Trainer, an installed package", _OWN_LOOP)
-    return Reason(path, 1, "no-loop", "no loop with forward, backward() and an optimizer step was found", "Give the script that holds the loop, or one that reaches it through imports of its own repository.")
+        return Reason(
+            candidate.source.path,
+            candidate.loop.lineno,
+            "no-optimizer-step",
+            "a backward runs in this loop, but no optimizer step follows it",
+            "A training loop steps an optimizer; name the loop with --loop FILE:LINE if this is one.",
+        )
+    if "transformers" in roots and any(
+        callee(c) == "train" and "trainer" in receiver(c).lower() for c, _ in _calls(source)
+    ):
+        return Reason(
+            path,
+            roots["transformers"],
+            "hf-trainer",
+            "the loop is inside transformers' Trainer, an installed package",
+            _OWN_LOOP,
+        )
+    return Reason(
+        path,
+        1,
+        "no-loop",
+        "no loop with forward, backward() and an optimizer step was found",
+        "Give the script that holds the loop, or one that reaches it through imports of its own repository.",
+    )
 
 
 _OWN_LOOP = "Give a script with the loop written out (for batch in loader: loss.backward(); optimizer.step())."
@@ -99,7 +146,9 @@ def _calls(source: Source) -> Iterator[tuple[ast.Call, int]]:
 def _made_by(source: Source, name: str, classes: tuple[str, ...]) -> bool:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if last(dotted(node.value.func)).endswith(classes) and any(dotted(t) == name for t in node.targets):
+            if last(dotted(node.value.func)).endswith(classes) and any(
+                dotted(t) == name for t in node.targets
+            ):
                 return True
     return name.endswith("Trainer()")
 
@@ -113,7 +162,8 @@ def several(candidates: list[Candidate]) -> list[Reason]:
             "several-loops",
             f"one of {len(candidates)} training loops"
             + (f", in {c.scope.name}()" if isinstance(c.scope, FUNCTIONS) else ""),
-            "Say which one: " + " or ".join(f"--loop {x.source.path.name}:{x.loop.lineno}" for x in candidates),
+            "Say which one: "
+            + " or ".join(f"--loop {x.source.path.name}:{x.loop.lineno}" for x in candidates),
         )
         for c in candidates
     ]
@@ -128,11 +178,25 @@ def of_candidate(program: Program, knowledge: Knowledge, candidate: Candidate) -
     yield from _compiled_step(program, candidate)
     yield from _phases(candidate)
     yield from _distributed(program, candidate)
-    if isinstance(candidate.loop, ast.AsyncFor) or isinstance(candidate.scope, ast.AsyncFunctionDef):
-        yield Reason(candidate.source.path, candidate.loop.lineno, "async", "the loop is asynchronous: other work runs between its statements", "Use a plain for or while loop.")
+    if isinstance(candidate.loop, ast.AsyncFor) or isinstance(
+        candidate.scope, ast.AsyncFunctionDef
+    ):
+        yield Reason(
+            candidate.source.path,
+            candidate.loop.lineno,
+            "async",
+            "the loop is asynchronous: other work runs between its statements",
+            "Use a plain for or while loop.",
+        )
     for site in candidate.sites:
         if callee(site.backward) == "manual_backward":
-            yield Reason(site.backward_source.path, site.backward.lineno, "lightning", "manual_backward: Lightning calls this step from its own loop", _OWN_LOOP)
+            yield Reason(
+                site.backward_source.path,
+                site.backward.lineno,
+                "lightning",
+                "manual_backward: Lightning calls this step from its own loop",
+                _OWN_LOOP,
+            )
             return
 
 
@@ -147,12 +211,27 @@ def _foreign(program: Program, candidate: Candidate) -> Iterator[Reason]:
             if isinstance(statement, ast.ImportFrom) and re.search(
                 r"(^|\.)(crank|tt_train|ttml)(\.|$)", statement.module or ""
             ):
-                yield Reason(source.path, statement.lineno, "foreign-runtime", f"{statement.module} runs the step itself", _TORCH_LOOP)
+                yield Reason(
+                    source.path,
+                    statement.lineno,
+                    "foreign-runtime",
+                    f"{statement.module} runs the step itself",
+                    _TORCH_LOOP,
+                )
                 return
     for site in candidate.sites:
         owner = receiver(site.backward)
-        if re.search(r"compiled_(model|fw)|framework_compiled|tt_model", owner) and not site.backward.args:
-            yield Reason(site.backward_source.path, site.backward.lineno, "foreign-runtime", f"{owner}.backward() is a compiled model's own backward", _TORCH_LOOP)
+        if (
+            re.search(r"compiled_(model|fw)|framework_compiled|tt_model", owner)
+            and not site.backward.args
+        ):
+            yield Reason(
+                site.backward_source.path,
+                site.backward.lineno,
+                "foreign-runtime",
+                f"{owner}.backward() is a compiled model's own backward",
+                _TORCH_LOOP,
+            )
             return
 
 
@@ -174,7 +253,9 @@ def _several_optimizers(candidate: Candidate) -> Iterator[Reason]:
                     _SPLIT,
                 )
                 return
-            if first.statement is not second.statement and _backward_between(candidate, first, second):
+            if first.statement is not second.statement and _backward_between(
+                candidate, first, second
+            ):
                 yield Reason(
                     second.source.path,
                     second.statement.lineno,
@@ -203,20 +284,40 @@ def _closures(program: Program, knowledge: Knowledge, candidate: Candidate) -> I
                 arguments = [*call.args, *(k.value for k in call.keywords if k.arg == "closure")]
                 for argument in arguments:
                     name = dotted(argument)
-                    if isinstance(argument, ast.Lambda) or _is_backward_closure(program, knowledge, source, scope, name):
-                        yield Reason(source.path, call.lineno, "closure", "forward and backward run inside a closure that the optimizer calls, several times per step", "Use an optimizer without closure (not LBFGS), or time the whole step by hand.")
+                    if isinstance(argument, ast.Lambda) or _is_backward_closure(
+                        program, knowledge, source, scope, name
+                    ):
+                        yield Reason(
+                            source.path,
+                            call.lineno,
+                            "closure",
+                            "forward and backward run inside a closure that the optimizer calls, several times per step",
+                            "Use an optimizer without closure (not LBFGS), or time the whole step by hand.",
+                        )
                         return
     for site in candidate.sites:
         for function in site.chain:
             if function.name in ("closure", "_closure", "closure_fn"):
-                yield Reason(function.source.path, function.node.lineno, "closure", "forward and backward run inside a closure", "Use an optimizer without closure.")
+                yield Reason(
+                    function.source.path,
+                    function.node.lineno,
+                    "closure",
+                    "forward and backward run inside a closure",
+                    "Use an optimizer without closure.",
+                )
                 return
 
 
-def _is_backward_closure(program: Program, knowledge: Knowledge, source: Source, scope: ScopeNode, name: str) -> bool:
+def _is_backward_closure(
+    program: Program, knowledge: Knowledge, source: Source, scope: ScopeNode, name: str
+) -> bool:
     if not name:
         return False
-    probe = ast.Call(func=ast.parse(name, mode="eval").body, args=[], keywords=[]) if re.fullmatch(r"[\w.]+", name) else None
+    probe = (
+        ast.Call(func=ast.parse(name, mode="eval").body, args=[], keywords=[])
+        if re.fullmatch(r"[\w.]+", name)
+        else None
+    )
     if probe is None:
         return False
     return any(knowledge.has_backward(f) for f in program.resolve(source, scope, probe))
@@ -231,8 +332,16 @@ def closure_reason(program: Program, knowledge: Knowledge) -> Reason | None:
             for call, _ in entries:
                 if callee(call) == "step" and (call.args or call.keywords):
                     for argument in [*call.args, *(k.value for k in call.keywords)]:
-                        if _is_backward_closure(program, knowledge, source, scope, dotted(argument)):
-                            return Reason(source.path, call.lineno, "closure", "forward and backward run inside a closure that the optimizer calls, several times per step", "Use an optimizer without closure (not LBFGS).")
+                        if _is_backward_closure(
+                            program, knowledge, source, scope, dotted(argument)
+                        ):
+                            return Reason(
+                                source.path,
+                                call.lineno,
+                                "closure",
+                                "forward and backward run inside a closure that the optimizer calls, several times per step",
+                                "Use an optimizer without closure (not LBFGS).",
+                            )
     return None
 
 
@@ -247,7 +356,13 @@ def _generators(program: Program, candidate: Candidate) -> Iterator[Reason]:
         for top in body:
             for node in (top, *own_nodes(top)):
                 if isinstance(node, (ast.Yield, ast.YieldFrom)):
-                    yield Reason(source.path, node.lineno, "generator", "the loop yields in the middle of a step: its caller's time would be measured too", "Return after the step instead of yielding inside it.")
+                    yield Reason(
+                        source.path,
+                        node.lineno,
+                        "generator",
+                        "the loop yields in the middle of a step: its caller's time would be measured too",
+                        "Return after the step instead of yielding inside it.",
+                    )
                     return
 
 
@@ -255,29 +370,45 @@ def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
     for site in candidate.sites:
         for function in site.chain:
             for decorator in function.node.decorator_list:
-                if dotted(decorator).startswith(("torch_xla.compile", "torch_xla.step", "xm.compile")):
+                if dotted(decorator).startswith(
+                    ("torch_xla.compile", "torch_xla.step", "xm.compile")
+                ):
                     yield _compiled(function.source, function.node.lineno)
                     return
         for source in (candidate.source, site.backward_source):
             for node in ast.walk(source.tree):
-                if isinstance(node, ast.Call) and dotted(node.func) in ("torch_xla.compile", "torch_xla.experimental.compile"):
+                if isinstance(node, ast.Call) and dotted(node.func) in (
+                    "torch_xla.compile",
+                    "torch_xla.experimental.compile",
+                ):
                     names = {dotted(a) for a in node.args} | {k.arg or "" for k in node.keywords}
-                    if "full_graph" in names or any(f.name in {n.split(".")[-1] for n in names} for f in site.chain):
+                    if "full_graph" in names or any(
+                        f.name in {n.split(".")[-1] for n in names} for f in site.chain
+                    ):
                         yield _compiled(source, node.lineno)
                         return
         for parent in candidate.source.parents(site.statement):
             if isinstance(parent, ast.With) and any(
-                dotted(i.context_expr).startswith(("torch_xla.step", "torch_xla.compile")) for i in parent.items
+                dotted(i.context_expr).startswith(("torch_xla.step", "torch_xla.compile"))
+                for i in parent.items
             ):
                 yield _compiled(candidate.source, parent.lineno)
                 return
 
 
 def _compiled(source: Source, line: int) -> Reason:
-    return Reason(source.path, line, "compiled-step", "the whole step is one torch_xla.compile graph: forward + backward cannot be cut out of it", "Run without torch_xla.compile(full_graph), or measure the step as a whole.")
+    return Reason(
+        source.path,
+        line,
+        "compiled-step",
+        "the whole step is one torch_xla.compile graph: forward + backward cannot be cut out of it",
+        "Run without torch_xla.compile(full_graph), or measure the step as a whole.",
+    )
 
 
-_PHASE = re.compile(r"(^|\.|_)(phase|split|mode|is_train|is_training|training|train|do_train|train_mode)$", re.I)
+_PHASE = re.compile(
+    r"(^|\.|_)(phase|split|mode|is_train|is_training|training|train|do_train|train_mode)$", re.I
+)
 
 
 def _phases(candidate: Candidate) -> Iterator[Reason]:
@@ -287,14 +418,28 @@ def _phases(candidate: Candidate) -> Iterator[Reason]:
             if parent is candidate.loop:
                 break
             if isinstance(parent, ast.If) and _is_phase_test(parent.test):
-                yield Reason(candidate.source.path, parent.lineno, "train-and-eval", "one loop serves training and evaluation: the backward runs only in one of its phases", "Give training a loop of its own.")
+                yield Reason(
+                    candidate.source.path,
+                    parent.lineno,
+                    "train-and-eval",
+                    "one loop serves training and evaluation: the backward runs only in one of its phases",
+                    "Give training a loop of its own.",
+                )
                 return
             child = parent
         del child
         for function in site.chain:
-            for parent in function.source.parents(site.backward_statement if function is site.chain[-1] else function.node.body[0]):
+            for parent in function.source.parents(
+                site.backward_statement if function is site.chain[-1] else function.node.body[0]
+            ):
                 if isinstance(parent, ast.If) and _is_phase_test(parent.test):
-                    yield Reason(function.source.path, parent.lineno, "train-and-eval", "one function serves training and evaluation: the backward runs only in one of its phases", "Give training a function of its own.")
+                    yield Reason(
+                        function.source.path,
+                        parent.lineno,
+                        "train-and-eval",
+                        "one function serves training and evaluation: the backward runs only in one of its phases",
+                        "Give training a function of its own.",
+                    )
                     return
 
 
@@ -303,12 +448,20 @@ def _is_phase_test(test: ast.expr) -> bool:
         test = test.operand
     if isinstance(test, ast.Compare):
         names = [test.left, *test.comparators]
-        if any(isinstance(n, ast.Constant) and n.value in ("train", "training", "Train") for n in names):
+        if any(
+            isinstance(n, ast.Constant) and n.value in ("train", "training", "Train") for n in names
+        ):
             return True
-        if len(names) == 2 and isinstance(test.ops[0], ast.IsNot) and "optim" in dotted(names[0]).lower():
+        if (
+            len(names) == 2
+            and isinstance(test.ops[0], ast.IsNot)
+            and "optim" in dotted(names[0]).lower()
+        ):
             return isinstance(names[1], ast.Constant) and names[1].value is None
         return False
-    return bool(dotted(test)) and bool(_PHASE.search(dotted(test))) and not dotted(test).endswith("()")
+    return (
+        bool(dotted(test)) and bool(_PHASE.search(dotted(test))) and not dotted(test).endswith("()")
+    )
 
 
 _LAUNCHES = ("init_process_group", "init_distributed", "spawn", "fully_shard", "setup_distributed")
@@ -319,7 +472,12 @@ def distributed_calls(source: Source) -> Iterator[tuple[ast.Call, ast.stmt | Non
         if isinstance(node, ast.Call):
             name = dotted(node.func)
             word = last(name)
-            if word in ("init_process_group", "init_distributed") or name in ("mp.spawn", "torch.multiprocessing.spawn", "multiprocessing.spawn", "xmp.spawn"):
+            if word in ("init_process_group", "init_distributed") or name in (
+                "mp.spawn",
+                "torch.multiprocessing.spawn",
+                "multiprocessing.spawn",
+                "xmp.spawn",
+            ):
                 yield node, source.statement_of(node)
 
 
@@ -329,7 +487,13 @@ def _distributed(program: Program, candidate: Candidate) -> Iterator[Reason]:
             if dotted(call.func) == "xmp.spawn":
                 continue
             if statement is not None and not conditional(program, source, statement):
-                yield Reason(source.path, call.lineno, "distributed", f"{dotted(call.func)}: several processes train together", "Run the single-process version of the script; multi-chip runs are out of scope.")
+                yield Reason(
+                    source.path,
+                    call.lineno,
+                    "distributed",
+                    f"{dotted(call.func)}: several processes train together",
+                    "Run the single-process version of the script; multi-chip runs are out of scope.",
+                )
                 return
 
 
@@ -357,7 +521,10 @@ def _passed_conditionally(source: Source, function: FunctionNode) -> bool:
     ]
     held = [u for u in uses if u is not None]
     return bool(held) and all(
-        any(isinstance(p, ast.If) and "__name__" not in ast.unparse(p.test) for p in source.parents(u))
+        any(
+            isinstance(p, ast.If) and "__name__" not in ast.unparse(p.test)
+            for p in source.parents(u)
+        )
         for u in held
     )
 
@@ -365,8 +532,14 @@ def _passed_conditionally(source: Source, function: FunctionNode) -> bool:
 def folder_reason(script: Path) -> Reason | None:
     """Multi-chip experiments are kept in folders of the machine's name."""
     for part in script.parts[:-1]:
-        if part.lower() in ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip"):
-            return Reason(script, 1, "multi-chip", f"the script lies in a {part} folder: a multi-chip experiment", "Give the single-chip variant; multi-chip runs are out of scope.")
+        if part.lower() in MULTI_CHIP_FOLDERS:
+            return Reason(
+                script,
+                1,
+                "multi-chip",
+                f"the script lies in a {part} folder: a multi-chip experiment",
+                "Give the single-chip variant; multi-chip runs are out of scope.",
+            )
     return None
 
 

@@ -55,7 +55,9 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
             continue
         seen.add(after)
         strategy = _strategy(knowledge, candidate, update)
-        stops.append(Stop(update.source, update.scope, after, strategy, _condition(candidate, update)))
+        stops.append(
+            Stop(update.source, update.scope, unit, after, strategy, _condition(candidate, update))
+        )
     return stops
 
 
@@ -134,10 +136,12 @@ def _strategy(knowledge: Knowledge, candidate: Candidate, update: Update) -> str
                 "Catch Exception instead.",
             )
         )
-    return "exit"
+    return "SystemExit"
 
 
-def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode, depth: int = 0) -> bool:
+def _return_is_safe(
+    knowledge: Knowledge, source: Source, scope: FunctionNode, depth: int = 0
+) -> bool:
     """No caller uses the value, calls it in a loop, or does costly work afterwards."""
     if isinstance(scope, ast.AsyncFunctionDef) or _is_generator(scope):
         return False
@@ -163,7 +167,9 @@ def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode, d
     return True
 
 
-def _nothing_costly_after(knowledge: Knowledge, source: Source, scope: FunctionNode, depth: int) -> bool:
+def _nothing_costly_after(
+    knowledge: Knowledge, source: Source, scope: FunctionNode, depth: int
+) -> bool:
     for caller, _, holder in knowledge.program.callers.get(scope, ()):
         where = knowledge.program.source_of_scope[caller]
         if where.loops_around(holder) or any(_costly(s) for s in _after(where, holder)):

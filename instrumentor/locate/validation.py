@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from instrumentor.locate.dataflow import binds, reads, simple_targets
 from instrumentor.locate.iteration import contains, path_to
@@ -49,19 +49,33 @@ class Validations:
     knowledge: Knowledge
     candidate: Candidate
     warnings: list[str]
+    gone: set[ast.stmt] = field(default_factory=set)
 
     def find(self) -> list[Skipped]:
-        found: list[Skipped] = []
-        taken: set[ast.stmt] = set()
+        """Everything to skip; what one skipped piece needs may be gone with another."""
+        hits: list[tuple[Source, ScopeNode, ast.stmt, bool]] = []
         for source, scope, statement, initial in self._places():
             for hit in self._hits(source, scope, statement):
-                if hit in taken or any(contains(t, hit) for t in taken):
-                    continue
-                skipped = self._skip(source, scope, hit, initial)
-                if skipped is not None:
-                    taken.add(hit)
-                    taken.update(skipped.dependents)
-                    found.append(skipped)
+                if not any(contains(h[2], hit) for h in hits):
+                    hits.append((source, scope, hit, initial))
+        while True:
+            self.gone = set()
+            for source, scope, hit, _ in hits:
+                self.gone.update((hit, *self._dependents(source, scope, hit, _bound(hit) or ())))
+            kept_back = [h for h in hits if self._unsafe(h[0], h[1], h[2]) is not None]
+            if not kept_back:
+                break
+            for source, scope, hit, _ in kept_back:
+                self._keep(source, hit, self._unsafe(source, scope, hit) or "")
+            hits = [h for h in hits if h not in kept_back]
+        found: list[Skipped] = []
+        taken: set[ast.stmt] = set()
+        for source, scope, hit, initial in hits:
+            if hit in taken or any(contains(t, hit) for t in taken):
+                continue
+            skipped = self._skip(source, scope, hit, initial)
+            taken.update((hit, *skipped.dependents))
+            found.append(skipped)
         return found
 
     def checkpoints(self, taken: set[ast.stmt]) -> list[Skipped]:
@@ -78,8 +92,12 @@ class Validations:
                         found.append(Skipped(source, inner, (), (), False, "checkpoint"))
                     elif isinstance(inner, ast.Assign):
                         dependents = self._logging_after(source, inner, _bound(inner), taken)
-                        if not self._read_elsewhere(source, scope, inner, dependents, _bound(inner)):
-                            found.append(Skipped(source, inner, tuple(dependents), (), False, "checkpoint"))
+                        if not self._read_elsewhere(
+                            source, scope, inner, dependents, _bound(inner)
+                        ):
+                            found.append(
+                                Skipped(source, inner, tuple(dependents), (), False, "checkpoint")
+                            )
         return found
 
     # -- where to look -----------------------------------------------------------------------
@@ -97,7 +115,7 @@ class Validations:
             seen.add(scope)
             outermost = [*source.loops_around(anchor)]
             loops = ([anchor] if isinstance(anchor, LOOPS) else []) + list(outermost)
-            if loops:
+            if loops and scope is self.candidate.scope:
                 for statement in loops[-1].body:
                     yield source, scope, statement, False
             top: ast.stmt = loops[-1] if loops else anchor
@@ -140,10 +158,11 @@ class Validations:
         if targets:
             if any(self.knowledge.has_backward(t) for t in targets):
                 return False
-            named = is_validation_name(callee(call))
-            return any(self.knowledge.is_validation_function(t) for t in targets) and (
-                named or bool(_VALIDATION_DATA.search(ast.unparse(call)))
-            ) or (named and any(self.knowledge.runs_model(t) or _loops(t.node) for t in targets))
+            if is_validation_name(callee(call)):
+                return any(self.knowledge.evaluates(t) or _loops(t.node) for t in targets)
+            return any(self.knowledge.is_validation_function(t) for t in targets) and bool(
+                _VALIDATION_DATA.search(ast.unparse(call))
+            )
         return is_validation_name(callee(call))
 
     def _inline(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
@@ -155,30 +174,37 @@ class Validations:
 
     # -- what goes with it -------------------------------------------------------------------
 
-    def _skip(self, source: Source, scope: ScopeNode, statement: ast.stmt, initial: bool) -> Skipped | None:
+    def _unsafe(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> str | None:
+        """Why a validation has to stay, or None."""
         bound = _bound(statement)
         if isinstance(statement, ast.AugAssign) or bound is None:
-            self._keep(source, statement, "its result is stored where nan could not stand in")
-            return None
-        dependents = self._dependents(source, scope, statement, bound)
-        bindings: list[str] = []
+            return "its result is stored where nan could not stand in"
         for name in bound:
-            uses = list(self._uses(source, scope, statement, dependents, name))
-            if not uses:
-                continue
-            earlier = _earlier_binding(source, scope, statement, name)
-            if earlier is not None and not _none_that_is_formatted(earlier, uses):
-                continue
-            unsafe = [u for u in uses if _needs_structure(source, u)]
-            if unsafe:
-                self._keep(source, statement, f"{name} is read at line {unsafe[0].lineno} in a way nan cannot serve")
-                return None
-            bindings.append(name)
+            if self._needs_nan(source, scope, statement, name):
+                for use in self._uses(scope, name):
+                    if _needs_structure(source, use):
+                        return f"{name} is read at line {use.lineno} in a way nan cannot serve"
+        return None
+
+    def _needs_nan(self, source: Source, scope: ScopeNode, statement: ast.stmt, name: str) -> bool:
+        uses = list(self._uses(scope, name))
+        if not uses:
+            return False
+        earlier = _earlier_binding(source, scope, statement, name, self.gone)
+        return earlier is None or _none_that_is_formatted(earlier, uses)
+
+    def _skip(
+        self, source: Source, scope: ScopeNode, statement: ast.stmt, initial: bool
+    ) -> Skipped:
+        bound = _bound(statement) or ()
         return Skipped(
             source,
             statement,
-            (*self._eval_switches(source, statement), *dependents),
-            tuple(bindings),
+            (
+                *self._eval_switches(source, statement),
+                *self._dependents(source, scope, statement, bound),
+            ),
+            tuple(n for n in bound if self._needs_nan(source, scope, statement, n)),
             initial,
             "validation",
         )
@@ -204,54 +230,69 @@ class Validations:
     def _dependents(
         self, source: Source, scope: ScopeNode, statement: ast.stmt, bound: tuple[str, ...]
     ) -> list[ast.stmt]:
+        """What follows in the same suite and exists only for the result, best scores included."""
         names = set(bound)
         found: list[ast.stmt] = []
         place = source.places[statement]
+        inside_guard = isinstance(place.parent, ast.If)
         for following in place.suite[place.index + 1 :]:
             if any(contains(following, s.statement) for s in self.candidate.sites):
                 break
             if contains(following, self.candidate.loop):
                 break
-            if names & reads(following) and self._droppable(source, scope, following, names):
+            if not names & reads(following):
+                continue
+            if self._droppable(source, scope, following, loose=inside_guard):
                 found.append(following)
+                names |= binds(following)
         return found
 
-    def _droppable(self, source: Source, scope: ScopeNode, statement: ast.stmt, names: set[str]) -> bool:
-        """Only logging, saving and bookkeeping, none of it needed by what stays."""
-        if isinstance(statement, ast.If):
+    def _droppable(
+        self, source: Source, scope: ScopeNode, statement: ast.stmt, *, loose: bool
+    ) -> bool:
+        """Only logging, saving and bookkeeping, none of it needed by what stays.
+
+        loose: also early stopping on the result (`break`): a guard makes it validation's own.
+        """
+        if isinstance(statement, ast.Pass):
+            return True
+        if isinstance(statement, (ast.Break, ast.Raise)):
+            return loose
+        if isinstance(statement, (ast.If, ast.For)):
             return all(
-                self._droppable(source, scope, inner, names)
+                self._droppable(source, scope, inner, loose=loose)
                 for suite in suites(statement)
                 for inner in suite
             )
-        if isinstance(statement, ast.Pass):
-            return True
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = statement.value
             if is_train_switch(call):
                 return False
-            return is_logging(call) or is_checkpoint_call(call)
-        if isinstance(statement, ast.Assign):
-            targets = simple_targets(statement)
-            if targets is None:
+            return loose or is_logging(call) or is_checkpoint_call(call)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            bound = binds(statement)
+            if not bound and not loose:
                 return False
-            outside = set()
-            for node in own_nodes(scope):
-                if (
-                    isinstance(node, ast.Name)
-                    and isinstance(node.ctx, ast.Load)
-                    and node.id in targets
-                    and not contains(statement, node)
-                ):
-                    outside.add(node.id)
+            outside = {
+                node.id
+                for node in own_nodes(scope)
+                if isinstance(node, ast.Name)
+                and isinstance(node.ctx, ast.Load)
+                and node.id in bound
+                and not contains(statement, node)
+            }
             return all(
-                name not in outside or _earlier_binding(source, scope, statement, name) is not None
-                for name in targets
+                _earlier_binding(source, scope, statement, name, {statement}) is not None
+                for name in outside
             )
         return False
 
     def _logging_after(
-        self, source: Source, statement: ast.stmt, names: tuple[str, ...] | None, taken: set[ast.stmt]
+        self,
+        source: Source,
+        statement: ast.stmt,
+        names: tuple[str, ...] | None,
+        taken: set[ast.stmt],
     ) -> list[ast.stmt]:
         place = source.places[statement]
         return [
@@ -265,25 +306,27 @@ class Validations:
         ]
 
     def _read_elsewhere(
-        self, source: Source, scope: ScopeNode, statement: ast.stmt, dependents: list[ast.stmt], names: tuple[str, ...] | None
+        self,
+        source: Source,
+        scope: ScopeNode,
+        statement: ast.stmt,
+        dependents: list[ast.stmt],
+        names: tuple[str, ...] | None,
     ) -> bool:
         if names is None:
             return True
+        gone = {statement, *dependents}
         return any(
-            next(iter(self._uses(source, scope, statement, dependents, name)), None) is not None
-            and _earlier_binding(source, scope, statement, name) is None
+            any(not any(contains(g, use) for g in gone) for use in self._uses(scope, name))
+            and _earlier_binding(source, scope, statement, name, set()) is None
             for name in names
         )
 
-    def _uses(
-        self, source: Source, scope: ScopeNode, statement: ast.stmt, dependents: list[ast.stmt], name: str
-    ) -> Iterator[ast.Name]:
-        """Reads of a name outside the skipped statements (whole module for globals)."""
-        region: ast.AST = scope
-        gone = (statement, *dependents)
-        for node in ast.walk(region):
+    def _uses(self, scope: ScopeNode, name: str) -> Iterator[ast.Name]:
+        """Reads of a name in the scope, those in skipped statements left out."""
+        for node in ast.walk(scope):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id == name:
-                if not any(contains(g, node) for g in gone):
+                if not any(contains(g, node) for g in self.gone):
                     yield node
 
 
@@ -311,8 +354,10 @@ def _leaves(statement: ast.stmt) -> Iterator[ast.stmt]:
         yield from _leaves(child)
 
 
-def _earlier_binding(source: Source, scope: ScopeNode, statement: ast.stmt, name: str) -> ast.AST | None:
-    """An unconditional binding of the name ahead of the statement, or a parameter."""
+def _earlier_binding(
+    source: Source, scope: ScopeNode, statement: ast.stmt, name: str, gone: set[ast.stmt]
+) -> ast.AST | None:
+    """An unconditional binding ahead of the statement that stays, or a parameter."""
     if isinstance(scope, FUNCTIONS):
         arguments = scope.args
         for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
@@ -320,6 +365,8 @@ def _earlier_binding(source: Source, scope: ScopeNode, statement: ast.stmt, name
                 return argument
     for suite, index in reversed(path_to(source, scope, statement)):
         for previous in reversed(suite[:index]):
+            if previous in gone:
+                continue
             if isinstance(previous, (ast.Assign, ast.AnnAssign)) and name in binds(previous):
                 if isinstance(previous, ast.AnnAssign) and previous.value is None:
                     continue
@@ -349,16 +396,39 @@ def _needs_structure(source: Source, use: ast.Name) -> bool:
             return True
         if isinstance(node, ast.Starred) and node.value is use:
             return True
-        if isinstance(node, ast.Dict) and any(k is None and v is use for k, v in zip(node.keys, node.values, strict=True)):
+        if isinstance(node, ast.Dict) and any(
+            k is None and v is use for k, v in zip(node.keys, node.values, strict=True)
+        ):
             return True
         if isinstance(node, ast.Call):
             if node.func is use:
                 return True
             if any(k.arg is None and k.value is use for k in node.keywords):
                 return True
-            if callee(node) in ("len", "dict", "list", "tuple", "sorted", "sum", "update", "extend", "zip", "enumerate", "max", "min") and use in node.args:
+            if (
+                callee(node)
+                in (
+                    "len",
+                    "dict",
+                    "list",
+                    "tuple",
+                    "sorted",
+                    "sum",
+                    "update",
+                    "extend",
+                    "zip",
+                    "enumerate",
+                    "max",
+                    "min",
+                )
+                and use in node.args
+            ):
                 return True
-        if isinstance(node, ast.Assign) and node.value is use and isinstance(node.targets[0], (ast.Tuple, ast.List)):
+        if (
+            isinstance(node, ast.Assign)
+            and node.value is use
+            and isinstance(node.targets[0], (ast.Tuple, ast.List))
+        ):
             return True
     return False
 

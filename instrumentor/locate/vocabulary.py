@@ -13,7 +13,7 @@ from instrumentor.locate.syntax import dotted, own_calls, own_nodes, root_name, 
 
 _NOT_OPTIMIZER = re.compile(
     r"sched|(^|_)lr(_|$)|warm|(^|[._])envs?$|env_|prof|ema|pbar|(^|_)bar$|progress|timer|writer|"
-    r"logg|wandb|track|simul|(^|_)game|curriculum|anneal|swa|early",
+    r"logg|wandb|track|simul|(^|_)game|curriculum|anneal|swa|early|local_sgd|averag|bucket",
     re.I,
 )
 _OPTIMIZER = re.compile(r"optim|(^|_|\.)opts?(_|$|\d)|adam|sgd|scaler|muon|adafactor|solver", re.I)
@@ -47,7 +47,9 @@ _CHECKPOINT = re.compile(
     re.I,
 )
 _SYNC_ROOTS = ("torch_xla", "xm", "xr", "torch.cuda", "torch.mps", "torch.xpu", "torch.npu", "xla")
-_LOGGER = re.compile(r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress")
+_LOGGER = re.compile(
+    r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress"
+)
 
 
 def last(name: str) -> str:
@@ -146,11 +148,27 @@ def is_sync(call: ast.Call) -> bool:
         return True
     if word == "sync" and root_name(call.func) in ("torch_xla", "xm", "xla", "txla"):
         return True
+    if word in ("sync", "sync_device") and re.search(r"device|(^|_)dm$|runtime", receiver(call)):
+        return True
     return word == "synchronize" and name.startswith(("torch.", "cuda.", "accelerator.", "xm."))
 
 
 def sync_api(call: ast.Call) -> str:
     return dotted(call.func)
+
+
+def sync_condition(statement: ast.stmt) -> str | None:
+    """When a sync statement certainly syncs: 'True', a guard's plain name, or None (unknown)."""
+    call = is_sync_statement(statement)
+    if call is None or root_name(call.func) not in ("torch_xla", "xm", "xla", "torch"):
+        return None
+    if isinstance(statement, ast.Expr):
+        return "True"
+    if isinstance(statement, ast.If) and not statement.orelse:
+        name = dotted(statement.test)
+        if name and not name.endswith(("()", "[]")) and "(" not in name and "[" not in name:
+            return f"bool({name})"
+    return None
 
 
 def is_sync_statement(statement: ast.stmt) -> ast.Call | None:
@@ -241,9 +259,9 @@ def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
                         return call
         elif name in ("print", "float", "int", "bool") and _reads_tensor(call.args, tensors):
             return call
-    for inner in own_nodes(node):
-        if isinstance(inner, ast.FormattedValue) and _reads_tensor([inner.value], tensors):
-            return inner
+    for part in own_nodes(node):
+        if isinstance(part, ast.FormattedValue) and _reads_tensor([part.value], tensors):
+            return part
     tests = [n.test for n in (node, *own_nodes(node)) if isinstance(n, (ast.If, ast.Assert))]
     for test in tests:
         if _is_value_test(test, tensors):
@@ -251,7 +269,9 @@ def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
     return None
 
 
-_SHAPE_WORDS = frozenset({"shape", "size", "dtype", "device", "dim", "numel", "ndim", "requires_grad"})
+_SHAPE_WORDS = frozenset(
+    {"shape", "size", "dtype", "device", "dim", "numel", "ndim", "requires_grad"}
+)
 
 
 def _reads_tensor(nodes: list[ast.expr], tensors: frozenset[str]) -> bool:
@@ -276,7 +296,13 @@ def _tensor_value(node: ast.AST, tensors: frozenset[str]) -> bool:
 
 def _is_value_test(test: ast.expr, tensors: frozenset[str]) -> bool:
     for node in (test, *own_nodes(test)):
-        if isinstance(node, ast.Call) and callee(node) in ("isnan", "isinf", "isfinite", "any", "all"):
+        if isinstance(node, ast.Call) and callee(node) in (
+            "isnan",
+            "isinf",
+            "isfinite",
+            "any",
+            "all",
+        ):
             if _reads_tensor([*node.args, node.func], tensors):
                 return True
         elif isinstance(node, ast.Compare) and not all(

@@ -16,6 +16,7 @@ NAME = "cache_clears"
 def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[Source, Edit]]:
     """Every clear in the modules of the loop."""
     for source, statement in located.cache_clears:
-        yield source, Edit(
-            Kind.DISABLE, address(statement), reason="recompiles the graph every step"
+        yield (
+            source,
+            Edit(Kind.DISABLE, address(statement), reason="recompiles the graph every step"),
         )

@@ -18,11 +18,14 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     for stop in located.stops:
         leave = "return" if stop.strategy == "return" else "raise SystemExit(0)"
         recorder = _reference(located, names, stop.source)
-        yield stop.source, Edit(
-            Kind.INSERT_AFTER,
-            address(stop.after),
-            f"if {recorder}.finished({stop.condition}):\n    {leave}",
-            reason="stop early: after the optimizer step, before logging, validation and checkpoints",
+        yield (
+            stop.source,
+            Edit(
+                Kind.INSERT_AFTER,
+                address(stop.after),
+                f"if {recorder}.finished({stop.condition}):\n    {leave}",
+                reason="stop early: after the optimizer step, before logging, validation and checkpoints",
+            ),
         )
 
 

@@ -17,9 +17,12 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     """Each deferred statement goes behind the end of its region."""
     for deferred in located.deferred:
         region = located.regions[deferred.region]
-        yield deferred.source, Edit(
-            Kind.MOVE_AFTER,
-            address(deferred.statement),
-            to=address(region.end),
-            reason="reads a device value: behind the barrier, so that it does not wait inside",
+        yield (
+            deferred.source,
+            Edit(
+                Kind.MOVE_AFTER,
+                address(deferred.statement),
+                to=address(region.end),
+                reason="reads a device value: behind the barrier, so that it does not wait inside",
+            ),
         )

@@ -7,8 +7,8 @@ that have to precede `import torch`; it must come before the loop when that is m
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.locate.model import Located
@@ -34,14 +34,24 @@ def {factory}(file):
 def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[Source, Edit]]:
     """The recorder in the loop's module; a record of its load in every other edited module."""
     main = located.candidate.source
-    yield main, Edit(
-        Kind.PRELUDE, _anchor(main), _recorder_text(names, options),
-        reason="signposts, clock, barrier and records, in one self-contained helper",
+    yield (
+        main,
+        Edit(
+            Kind.PRELUDE,
+            _anchor(main),
+            _recorder_text(names, options),
+            reason="signposts, clock, barrier and records, in one self-contained helper",
+        ),
     )
     for source in _other_sources(located):
-        yield source, Edit(
-            Kind.PRELUDE, _anchor(source), _LOAD.format(factory=names.factory),
-            reason="records that this copy was loaded",
+        yield (
+            source,
+            Edit(
+                Kind.PRELUDE,
+                _anchor(source),
+                _LOAD.format(factory=names.factory),
+                reason="records that this copy was loaded",
+            ),
         )
 
 
@@ -54,9 +64,8 @@ def _other_sources(located: Located) -> list[Source]:
 
 def recorder_source() -> str:
     """The text of the recorder's factory, as it stands in runtime/recorder.py."""
-    from instrumentor.runtime import recorder
-
-    return inspect.getsource(recorder._instrument_recorder)
+    text = (Path(__file__).parent.parent / "runtime" / "recorder.py").read_text(encoding="utf-8")
+    return text[text.index("def _instrument_recorder") :]
 
 
 def _recorder_text(names: Names, options: Options) -> str:
@@ -93,7 +102,10 @@ def _is_preamble(statement: ast.stmt, *, first: bool) -> bool:
     if isinstance(statement, ast.Try):
         return all(
             isinstance(s, (ast.Import, ast.ImportFrom, ast.Pass))
-            for s in (*statement.body, *(x for h in statement.handlers for x in h.body if not _binds_name(x)))
+            for s in (
+                *statement.body,
+                *(x for h in statement.handlers for x in h.body if not _binds_name(x)),
+            )
         )
     if isinstance(statement, ast.If) and not statement.orelse:
         return all(_is_preamble(s, first=False) for s in statement.body)

@@ -8,6 +8,7 @@ from instrumentor.edits import Edit, Kind
 from instrumentor.locate.iteration import End, Region
 from instrumentor.locate.model import Located
 from instrumentor.locate.syntax import Source, address
+from instrumentor.locate.vocabulary import sync_condition
 from instrumentor.options import Options
 from instrumentor.passes.names import Names
 
@@ -22,30 +23,39 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
         if region.begin not in begun:
             begun.add(region.begin)
             argument = "resume=True" if region.resume else ""
-            yield source, Edit(
-                Kind.INSERT_BEFORE,
-                address(region.begin),
-                f"{names.recorder}.begin({argument})",
-                reason="signpost and clock, before the forward",
+            yield (
+                source,
+                Edit(
+                    Kind.INSERT_BEFORE,
+                    address(region.begin),
+                    f"{names.recorder}.begin({argument})",
+                    reason="signpost and clock, before the forward",
+                ),
             )
         for end in ends_of(region):
             arguments = list(region.hints)
             if end.label != "fwd+bwd":
                 arguments.append(f'label="{end.label}"')
             if end.synced:
-                arguments.append("synced=True")
-            yield source, Edit(
-                Kind.INSERT_AFTER,
-                address(end.after),
-                f"{names.recorder}.end({', '.join(arguments)})",
-                reason=(
-                    "waits for the device behind the script's own sync, reads the clock, signpost"
-                    if end.synced
-                    else "syncs, waits for the device, reads the clock, signpost"
+                arguments.append(f"synced={end.synced}")
+            yield (
+                source,
+                Edit(
+                    Kind.INSERT_AFTER,
+                    address(end.after),
+                    f"{names.recorder}.end({', '.join(arguments)})",
+                    reason=(
+                        "waits for the device behind the script's own sync, reads the clock, signpost"
+                        if end.synced
+                        else "syncs, waits for the device, reads the clock, signpost"
+                    ),
                 ),
             )
 
 
 def ends_of(region: Region) -> tuple[End, ...]:
     """All places that close a region."""
-    return (End(region.end, region.label, region.sync.action == "keep"), *region.other_ends)
+    synced = ""
+    if region.sync.action == "keep" and region.sync.statement is region.end:
+        synced = sync_condition(region.end) or ""
+    return (End(region.end, region.label, synced), *region.other_ends)

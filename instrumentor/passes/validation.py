@@ -24,13 +24,17 @@ def disable(skipped: Skipped) -> Iterator[tuple[Source, Edit]]:
     """Edits that take one skipped piece out."""
     when = "initial" if skipped.initial else "in-loop"
     names = " = ".join(skipped.bindings)
-    yield skipped.source, Edit(
-        Kind.DISABLE,
-        address(skipped.statement),
-        f'{names} = float("nan")' if names else "",
-        reason=f"{when} {skipped.what} is skipped",
+    yield (
+        skipped.source,
+        Edit(
+            Kind.DISABLE,
+            address(skipped.statement),
+            f'{names} = float("nan")' if names else "",
+            reason=f"{when} {skipped.what} is skipped",
+        ),
     )
     for dependent in skipped.dependents:
-        yield skipped.source, Edit(
-            Kind.DISABLE, address(dependent), reason=f"belongs to the skipped {skipped.what}"
+        yield (
+            skipped.source,
+            Edit(Kind.DISABLE, address(dependent), reason=f"belongs to the skipped {skipped.what}"),
         )

@@ -36,6 +36,7 @@ PERF_FOLDER = "tracy_perf"
 OPS_CSV = "ops_perf_results.csv"
 REQUIRED = ("-p", "-r", "-o", "-t")
 FINISH_S = 180.0
+PROGRAMS_PER_READ = 1000  # what the device buffers hold by default, per core
 UNKNOWN_REMEDY = (
     "Use the environment that holds pjrt_plugin_tt (--python), put tt-xla's python_package on "
     "PYTHONPATH (--tt-xla), or measure with --profiler wallclock."

@@ -197,7 +197,9 @@ def _instrument_recorder(file, steps, warmup, profiler):
             for label, steady in self.labels.items():
                 ordered = sorted(steady)
                 half = len(ordered) // 2
-                median = ordered[half] if len(ordered) % 2 else sum(ordered[half - 1 : half + 1]) / 2
+                median = (
+                    ordered[half] if len(ordered) % 2 else sum(ordered[half - 1 : half + 1]) / 2
+                )
                 print("\n" + "=" * 50)
                 print("[TIMER] Summary (%s, steady steps):" % label)
                 print("  samples : %d" % len(steady))

@@ -1,0 +1,5 @@
+"""`python -m instrumentor` is `instrument`."""
+
+from instrumentor.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""One module per verb; each imports what it needs only when it runs."""

@@ -1,0 +1,82 @@
+"""`instrument apply SCRIPT -o COPY`: write the instrumented copy, never over a file of yours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from instrumentor import console
+from instrumentor.commands import common
+from instrumentor.errors import UsageError
+
+
+def apply(
+    script: Annotated[Path, typer.Argument(help="The training script.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the copy goes.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing file (never the original).")
+    ] = False,
+    steps: common.Steps = 5,
+    warmup: common.Warmup = 1,
+    scope: common.Scope = "auto",
+    profiler: common.ProfilerName = "auto",
+    loop: common.Loop = "",
+    keep_validation: common.KeepValidation = False,
+    only: common.Only = "",
+    skip: common.Skip = "",
+) -> None:
+    """Write the instrumented copy of the script (or of the module that holds its loop)."""
+    from instrumentor.prepare import prepare
+
+    options = common.make_options(
+        steps=steps,
+        warmup=warmup,
+        scope=scope,
+        profiler=profiler,
+        loop=loop,
+        keep_validation=keep_validation,
+        only=only,
+        skip=skip,
+    )
+    prepared = prepare(script, options)
+    main = prepared.plan.file
+    others = [p for p in prepared.replacements if p != main]
+    if output.resolve() in {p.resolve() for p in prepared.originals} | {prepared.script.resolve()}:
+        raise UsageError(f"{output} is the original", "Give another name with -o.")
+    if output.is_dir():
+        output = output / main.name
+    write_new(output, prepared.replacements[main], force=force)
+    if main != prepared.script:
+        console.say(f"The loop is in {main}: {output} is the copy of that module")
+    for other in others:
+        console.warn(f"{other} would be changed too; `instrument run` does both")
+    for warning in prepared.plan.warnings:
+        console.warn(warning)
+    console.say(f"Wrote {output} (your file was not touched)")
+    console.say(
+        f"Next: python3 {output}" if main == prepared.script else f"Next: instrument run {script}"
+    )
+
+
+def write_new(path: Path, data: bytes, *, force: bool) -> None:
+    """Write a file as a whole, or not at all.
+
+    Raises:
+        UsageError: it exists (without force), or cannot be written.
+    """
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists", "Give another name with -o, or --force to replace it.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        if force:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)  # fails when the file appeared meanwhile
+            temporary.unlink()
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,108 @@
+"""What several verbs share: option types with their environment variables, the dry run's words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from instrumentor.errors import UsageError
+from instrumentor.options import Options, parse_loop
+
+Steps = Annotated[
+    int,
+    typer.Option(
+        "--steps", envvar="INSTRUMENT_STEPS", help="Samples to take, the warm-up included."
+    ),
+]
+Warmup = Annotated[
+    int,
+    typer.Option(
+        "--warmup",
+        envvar="INSTRUMENT_WARMUP",
+        help="Leading samples that are not steady: 1 for the compile step, 3 with runtime trace.",
+    ),
+]
+Scope = Annotated[
+    str,
+    typer.Option(
+        "--scope",
+        envvar="INSTRUMENT_SCOPE",
+        help="What a sample covers: auto, fwd-bwd, or step (with the optimizer).",
+    ),
+]
+Loop = Annotated[
+    str,
+    typer.Option(
+        "--loop",
+        envvar="INSTRUMENT_LOOP",
+        metavar="FILE:LINE",
+        help="The training loop to take when there are several.",
+    ),
+]
+KeepValidation = Annotated[
+    bool,
+    typer.Option(
+        "--keep-validation",
+        envvar="INSTRUMENT_KEEP_VALIDATION",
+        help="Leave initial and in-loop validation in place.",
+    ),
+]
+ProfilerName = Annotated[
+    str,
+    typer.Option(
+        "--profiler", envvar="INSTRUMENT_PROFILER", help="auto, tracy, torch or wallclock."
+    ),
+]
+Only = Annotated[
+    str,
+    typer.Option(
+        "--only",
+        envvar="INSTRUMENT_ONLY",
+        metavar="PASS,...",
+        help="Apply only these passes (the recorder always).",
+    ),
+]
+Skip = Annotated[
+    str,
+    typer.Option(
+        "--skip", envvar="INSTRUMENT_SKIP", metavar="PASS,...", help="Leave these passes out."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A comma-separated list."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def make_options(**values: Any) -> Options:
+    """Options from what the command line gave."""
+    loop = values.pop("loop", "")
+    return Options(
+        loop=parse_loop(loop) if loop else None,
+        only=names(values.pop("only", "")),
+        skip=names(values.pop("skip", "")),
+        **values,
+    )
+
+
+def existing(path: Path | None, option: str) -> Path | None:
+    """A path that was given and exists, or None.
+
+    Raises:
+        UsageError: it does not exist.
+    """
+    if path is not None and not path.exists():
+        raise UsageError(f"{option} {path}: does not exist")
+    return path
+
+
+def counts_line(counts: dict[str, int], steps: int) -> str:
+    """What would be changed, in one line."""
+    return (
+        f"Would insert at {counts['inserted']} places, move {counts['moved']}, disable "
+        f"{counts['disabled']} statements: signposts, timers, barrier, stop after {steps} steps"
+    )

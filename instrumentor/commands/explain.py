@@ -1,0 +1,123 @@
+"""`instrument explain SCRIPT`: where the loop is, what would be changed and why, or why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from instrumentor import console
+from instrumentor.commands import common
+
+
+def explain(
+    script: Annotated[Path, typer.Argument(help="The training script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Its own arguments (--config is looked at).")
+    ] = None,
+    steps: common.Steps = 5,
+    warmup: common.Warmup = 1,
+    scope: common.Scope = "auto",
+    loop: common.Loop = "",
+    keep_validation: common.KeepValidation = False,
+    only: common.Only = "",
+    skip: common.Skip = "",
+    json: common.Json = False,
+) -> None:
+    """Say where the training loop is, what would be changed and why, or why it is declined."""
+    from instrumentor.prepare import explain as explain_script
+
+    options = common.make_options(
+        steps=steps,
+        warmup=warmup,
+        scope=scope,
+        loop=loop,
+        keep_validation=keep_validation,
+        only=only,
+        skip=skip,
+    )
+    explanation = explain_script(script, options, arguments or [])
+    if json:
+        console.out_json(explanation.to_json())
+    elif explanation.eligible:
+        _show(script, explanation.to_json())
+    else:
+        for reason in explanation.reasons:
+            console.out(f"declined: {reason}")
+        console.out(f"would work: {explanation.reasons[0].remedy}")
+    raise typer.Exit(0 if explanation.eligible else 3)
+
+
+def _show(script: Path, document: dict[str, Any]) -> None:
+    loop, region = document["loop"], document["region"]
+    where = f" in {loop['function']}()" if loop["function"] else ""
+    console.out(
+        f"{loop['file']}:{loop['line']}: training loop{where}, lines {loop['line']}-{loop['end_line']}"
+    )
+    _margin(Path(loop["file"]), document)
+    console.out(
+        f"  timed region   lines {region['start_line']}-{region['end_line']} ({document['label']})"
+    )
+    sync = document["sync"]
+    words = {
+        "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",
+        "insert": "inserted after the backward",
+        "none": "inside the helper, with its optimizer step",
+    }
+    console.out(f"  sync           {words[sync['action']]}; then the device is waited for")
+    counter = document["counter"]
+    if counter:
+        console.out(
+            f"  counter        {counter['name']} at line {counter['line']} ({counter['position']})"
+        )
+    console.out(f"  accumulation   {document['accumulation']}")
+    console.out(
+        f"  stop           after line {document['stop']['line']}, by {document['stop']['strategy']}"
+    )
+    for name, label in (
+        ("skipped_validation", "skipped validation"),
+        ("skipped_checkpoints", "skipped checkpoints"),
+        ("deferred_host_reads", "deferred host reads"),
+        ("disabled_cache_clears", "disabled cache clears"),
+    ):
+        if document[name]:
+            console.out(f"  {label}: lines {', '.join(map(str, document[name]))}")
+    console.out("edits:")
+    for edit in document["edits"]:
+        console.out(
+            f"  {Path(edit['file']).name}:{edit['line']:<5} {edit['kind']:<14} {edit['reason']}"
+        )
+    for warning in document["warnings"]:
+        console.warn(warning)
+    console.out(f"Next: instrument --dry-run {script}")
+
+
+def _margin(file: Path, document: dict[str, Any]) -> None:
+    """The loop's source with its margin marked."""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    loop, region = document["loop"], document["region"]
+    marks: dict[int, str] = {}
+    for edit in document["edits"]:
+        if edit["file"] != str(file):
+            continue
+        letter = {"disable": "skip", "move-after": "move"}.get(edit["kind"], "")
+        if edit["pass"] == "early_stop":
+            letter = "stop"
+        elif edit["pass"] == "region":
+            letter = "begin" if edit["kind"] == "insert-before" else "wait"
+        if letter:
+            marks[edit["line"]] = letter
+    first = min([loop["line"], *marks]) if marks else loop["line"]
+    previous_shown = True
+    for number in range(first, loop["end_line"] + 1):
+        inside = region["start_line"] <= number <= region["end_line"]
+        near = number >= loop["line"] or any(abs(number - m) <= 1 for m in marks)
+        if not near:
+            if previous_shown:
+                console.out("        ...")
+            previous_shown = False
+            continue
+        previous_shown = True
+        bar = "|" if inside else " "
+        console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {lines[number - 1]}")

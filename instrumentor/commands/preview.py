@@ -1,0 +1,32 @@
+"""`instrument --dry-run SCRIPT`: the unified diff on stdout, counts and warnings on stderr."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from instrumentor import console
+from instrumentor.commands.common import counts_line
+from instrumentor.options import Options
+from instrumentor.prepare import prepare
+
+
+def preview(script: Path, options: Options) -> None:
+    """Print what would be changed; write nothing.
+
+    Raises:
+        InstrumentError: declined, or a wrong path or option.
+    """
+    prepared = prepare(script, options)
+    console.diff(prepared.diff)
+    explanation = prepared.plan.explanation
+    loop = explanation["loop"]
+    counter = explanation["counter"]
+    counted = f", counter {counter['name']} {counter['line']}" if counter else ""
+    console.say(
+        f"Found the training loop at {loop['file']}:{loop['line']} (forward "
+        f"{explanation['forward']['line']}, backward {explanation['backward']['line']}{counted})"
+    )
+    console.say(counts_line(prepared.plan.counts(), options.steps))
+    for warning in prepared.plan.warnings:
+        console.warn(warning)
+    console.say(f"Next: instrument run {script}")

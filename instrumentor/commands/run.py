@@ -1,0 +1,241 @@
+"""`instrument run SCRIPT ARGS`: instrument, run, analyse, report, leave no trace."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from instrumentor import console
+from instrumentor.commands import common
+from instrumentor.errors import InstrumentError
+
+if TYPE_CHECKING:
+    from instrumentor.runner import DryRun, RunOptions, RunResult
+
+
+def run(
+    script: Annotated[Path, typer.Argument(help="The training script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
+    ] = None,
+    profiler: common.ProfilerName = "auto",
+    steps: common.Steps = 5,
+    warmup: common.Warmup = 1,
+    scope: common.Scope = "auto",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            envvar="INSTRUMENT_OUTPUT",
+            metavar="DIR",
+            help="The run folder; default NAME_LABEL in the working directory, -2, -3 ... when it exists.",
+        ),
+    ] = None,
+    label: Annotated[
+        str, typer.Option("--label", envvar="INSTRUMENT_LABEL", help="Name of this variant.")
+    ] = "baseline",
+    loop: common.Loop = "",
+    keep_validation: common.KeepValidation = False,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            envvar="INSTRUMENT_PYTHON",
+            help="The script's interpreter; default: the active environment's, else env/xla_env, else this one.",
+        ),
+    ] = None,
+    tt_xla: Annotated[
+        Path | None,
+        typer.Option(
+            "--tt-xla",
+            envvar="INSTRUMENT_TT_XLA",
+            metavar="DIR",
+            help="tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the repository.",
+        ),
+    ] = None,
+    tracy_tools_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--tracy-tools-folder",
+            envvar="INSTRUMENT_TRACY_TOOLS_FOLDER",
+            metavar="DIR",
+            help="Folder with Tracy's capture and csvexport tools.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            envvar="INSTRUMENT_TIMEOUT",
+            metavar="S",
+            help="Limit for the whole run, seconds.",
+        ),
+    ] = None,
+    link: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--link",
+            envvar="INSTRUMENT_LINK",
+            metavar="DIR",
+            help="Link this folder into the copy instead of copying it.",
+        ),
+    ] = None,
+    no_link: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--no-link",
+            envvar="INSTRUMENT_NO_LINK",
+            metavar="DIR",
+            help="Do not link this folder into the copy.",
+        ),
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep",
+            envvar="INSTRUMENT_KEEP",
+            help="Keep the files that the script wrote, in the run folder.",
+        ),
+    ] = False,
+    only: common.Only = "",
+    skip: common.Skip = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show diff, command and environment; run nothing.")
+    ] = False,
+    json: common.Json = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", envvar="INSTRUMENT_QUIET", help="No progress, only the result."
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            envvar="INSTRUMENT_VERBOSE",
+            help="Show the script's output as it comes.",
+        ),
+    ] = False,
+) -> None:
+    """Measure a training step: instrument a temporary copy, run it, analyse, report."""
+    from instrumentor.runner import RunOptions
+
+    options = RunOptions(
+        rewrite=common.make_options(
+            steps=steps,
+            warmup=warmup,
+            scope=scope,
+            profiler=profiler,
+            loop=loop,
+            keep_validation=keep_validation,
+            only=only,
+            skip=skip,
+        ),
+        profiler=profiler,
+        output=output,
+        label=label,
+        python=python,
+        tt_xla=common.existing(tt_xla, "--tt-xla"),
+        tracy_tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
+        timeout_s=timeout,
+        keep=keep,
+        link=tuple(link or ()),
+        no_link=tuple(no_link or ()),
+    )
+    if dry_run:
+        _preview(script, arguments or [], options, json=json)
+        return
+    _measure(script, arguments or [], options, json=json, quiet=quiet, verbose=verbose)
+
+
+def _measure(
+    script: Path,
+    arguments: list[str],
+    options: RunOptions,
+    *,
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    from instrumentor.runner import run as run_script
+
+    narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
+    try:
+        result = run_script(script, arguments, options, narrator)
+    except InstrumentError as error:
+        partial: RunResult | None = getattr(error, "result", None)
+        if partial is not None:
+            _show(partial, json=json)
+        raise
+    _show(result, json=json)
+    if not quiet and not json:
+        _closing(result)
+
+
+def _show(result: RunResult, *, json: bool) -> None:
+    if result.summary is None:
+        console.say(f"Wrote {_shown(result.folder)}/ (no summary: nothing was measured)")
+        return
+    if json:
+        console.out_json({**result.summary.to_json(), "folder": str(result.folder)})
+        return
+    from instrumentor.commands.report import show_summary
+
+    show_summary(result.summary)
+
+
+def _closing(result: RunResult) -> None:
+    if result.new_files:
+        shown = ", ".join(str(p) for p in result.new_files[:5])
+        more = f" and {len(result.new_files) - 5} more" if len(result.new_files) > 5 else ""
+        console.say(f"The script wrote {shown}{more} into the copy (kept with --keep)")
+    console.say(f"Wrote {_shown(result.folder)}/ (your files were not touched)")
+    console.say(f"Next: instrument report {_shown(result.folder)}")
+
+
+def _shown(folder: Path) -> str:
+    cwd = Path.cwd()
+    return str(folder.relative_to(cwd)) if folder.is_relative_to(cwd) else str(folder)
+
+
+def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: bool) -> None:
+    from instrumentor.runner import dry_run
+
+    found = dry_run(script, arguments, options)
+    if json:
+        console.out_json(
+            {
+                **found.prepared.plan.to_json(),
+                "diff": found.prepared.diff,
+                "command": list(found.command),
+                "environment": dict(found.environment),
+                "profiler": found.profiler,
+                "linked": [str(p) for p in found.linked],
+            }
+        )
+        return
+    console.diff(found.prepared.diff)
+    _describe(found, options)
+
+
+def _describe(found: DryRun, options: RunOptions) -> None:
+    console.say(common.counts_line(found.prepared.plan.counts(), options.rewrite.steps))
+    console.say(f"Profiler {found.reason}")
+    megabytes = found.copied_bytes / 1e6
+    console.say(
+        f"Would copy {found.copied_files} files ({megabytes:.1f} MB) of {found.prepared.project.root}"
+    )
+    for path in found.linked:
+        console.say(f"  linked: {path}")
+    console.say("Would run:")
+    for name, value in sorted(found.environment.items()):
+        console.say(f"  {name}={shlex.quote(value)} \\")
+    console.say(f"  {shlex.join(found.command)}")
+    for warning in found.prepared.plan.warnings:
+        console.warn(warning)

@@ -1,0 +1,49 @@
+"""Defaults from `[tool.instrument]` of the nearest pyproject.toml."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import UsageError
+
+TABLE = "instrument"
+
+
+def find_defaults(start: Path) -> tuple[dict[str, Any], Path | None]:
+    """The table of the nearest pyproject.toml that has one, from `start` upwards.
+
+    Keys may be spelled with dashes or underscores; values are those of the options.
+
+    Raises:
+        UsageError: the file is not TOML, or the table holds something else than plain values.
+    """
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        if b"tool.instrument" in data or b"[tool]" in data:
+            table = _table(path, data)
+            if table is not None:
+                return {k.replace("-", "_"): v for k, v in table.items()}, path
+    return {}, None
+
+
+def _table(path: Path, data: bytes) -> dict[str, Any] | None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        document = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}") from error
+    table = document.get("tool", {}).get(TABLE)
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: [tool.{TABLE}] must be a table")
+    return table

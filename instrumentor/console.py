@@ -1,0 +1,125 @@
+"""Every word that reaches the terminal: progress on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from instrumentor.errors import InstrumentError
+
+_COLORS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2", "cyan": "36"}
+
+
+def colored(stream: TextIO) -> bool:
+    """Colour only on a terminal, never with NO_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, color: str, stream: TextIO) -> str:
+    """The text in a colour, where the stream takes colours."""
+    return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if colored(stream) else text
+
+
+def out(text: str = "") -> None:
+    """A line of the result."""
+    print(text, file=sys.stdout)
+
+
+def raw(text: str) -> None:
+    """Text of the result as it is (a diff keeps its own line ends)."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def out_json(value: object) -> None:
+    """The result as JSON."""
+    print(json.dumps(value, indent=2), file=sys.stdout)
+
+
+def say(text: str) -> None:
+    """A line about the work."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """A warning."""
+    print(f"{paint('warning:', 'yellow', sys.stderr)} {text}", file=sys.stderr, flush=True)
+
+
+def fail(error: InstrumentError) -> None:
+    """An error as what / do this."""
+    print(f"{paint('error:', 'red', sys.stderr)} {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"{paint('do:', 'bold', sys.stderr)} {error.hint}", file=sys.stderr, flush=True)
+
+
+def diff(text: str) -> None:
+    """A unified diff, coloured on a terminal."""
+    if not colored(sys.stdout):
+        raw(text)
+        return
+    for line in text.splitlines(keepends=True):
+        color = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
+        color = (
+            "bold"
+            if line.startswith(("+++", "---"))
+            else "cyan"
+            if line.startswith("@@")
+            else color
+        )
+        raw(paint(line.rstrip("\n"), color, sys.stdout) + "\n" if color else line)
+
+
+class Narrator:
+    """Progress of a run as lines: the stage, each sample as it comes, elapsed time."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self.quiet = quiet
+        self.verbose = verbose
+        self.start = time.monotonic()
+        self.steps = 0
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            elapsed = time.monotonic() - self.start
+            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {text}")
+
+    def stage(self, name: str, detail: str) -> None:
+        """A stage begins."""
+        words = {
+            "found": "Found the training loop at",
+            "profiler": "Profiler",
+            "copied": "Copied",
+            "running": "Running",
+            "analysing": "Analysing",
+        }
+        self._say(f"{words.get(name, name)} {detail}")
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """A sample or a warning of the script."""
+        if record.get("event") == "sample":
+            self.steps += 1
+            self._say(
+                f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms ({record['kind']})"
+            )
+        elif record.get("event") == "profiled":
+            self._say(f"  one more step under the profiler: {float(record['ms']):.1f} ms")
+        elif record.get("event") == "complete":
+            self._say("  enough samples: stopping the script")
+
+    def line(self, text: str) -> None:
+        """A line of the script's output."""
+        if self.verbose:
+            say(f"  | {text}")
+
+    def note(self, text: str) -> None:
+        """A stall or an ending."""
+        warn(text)

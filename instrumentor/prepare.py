@@ -1,0 +1,126 @@
+"""A script on disk -> everything that is known about it before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import UsageError
+from instrumentor.locate import locate_file
+from instrumentor.locate.model import Declined, Reason
+from instrumentor.options import Options
+from instrumentor.plan import Plan, explain_declined, make_plan
+from instrumentor.project import Project, find_project
+from instrumentor.rewrite import instrument, refuse_instrumented, unified_diff
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An instrumented script, not yet run.
+
+    Attributes:
+        script: absolute path of the entry script.
+        project: its repository.
+        plan: what is changed and why.
+        originals: bytes of the files as they are.
+        replacements: bytes of the instrumented files, by original path.
+    """
+
+    script: Path
+    project: Project
+    plan: Plan
+    originals: Mapping[Path, bytes]
+    replacements: Mapping[Path, bytes]
+
+    @property
+    def diff(self) -> str:
+        """Unified diff of all files, names relative to the project."""
+        files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
+        return unified_diff(files, self.project.root)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where the loop is and what would be changed, or why the script is declined.
+
+    Attributes:
+        eligible: whether it would be instrumented.
+        reasons: why not; empty when eligible.
+        plan: the plan when eligible, else None.
+    """
+
+    eligible: bool
+    reasons: tuple[Reason, ...]
+    plan: Plan | None
+    document: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The document `instrument-plan/1`; without a plan the same keys, null."""
+        return dict(self.document)
+
+
+def script_path(script: Path) -> Path:
+    """Absolute path of a readable script.
+
+    Raises:
+        UsageError: it does not exist or is no file.
+    """
+    path = Path(script).expanduser()
+    if not path.exists():
+        raise UsageError(f"{script}: no such file", "Give the path of a training script.")
+    if not path.is_file():
+        raise UsageError(f"{script}: not a file", "Give the path of a training script (.py).")
+    return path.absolute()
+
+
+def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Prepared:
+    """Locate, plan, rewrite and prove; nothing is written.
+
+    Raises:
+        Declined, UsageError, ProofFailed: see the parts.
+    """
+    path = script_path(script)
+    project = find_project(path)
+    data = _read(path)
+    refuse_instrumented(path, data)
+    located = locate_file(path, options, project.import_roots, arguments)
+    plan = make_plan(located, options)
+    originals = {source.path: source.data for source in located.program.sources.values()}
+    replacements: dict[Path, bytes] = {}
+    for file in plan.files:
+        refuse_instrumented(file, originals[file])
+        replacements[file] = instrument(originals[file], plan, file)
+    return Prepared(path, project, plan, {p: originals[p] for p in replacements}, replacements)
+
+
+def explain(
+    script: Path | str, options: Options | None = None, arguments: Sequence[str] = ()
+) -> Explanation:
+    """Explain a script on disk; a declined one is an answer, not an error.
+
+    Args:
+        script: path of the entry script.
+        options: as for rewriting.
+        arguments: the script's own arguments (`--config x.yaml` is looked at).
+
+    Raises:
+        UsageError: the file does not exist, is already instrumented, or an option is wrong.
+    """
+    path = script_path(Path(script))
+    options = options or Options()
+    refuse_instrumented(path, _read(path))
+    project = find_project(path)
+    try:
+        plan = make_plan(locate_file(path, options, project.import_roots, arguments), options)
+    except Declined as declined:
+        return Explanation(False, declined.reasons, None, explain_declined(declined))
+    return Explanation(True, (), plan, plan.to_json())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
