@@ -79,7 +79,7 @@ def torch_slow_ops(ops: TorchOps) -> tuple[SlowOp, ...]:
     basis = "device_time_us" if on_device else "self_time_us"
     total = float(ops.frame[basis].sum())
     calls = ops.frame.groupby("op")
-    table = calls[[basis, "self_time_us", "device_time_us"]].sum()
+    table = calls[["self_time_us", "device_time_us"]].sum()
     table["count"] = calls.size()
     table["category"] = calls["torch_category"].first()
     table = table.sort_values(basis, ascending=False, kind="stable").head(MOST_SLOW_OPS)
