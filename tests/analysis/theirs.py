@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,23 +58,65 @@ STACKED = {
 TOLERANCE = 1e-9
 
 
-def run(
-    sources: Sequence[Path], out: Path, *options: str
-) -> tuple[list[dict[str, str]], list[dict[str, str]], str]:
-    """Its per-op rows, its stacked rows, and what it printed."""
-    target = out / "report.csv"
-    code = "import sys; from tt_perf_report.perf_report import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, *map(str, sources), "--csv", str(target), "--no-color"]
+@dataclass(frozen=True)
+class Theirs:
+    """What one run of it wrote and printed; ``crashed`` is its exception, or None."""
+
+    rows: list[dict[str, str]]
+    stacked: list[dict[str, str]]
+    printed: str
+    crashed: str | None
+
+
+# One process for all cases: importing matplotlib takes longer than most of them. The chart is
+# left out, its numbers are those of the stacked CSV.
+_DRIVER = """
+import contextlib, io, json, sys, traceback
+from tt_perf_report import perf_report
+perf_report.plot_stacked_report = lambda *args, **kwargs: None
+for line in sys.stdin:
+    sys.argv = ["tt-perf-report", *json.loads(line)]
+    out, crashed = io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(out):
+            perf_report.main()
+    except SystemExit as end:
+        crashed = f"exit {end.code}" if end.code else None
+    except Exception as error:
+        crashed = f"{type(error).__name__}: {error}"
+    print(json.dumps({"printed": out.getvalue(), "crashed": crashed}), flush=True)
+"""
+
+
+def run(cases: Sequence[tuple[Sequence[Path], Sequence[str]]], out: Path) -> list[Theirs]:
+    """Run it on every case of (CSVs, options)."""
+    lines: list[str] = []
+    for number, (sources, options) in enumerate(cases):
+        target = str(out / f"{number}.csv")
+        lines.append(json.dumps([*map(str, sources), "--no-color", "--csv", target, *options]))
     done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-W", "ignore", "-c", _DRIVER],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    stacked_file = out / "report_stacked.csv"
-    stacked = _rows(stacked_file) if stacked_file.is_file() else []
-    return _rows(target), stacked, done.stdout
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return [
+        Theirs(
+            _rows(out / f"{number}.csv"),
+            _rows(out / f"{number}_stacked.csv"),
+            answer["printed"],
+            answer["crashed"],
+        )
+        for number, answer in enumerate(answers)
+    ]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 

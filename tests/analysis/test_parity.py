@@ -1,0 +1,176 @@
+"""Every figure of every op is that of tt-perf-report 1.4.1, or the difference is named here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.report_options import ReportOptions, per_op_report
+from tests.analysis.ops_rows import FIXTURES, REAL, header, host_op, matmul, op, signpost, text
+from tests.analysis.theirs import Theirs, differences, run, stacked_differences
+
+pytestmark = pytest.mark.skipif(
+    importlib.metadata.version("tt-perf-report") != "1.4.1",
+    reason="figures are compared with tt-perf-report 1.4.1",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The same question to both."""
+
+    files: tuple[str, ...]
+    options: ReportOptions
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For the test's id."""
+        return "+".join(self.files) + " " + " ".join(self.arguments)
+
+    @property
+    def sources(self) -> list[Path]:
+        """Where the files lie."""
+        return [(REAL if (REAL / name).is_file() else FIXTURES) / name for name in self.files]
+
+
+REAL_FILES = ("bh20_oft_integral_image_trace.csv", "bh_p100_dlv3.csv", "wh_clip_encoder_2.csv")
+WHOLE = Case(("training_v2_1.csv",), ReportOptions(ignore_signposts=True), ("--ignore-signposts",))
+
+
+def cases() -> list[Case]:
+    """Each fixture as a whole, and each option where it makes a difference."""
+    found: list[Case] = []
+    for name in ("training_v2_1.csv", "models_v2_1.csv", "v2_plain.csv", "two_devices_v1.csv",
+                 "uneven_devices_v1.csv", "sub_devices.csv", "replay.csv", "locations.csv",
+                 *REAL_FILES):  # fmt: skip
+        found += [
+            Case((name,), ReportOptions(ignore_signposts=True), ("--ignore-signposts",)),
+            Case(
+                (name,),
+                ReportOptions(ignore_signposts=True, group_by="op", arch="P150"),
+                ("--ignore-signposts", "--group-by", "op", "--arch", "P150"),
+            ),
+        ]
+    window = ("step_steady_1_start", "step_steady_1_end")
+    step = ReportOptions(start_signpost=window[0], end_signpost=window[1])
+    between = ("--start-signpost", window[0], "--end-signpost", window[1])
+    posts = ReportOptions(ignore_signposts=True, print_signposts=True)
+    oft = ("bh20_oft_integral_image_trace.csv",)
+    found += [
+        Case(("training_v2_1.csv",), step, between),
+        Case(("replay.csv",), step, between),
+        Case(
+            ("training_v2_1.csv",),
+            ReportOptions(end_signpost="step_compile_end", print_signposts=True),
+            ("--end-signpost", "step_compile_end", "--print-signposts"),
+        ),
+        Case(
+            ("training_v2_1.csv",),
+            ReportOptions(start_signpost="step_steady_2_start", end_signpost="nowhere"),
+            ("--start-signpost", "step_steady_2_start", "--end-signpost", "nowhere"),
+        ),
+        Case(
+            ("replay.csv",),
+            ReportOptions(ignore_signposts=True, tracing_mode=True),
+            ("--ignore-signposts", "--tracing-mode"),
+        ),
+        Case(("v2_plain.csv",), ReportOptions()),
+        Case(("v2_plain.csv",), ReportOptions(no_host_ops=True), ("--no-host-ops",)),
+        Case(("v2_plain.csv",), posts, ("--ignore-signposts", "--print-signposts")),
+        Case(("models_v2_1.csv",), ReportOptions(id_range="5-12"), ("--id-range", "5-12")),
+        Case(("models_v2_1.csv",), ReportOptions(id_range="31-"), ("--id-range", "31-")),
+        Case(("models_v2_1.csv",), ReportOptions(id_range="-7"), ("--id-range", "-7")),
+        Case(("models_v2_1.csv",), ReportOptions(group_by="category"), ("--group-by", "category")),
+        Case(("two_devices_v1.csv",), ReportOptions(no_merge_devices=True), ("--no-merge-devices",)),  # noqa: E501
+        Case(("sub_devices.csv",), ReportOptions(active_experts=2), ("--active-experts", "2")),
+        Case(("two_devices_v1.csv",) * 2, ReportOptions()),
+        Case(("bh_p100_dlv3.csv",), ReportOptions(arch="p100"), ("--arch", "p100")),
+        Case(oft, ReportOptions()),
+        Case(
+            oft,
+            ReportOptions(
+                start_signpost="integral_image_start", end_signpost="integral_image_start"
+            ),
+            ("--start-signpost", "integral_image_start", "--end-signpost", "integral_image_start"),
+        ),
+    ]  # fmt: skip
+    return found
+
+
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[Case, Theirs]:
+    """What tt-perf-report says to all cases whose files are there."""
+    there = [case for case in CASES if all(path.is_file() for path in case.sources)]
+    out = tmp_path_factory.mktemp("theirs")
+    found = run([(case.sources, case.arguments) for case in there], out)
+    return dict(zip(there, found, strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_cell_is_the_same(case: Case, answers: dict[Case, Theirs]) -> None:
+    if case not in answers:
+        pytest.skip("needs the real traces beside the repository")
+    theirs = answers[case]
+    assert theirs.crashed is None
+    ours = per_op_report(case.sources if len(case.files) > 1 else case.sources[0], case.options)
+    assert theirs.rows
+    assert differences(ours, theirs.rows, advice=True) == []
+    assert stacked_differences(ours, theirs.stacked) == []
+
+
+# Where the two differ on purpose: (what it does, why ours does not). Each must still be so, or
+# the deviation has lost its reason.
+DEVIATIONS: dict[str, tuple[list[dict[str, str]], Sequence[str], str]] = {
+    "a matmul without memory crashes it": (
+        [matmul(64, 64, 64, 5.0) | {"INPUT_0_MEMORY": ""}], header(), "TypeError"),
+    "a matmul without math fidelity crashes it": (
+        [matmul(64, 64, 64, 5.0, fidelity=""), op(MATH__FIDELITY="LoFi")], header(), "ValueError"),
+    "a signpost named like a matmul crashes it": (
+        [signpost("Matmul pass"), op(), signpost("x"), op()], header(), "TypeError"),
+    "a file without call counts crashes it": (
+        [op()], [c for c in header() if c != "GLOBAL CALL COUNT"], "KeyError"),
+    "a file without device ids ends it": (
+        [op()], [c for c in header() if c != "DEVICE ID"], "exit 1"),
+    "a host matmul crashes it": (
+        [op(), host_op("(torch) aten::Matmul")], header(), "TypeError"),
+    "an unknown architecture crashes it": (
+        [op() | {"DEVICE ARCH": "quasar"}], header(), "ValueError"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def crashes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Theirs]]:
+    """What tt-perf-report makes of the files that ours deviates on."""
+    out = tmp_path_factory.mktemp("crashes")
+    paths = []
+    for number, (rows, columns, _) in enumerate(DEVIATIONS.values()):
+        paths.append(out / f"odd_{number}.csv")
+        paths[-1].write_text(text(rows, columns), encoding="utf-8")
+    found = run([([path], ["--ignore-signposts"]) for path in paths], out)
+    return {
+        name: (path, theirs) for name, path, theirs in zip(DEVIATIONS, paths, found, strict=True)
+    }
+
+
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_deviation_has_its_reason(name: str, crashes: dict[str, tuple[Path, Theirs]]) -> None:
+    path, theirs = crashes[name]
+    assert theirs.crashed is not None
+    assert theirs.crashed.startswith(DEVIATIONS[name][2])
+    if "architecture" in name:
+        with pytest.raises(AnalysisError, match="quasar"):
+            per_op_report(path, ReportOptions(ignore_signposts=True))
+        report = per_op_report(path, ReportOptions(ignore_signposts=True, arch="n1"))
+    else:
+        report = per_op_report(path, ReportOptions(ignore_signposts=True))
+    assert len(report.ops) == len(DEVIATIONS[name][0])
+    assert report.ops["device_time_us"].notna().any()
