@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ REPORT_MODULES = {
     "pandas": "pandas",
     "seaborn": "seaborn",
 }
+NEEDS_HOME = re.compile(r"from\s+pjrt_plugin_tt\s+import\s+[\s(\w,]*setup_tt_metal_home")
 SPACE_NEEDED_BYTES = 200 * 2**20
 SPACE_WISHED_BYTES = 2 * 2**30
 
@@ -136,7 +138,7 @@ def _plugin(situation: Situation) -> Iterator[Check]:
         return
     version = machine.version_of("pjrt_plugin_tt") or "from a folder"
     wrapper, plugin = _source(machine, "tracy"), _source(machine, "pjrt_plugin_tt")
-    if "setup_tt_metal_home" in wrapper and "setup_tt_metal_home" not in plugin:
+    if NEEDS_HOME.search(wrapper) and "setup_tt_metal_home" not in plugin:
         yield situation.lacking(
             "pjrt-plugin",
             f"pjrt_plugin_tt {version} does not fit the tracy wrapper: setup_tt_metal_home is "

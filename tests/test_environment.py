@@ -191,8 +191,9 @@ def test_holders_of_a_device(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        (holder,) = device_holders(tmp_path)
+        holders = device_holders(tmp_path)
         process.terminate()
+    (holder,) = holders
     assert holder.pid == process.pid
     assert "hold-device" in holder.command
     assert holder.devices == (node,)

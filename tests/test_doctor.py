@@ -1,0 +1,224 @@
+"""Each check on machines that are right and on machines that are not, through stand-ins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor import doctor as doctor_module
+from instrumentor.doctor import Check, Situation, Status, doctor, failed
+from instrumentor.environment import Machine, Package, find_tools
+
+STANDINS = Path(__file__).parent / "standins"
+MODULES = ("yaml", "click", "loguru", "seaborn")
+
+MakeSituation = Callable[..., Situation]
+
+
+@pytest.fixture
+def make_situation(tmp_path: Path) -> MakeSituation:
+    """Factory of situations; all is well on the machine unless a change says otherwise."""
+    devices = tmp_path / "devices"
+    devices.mkdir()
+    (devices / "0").touch()
+    packages = {name: Package(name, "1.0") for name in ("torch", "pjrt_plugin_tt", *MODULES)}
+    packages["pandas"] = Package("pandas", "2.2.3")
+    packages["tracy"] = Package("tracy", None, (STANDINS / "tracy",))
+    machine = Machine(
+        python=Path(sys.executable),
+        python_source="--python",
+        python_version="3.11.4",
+        packages=packages,
+        devices=(devices / "0",),
+        tools=find_tools(STANDINS / "tools-tracy"),
+    )
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(STANDINS),
+        "PATH": os.pathsep.join([str(STANDINS / "bin"), os.environ["PATH"]]),
+    }
+
+    def make(env_changes: dict[str, str] | None = None, **changes: Any) -> Situation:
+        names = set(Situation.__dataclass_fields__)
+        of_machine = {key: value for key, value in changes.items() if key not in names}
+        of_situation = {key: value for key, value in changes.items() if key in names}
+        return Situation(
+            **{
+                "machine": replace(machine, **of_machine),
+                "env": {**env, **(env_changes or {})},
+                "cwd": tmp_path,
+                "folders": (tmp_path / "not" / "yet",),
+                "device_folder": devices,
+                "programs_per_step": 100,
+                **of_situation,
+            }
+        )
+
+    make.packages = packages  # type: ignore[attr-defined]
+    return make
+
+
+def named(checks: tuple[Check, ...], name: str) -> Check:
+    (found,) = [check for check in checks if check.name == name]
+    return found
+
+
+def without(make: MakeSituation, *names: str) -> dict[str, Package]:
+    packages: dict[str, Package] = make.packages  # type: ignore[attr-defined]
+    return {name: package for name, package in packages.items() if name not in names}
+
+
+def test_a_ready_machine(make_situation: MakeSituation) -> None:
+    checks = doctor(make_situation())
+    assert [check for check in checks if check.status is not Status.OK] == []
+    assert [check.name for check in checks] == [
+        "interpreter",
+        "torch",
+        "pjrt-plugin",
+        "tracy",
+        "tracy-tools",
+        "tt-perf-report",
+        "device",
+        "device-in-use",
+        "tt-smi",
+        "port",
+        "disk",
+        "programs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "remedy"),
+    [
+        ("interpreter", {"python_version": "3.7.2"}, "3.8"),
+        ("tracy", {"env_changes": {"STANDIN_TRACY_FAIL": "plugin"}}, "first on PYTHONPATH"),
+        ("tracy", {"env_changes": {"STANDIN_TRACY_FAIL": "module:loguru"}}, "install loguru"),
+        ("tracy-tools", {"tools": None}, "--tracy-tools-folder"),
+        ("device", {"devices": ()}, "--profiler torch"),
+        ("runtime-trace", {"config": {"enable_trace": True}}, "--profiler wallclock"),
+    ],
+)
+def test_what_stops_a_run(
+    make_situation: MakeSituation, name: str, changes: dict[str, Any], remedy: str
+) -> None:
+    stopped = failed(doctor(make_situation(**changes)))
+    assert [check.name for check in stopped] == [name]
+    assert remedy in stopped[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "remedy"),
+    [
+        ("tracy", "tracy", "--python"),
+        ("pjrt-plugin", "pjrt_plugin_tt", "env/xla_env"),
+        ("report-modules", "seaborn", "pip install seaborn"),
+        ("report-modules", "yaml", "pip install pyyaml"),
+    ],
+)
+def test_missing_packages_stop_a_run(
+    make_situation: MakeSituation, name: str, package: str, remedy: str
+) -> None:
+    packages = without(make_situation, package)
+    stopped = failed(doctor(make_situation(packages=packages)))
+    assert [check.name for check in stopped] == [name]
+    assert remedy in stopped[0].remedy
+
+
+def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_situation: MakeSituation) -> None:
+    checks = doctor(
+        make_situation(
+            profiler="wallclock",
+            packages=without(make_situation, "tracy", "pjrt_plugin_tt"),
+            tools=None,
+            devices=(),
+            config={"enable_trace": True},
+        )
+    )
+    assert failed(checks) == ()
+    assert "needs none" in named(checks, "device").text
+    assert {check.name for check in checks} == {
+        "interpreter",
+        "torch",
+        "tt-perf-report",
+        "device",
+        "disk",
+    }
+
+
+def test_torch_stops_a_run_only_when_it_profiles(make_situation: MakeSituation) -> None:
+    packages = without(make_situation, "torch")
+    for profiler, status in (("torch", Status.FAILED), ("wallclock", Status.WARNING)):
+        checks = doctor(make_situation(profiler=profiler, packages=packages))
+        assert named(checks, "torch").status is status
+
+
+def test_a_wrapper_and_a_plugin_out_of_step(make_situation: MakeSituation, tmp_path: Path) -> None:
+    packages = without(make_situation)
+    for name, text in (("tracy", "from pjrt_plugin_tt import setup_tt_metal_home"), ("plugin", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(text)
+    packages["tracy"] = Package("tracy", None, (tmp_path / "tracy",))
+    packages["pjrt_plugin_tt"] = Package("pjrt_plugin_tt", "0.3", (tmp_path / "plugin",))
+    check = named(doctor(make_situation(packages=packages)), "pjrt-plugin")
+    assert check.status is Status.FAILED
+    assert "--tt-xla" in check.remedy
+
+
+def test_warnings(make_situation: MakeSituation) -> None:
+    packages = {**without(make_situation), "pandas": Package("pandas", "3.0.1")}
+    checks = doctor(
+        make_situation(
+            packages=packages,
+            notes=("VIRTUAL_ENV=/gone holds no python and was passed over",),
+            programs_per_step=600,
+            env_changes={"PATH": "/usr/bin"},
+        )
+    )
+    warned = {check.name for check in checks if check.status is Status.WARNING}
+    assert warned == {"interpreter", "pandas", "programs", "tt-smi"}
+    assert all(check.remedy for check in checks if check.status is not Status.OK)
+
+
+def test_an_older_tracy_is_told_by_what_it_lacks(make_situation: MakeSituation) -> None:
+    checks = doctor(make_situation(env_changes={"STANDIN_TRACY_VERSION": "0.65"}))
+    assert "without --op-support-count" in named(checks, "tracy").text
+
+
+def test_a_process_that_holds_the_device_is_named(
+    make_situation: MakeSituation, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [STANDINS / "bin" / "hold-device", tmp_path / "devices" / "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        stopped = failed(doctor(make_situation()))
+        process.terminate()
+    (check,) = stopped
+    assert check.name == "device-in-use"
+    assert f"process {process.pid} of" in check.text
+    assert "hold-device" in check.text
+    assert f"kill -INT {process.pid}" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("free", "status"), [(2**20, Status.FAILED), (2**30, Status.WARNING), (2**33, Status.OK)]
+)
+def test_disk_space(
+    make_situation: MakeSituation, monkeypatch: pytest.MonkeyPatch, free: int, status: Status
+) -> None:
+    class Usage:
+        def __init__(self, path: Path) -> None:
+            self.free = free
+
+    monkeypatch.setattr(doctor_module.shutil, "disk_usage", Usage)
+    assert named(doctor(make_situation()), "disk").status is status
