@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH102, PTH108, PTH113, PTH115, PTH116, PTH117, PTH118, PTH120, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH108, PTH112, PTH113, PTH115, PTH116, PTH117, PTH118, PTH120, PTH123, PTH211
 # (plain strings: a Path object per call costs more than the copy of a file)
 """Fills a shadow from its plan: real copies, links, symlinks made again, folder times."""
 
@@ -235,11 +235,12 @@ def written_since(tree: Path, filled: Filled) -> list[str]:
 
 
 def _entries(folder: str) -> Iterable[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except FileNotFoundError:
+    if not os.path.isdir(folder):
         return ()
+    if not os.access(folder, os.R_OK | os.X_OK):
+        os.chmod(folder, 0o700)  # closed by the script; it lies in the shadow and is no link
+    with os.scandir(folder) as entries:
+        return list(entries)
 
 
 def _inside(path: str, root: str) -> bool:

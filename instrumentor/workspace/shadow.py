@@ -199,6 +199,8 @@ def _move(tree: Path, written: Sequence[Path], keep_to: Path) -> None:
         target = _free(keep_to / name)
         target.parent.mkdir(parents=True, exist_ok=True)
         source = tree / name
+        if not os.access(source.parent, os.W_OK):
+            source.parent.chmod(0o700)
         if source.is_symlink():
             leads_to = source.readlink()
             if leads_to.is_relative_to(tree):

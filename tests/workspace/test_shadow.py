@@ -184,15 +184,16 @@ def test_the_shadow_goes_when_the_body_fails(git_repo) -> None:
     assert not workspace.root.exists()
 
 
-def test_read_only_folders_of_the_script_do_not_survive(git_repo) -> None:
+def test_folders_closed_by_the_script_are_read_kept_and_removed(git_repo, tmp_path: Path) -> None:
     repo = git_repo({"train.py": "", "locked/file.txt": ""})
     (repo / "locked").chmod(0o555)
-    with opened(repo) as workspace:
+    with opened(repo, keep_to=tmp_path / "kept") as workspace:
         inner = workspace.root / "locked" / "made"
         inner.mkdir()
         (inner / "x").write_text("")
         inner.chmod(0o000)
     assert not workspace.root.parent.exists()
+    assert (tmp_path / "kept" / "locked" / "made" / "x").is_file()
     (repo / "locked").chmod(0o755)
 
 

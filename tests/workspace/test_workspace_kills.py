@@ -102,8 +102,7 @@ def test_the_place_of_a_killed_run_is_free_for_the_next(
         start_new_session=True,
     )
     assert process.stdout is not None
-    while process.stdout.readline().decode().strip() != stage:
-        pass
+    assert any(line.decode().strip() == stage for line in process.stdout)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     with shadow(find_project(script), script, script.parent, {}) as workspace:
