@@ -103,7 +103,8 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
             _names(names, squeezed=narrow and not raw),
             right=False,
             colours=plain,
-            least=16 if narrow else 30,
+            least=12,
+            comfort=26 if narrow else 32,
             total=_counts(report),
         ),
         *([Column("Device", figures("device_id", 0), colours=plain)] if devices else []),
@@ -219,7 +220,7 @@ def _stacked(stacked: pd.DataFrame, width: int, paint: Paint, narrow: bool) -> l
 
     columns = [
         Column("Share %", _figures(stacked["percent"], 2)),
-        Column("Op", _names(stacked["name"], squeezed=narrow), right=False, least=44),
+        Column("Op", _names(stacked["name"], squeezed=narrow), right=False, least=20, comfort=44),
         *([Column("Device", _figures(stacked["device_id"], 0))] if per_device else []),
         Column("Time us", _figures(stacked["device_time_us"], 1)),
         Column("Ops", [f"{count:,}" for count in stacked["count"]]),

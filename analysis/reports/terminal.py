@@ -64,6 +64,7 @@ class Column:
         right: figures stand on the right.
         colours: of the cells: one for all, or one each.
         least: the narrowest that it may become; 0 when it never shrinks.
+        comfort: optional columns go before it becomes narrower than this.
         optional: left out, the last such first, when the table is too wide.
         total: its cell in the last row, set apart.
     """
@@ -73,6 +74,7 @@ class Column:
     right: bool = True
     colours: str | Sequence[str] = ""
     least: int = 0
+    comfort: int = 0
     optional: bool = False
     total: str | None = None
 
@@ -102,10 +104,10 @@ def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], 
     """The columns that are shown and their sizes."""
     shown = [(column, column.natural) for column in columns]
 
-    def least() -> int:
-        return sum(min(c.least or size, size) + gap for c, size in shown) - gap
+    def wanted() -> int:
+        return sum(min(max(c.comfort, c.least) or size, size) + gap for c, size in shown) - gap
 
-    while least() > room and any(column.optional for column, _ in shown):
+    while wanted() > room and any(column.optional for column, _ in shown):
         last = max(at for at, (column, _) in enumerate(shown) if column.optional)
         del shown[last]
     over = sum(size + gap for _, size in shown) - gap - room

@@ -1,0 +1,61 @@
+"""What reports show beyond the summary: the single ops, the hardware, the record of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.report_options import Report
+    from analysis.roofline import Architecture
+    from analysis.summary import Analysis
+    from analysis.timings import Timings
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Frames behind a summary; every part may be missing.
+
+    Attributes:
+        ops: per op of the window: :data:`analysis.device.COLUMNS`, or the columns of a torch
+            profile's ops.csv.
+        architecture: what the ops were held against.
+        timings: every sample with its start.
+        sources: text of the user's files, by the names that the summary's source lines use.
+    """
+
+    ops: pd.DataFrame | None = None
+    architecture: Architecture | None = None
+    timings: Timings | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def device_ops(self) -> pd.DataFrame | None:
+        """Ops of a Tracy trace without its signposts; None for those of torch."""
+        if self.ops is None or "gap_us" not in self.ops.columns:
+            return None
+        return self.ops[~self.ops["is_signpost"].astype(bool)]
+
+    @property
+    def torch_ops(self) -> pd.DataFrame | None:
+        """Ops of a torch profile; None for those of Tracy."""
+        if self.ops is None or "gap_us" in self.ops.columns:
+            return None
+        return self.ops
+
+
+def of(
+    analysis: Analysis | None = None,
+    report: Report | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> Detail:
+    """The detail of an analysis; a report's ops (its own window and options) win over it."""
+    device = None if analysis is None else analysis.device
+    ops = None if analysis is None else analysis.ops
+    architecture = None if device is None else device.architecture
+    if report is not None:
+        ops, architecture = report.ops, report.architecture
+    return Detail(ops, architecture, None if analysis is None else analysis.timings, sources or {})
