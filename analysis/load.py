@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import BadOption, DamagedFile
-from analysis.scan import Header, read_header
+from analysis.scan import Header, Scan, check_rows, read_header, scan, wrong_cells
 from analysis.schema import NUMBERS, CsvFormat, detect_format, dimension_columns, wanted_columns
 
 if TYPE_CHECKING:
@@ -53,15 +53,20 @@ class Ops:
     warnings: tuple[str, ...] = ()
 
 
-def load(path: Path, region: Region | None = None) -> Ops:
+def load(path: Path, region: Region | None = None, scanned: Scan | None = None) -> Ops:
     """Read a file, or only some of its lines.
+
+    Args:
+        region: the lines; None for all.
+        scanned: of the same file, when there is one already.
 
     Raises:
         NotAnOpsFile: no ops CSV.
         DamagedFile: a row with too few or too many cells; names the line.
     """
-    header = read_header(path)
+    header = read_header(path) if scanned is None else scanned.header
     if region is None:
+        check_rows(scan(path) if scanned is None else scanned)
         raw = _read(path, header, path, 2)
     else:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
@@ -168,19 +173,14 @@ def _numbers(text: pd.Series[Any]) -> tuple[pd.Series[float], tuple[int, str, in
 
 
 def _check_cells(path: Path, header: Header, body: bytes, first_line: int) -> None:
-    """Every row has as many cells as the header; a parser would pad a short one in silence."""
+    """As :func:`analysis.scan.check_rows`, for some lines."""
     per_row = len(header.columns) - 1
     rows = body.count(b"\n") + (not body.endswith(b"\n") and bool(body))
     if body.count(b",") == rows * per_row:
         return
     for offset, line in enumerate(body.splitlines()):
         if line.strip() and line.count(b",") != per_row:
-            raise _wrong_cells(path, header.columns, first_line + offset, line.count(b",") + 1)
-
-
-def _wrong_cells(path: Path, columns: Sequence[str], line: int, cells: int) -> DamagedFile:
-    column = columns[cells - 1] if cells <= len(columns) else None
-    return DamagedFile(path, f"{cells} cells where the header has {len(columns)}", line, column)
+            raise wrong_cells(path, header, first_line + offset, line.count(b",") + 1)
 
 
 def _damaged(path: Path, message: str, first_line: int) -> DamagedFile:

@@ -219,7 +219,7 @@ def _cut(sources: Sequence[Path], options: ReportOptions) -> tuple[Ops, pd.DataF
     if first is None or last is None or last.line <= first.line:
         return None
     region = Region(first.end, last.start, first.line + 1)
-    ops = load(sources[0], region)
+    ops = load(sources[0], region, scanned)
     rows = ops.frame if options.tracing_mode else window.by_host_time(ops.frame)
     if not options.print_signposts:
         rows = rows[rows["op_type"] != SIGNPOST]
@@ -242,18 +242,18 @@ def load_step(path: Path, number: int | None = None) -> tuple[Ops, window.StepMa
         EmptyWindow: the step holds no op.
     """
     scanned = scan(path)
-    whole = load(path) if scanned.quoted else None
+    whole = load(path, scanned=scanned) if scanned.quoted else None
     posts = scanned.signposts if whole is None else window.signposts_of(whole.frame)
     marks = window.steps(posts)
     mark = window.choose(marks, number)
     if mark is None:
-        return (load(path) if whole is None else whole), None
+        return (load(path, scanned=scanned) if whole is None else whole), None
     region = mark.region
     if whole is None and region is not None:
-        part = load(path, region)
+        part = load(path, region, scanned)
         frame = part.frame[part.frame["op_type"] != SIGNPOST]
     else:
-        part = whole or load(path)
+        part = whole or load(path, scanned=scanned)
         frame = window.between(part.frame, mark)
     if frame.empty:
         raise EmptyWindow(

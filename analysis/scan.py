@@ -59,7 +59,8 @@ class Scan:
 
     Attributes:
         quoted: the file holds a quote: byte offsets of rows cannot be trusted.
-        lines: number of lines, the header included.
+        lines: number of newlines, the header's included.
+        commas: number of commas, the header's included.
     """
 
     path: Path
@@ -68,6 +69,7 @@ class Scan:
     quoted: bool
     lines: int
     size: int
+    commas: int
 
 
 def read_header(path: Path) -> Header:
@@ -109,7 +111,7 @@ def scan(path: Path) -> Scan:
         signposts = _signposts(path, header, found.hits)
     if not found.quoted:
         _check_last_line(path, header, found.lines, found.size)
-    return Scan(path, header, signposts, found.quoted, found.lines, found.size)
+    return Scan(path, header, signposts, found.quoted, found.lines, found.size, found.commas)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class _Pass:
     quoted: bool
     lines: int
     size: int
+    commas: int
 
 
 def _blank_run(header: Header) -> bytes | None:
@@ -145,11 +148,11 @@ def _pass(path: Path, needle: bytes) -> _Pass:
     import numpy as np
 
     hits: list[tuple[int, int]] = []
-    lines, size, quoted, kept = 0, 0, False, 0
+    lines, commas, size, quoted, kept = 0, 0, 0, False, 0
     overlap = len(needle) - 1
     buffer = bytearray(_BLOCK + overlap)
     view, array = memoryview(buffer), np.frombuffer(buffer, dtype=np.uint8)
-    is_newline = np.empty(len(buffer), dtype=np.bool_)
+    hit = np.empty(len(buffer), dtype=np.bool_)
     with path.open("rb", buffering=0) as file:
         # What is kept of the last block has been counted; the needle may reach over its end.
         while read := file.readinto(view[kept : kept + _BLOCK]):
@@ -160,13 +163,14 @@ def _pass(path: Path, needle: bytes) -> _Pass:
                 hits.append((size - kept + position, lines + before))
                 row_end = buffer.find(b"\n", position, filled)
                 position = -1 if row_end < 0 else buffer.find(needle, row_end, filled)
-            np.equal(array[kept:filled], ord("\n"), out=is_newline[kept:filled])
-            lines += int(np.count_nonzero(is_newline[kept:filled]))
+            fresh, into = array[kept:filled], hit[kept:filled]
+            lines += int(np.count_nonzero(np.equal(fresh, ord("\n"), out=into)))
+            commas += int(np.count_nonzero(np.equal(fresh, ord(","), out=into)))
             quoted = quoted or buffer.find(b'"', kept, filled) >= 0
             size += read
             kept = min(overlap, filled)
             buffer[:kept] = buffer[filled - kept : filled]
-    return _Pass(tuple(hits), quoted, lines, size)
+    return _Pass(tuple(hits), quoted, lines, size, commas)
 
 
 def _check_last_line(path: Path, header: Header, newlines: int, size: int) -> None:
@@ -183,6 +187,31 @@ def _check_last_line(path: Path, header: Header, newlines: int, size: int) -> No
             line=newlines + 1,
             column=header.columns[cells - 1],
         )
+
+
+def check_rows(scanned: Scan) -> None:
+    """Every row has as many cells as the header: a parser pads a short one in silence.
+
+    A file with quotes is left alone; the parser knows what its commas mean.
+
+    Raises:
+        DamagedFile: names the first row of another length.
+    """
+    per_row = len(scanned.header.columns) - 1
+    # The last line may lack its newline; a count of lines that is one short is looked at below.
+    if scanned.quoted or scanned.commas == scanned.lines * per_row:
+        return
+    with scanned.path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip() and line.count(b",") != per_row:
+                raise wrong_cells(scanned.path, scanned.header, number, line.count(b",") + 1)
+
+
+def wrong_cells(path: Path, header: Header, line: int, cells: int) -> DamagedFile:
+    """The error of a row with too few or too many cells."""
+    names = header.columns
+    column = names[cells - 1] if cells <= len(names) else None
+    return DamagedFile(path, f"{cells} cells where the header has {len(names)}", line, column)
 
 
 def _signposts(path: Path, header: Header, hits: Sequence[tuple[int, int]]) -> tuple[Signpost, ...]:

@@ -19,7 +19,7 @@ from analysis.load import SIGNPOST, Ops, load
 from analysis.merge import merge_devices, valid_duration_ns
 from analysis.model import Spread, Window
 from analysis.roofline import Architecture, resolve
-from analysis.scan import scan
+from analysis.scan import Scan, scan
 from analysis.window import StepMarks
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def read_steps(path: Path, step: StepChoice = None, arch: str | None = None) -> 
     """
     scanned = scan(path)
     everything = scanned.quoted or scanned.size <= WHOLE_FILE_BYTES
-    whole = load(path) if everything else None
+    whole = load(path, scanned=scanned) if everything else None
     posts = window.signposts_of(whole.frame) if whole is not None else scanned.signposts
     marks = window.steps(posts)
     if step == "all":
@@ -80,7 +80,7 @@ def read_steps(path: Path, step: StepChoice = None, arch: str | None = None) -> 
     else:
         mark = window.choose(marks, step)
         if mark is None:
-            return _foreign(load(path) if whole is None else whole, arch, marks)
+            return _foreign(load(path, scanned=scanned) if whole is None else whole, arch, marks)
         picked = [marks.index(mark)]
     warnings: list[str] = []
     if step is None and not marks[picked[0]].steady:
@@ -96,14 +96,14 @@ def read_steps(path: Path, step: StepChoice = None, arch: str | None = None) -> 
     parts: dict[int, Ops] = {}
     for at, mark in enumerate(marks):
         if mark.complete and (whole is not None or at in picked):
-            parts[at] = _part(path, whole, mark)
+            parts[at] = _part(scanned, whole, mark)
     return _assemble(parts, picked, marks, whole, arch, warnings, step)
 
 
-def _part(path: Path, whole: Ops | None, mark: StepMarks) -> Ops:
+def _part(scanned: Scan, whole: Ops | None, mark: StepMarks) -> Ops:
     if whole is not None:
         return Ops(window.between(whole.frame, mark), whole.format, whole.sources, whole.warnings)
-    part = load(path, mark.region)
+    part = load(scanned.path, mark.region, scanned)
     frame = part.frame[part.frame["op_type"] != SIGNPOST]
     return Ops(frame, part.format, part.sources, part.warnings)
 

@@ -103,7 +103,9 @@ def _event(line: str) -> Mapping[str, Any] | None:
 
 
 def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timings:
-    per_process = Counter(e.get("pid") for e in events if e["event"] == "sample")
+    per_process = Counter(
+        e.get("pid") for e in events if e["event"] == "sample" and _sample(e, 0) is not None
+    )
     main = per_process.most_common(1)[0][0] if per_process else None
     if len(per_process) > 1:
         others = sum(per_process.values()) - per_process[main]
@@ -114,7 +116,7 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timing
     samples: list[Sample] = []
     profiled: Sample | None = None
     for event in events:
-        if per_process and event.get("pid") != main:
+        if per_process and event.get("pid", main) != main:
             continue
         if event["event"] in ("sample", "profiled"):
             sample = _sample(event, len(samples))

@@ -1,0 +1,151 @@
+"""CSV to typed frame: formats, blanks, damage with line and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.errors import BadOption, DamagedFile, NotAnOpsFile
+from analysis.load import Region, load, load_hosts
+from analysis.scan import scan
+from tests.analysis.ops_rows import FIXTURES, REAL, header, op, signpost, step, text
+
+
+def write(path: Path, content: str) -> Path:
+    """A file as the writer leaves it."""
+    path.write_text(content, encoding="utf-8", newline="")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("two_devices_v1.csv", "v1"), ("v2_plain.csv", "v2"), ("training_v2_1.csv", "v2.1")],
+)
+def test_formats_have_one_schema(name: str, version: str) -> None:
+    ops = load(FIXTURES / name)
+    assert ops.format == version
+    assert ops.warnings == ()
+    for column in ("kernel_duration_ns", "op_to_op_latency_ns", "core_count", "device_id"):
+        assert ops.frame[column].dtype == np.float64
+    for column in ("op_code", "op_type", "attributes", "input_0_x", "output_0_memory"):
+        assert isinstance(ops.frame[column].dtype, pd.CategoricalDtype)
+    assert ops.frame["line"].tolist() == list(range(2, len(ops.frame) + 2))
+
+
+def test_signposts_leave_blanks_not_zeros() -> None:
+    frame = load(FIXTURES / "training_v2_1.csv").frame
+    posts = frame[frame["op_type"] == "signpost"]
+    assert posts["op_code"].iloc[0] == "step_compile_start"
+    assert posts[["kernel_duration_ns", "core_count", "device_id"]].isna().all(axis=None)
+    assert posts["host_start_ns"].notna().all()
+
+
+def test_columns_that_a_file_lacks_are_blank(tmp_path: Path) -> None:
+    columns = ("OP CODE", "OP TYPE", "DEVICE KERNEL DURATION [ns]")
+    frame = load(write(tmp_path / "few.csv", text([op(us=3.0)], columns))).frame
+    assert frame["kernel_duration_ns"].tolist() == [3000.0]
+    assert frame[["device_id", "op_to_op_latency_ns", "host_start_ns"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("\r\n", "is empty"),
+        ("a,b\r\n1,2\r\n", r"line 1: no column 'OP CODE', 'OP TYPE', 'DEVICE KERNEL DURATION"),
+        ("OP CODE,OP TYPE\r\n", r"no column 'DEVICE KERNEL DURATION \[ns\]'"),
+    ],
+)
+def test_foreign_files_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(NotAnOpsFile, match=message) as caught:
+        load(write(tmp_path / "x.csv", content))
+    assert caught.value.hint
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(NotAnOpsFile, match="not a text file"):
+        load(path)
+
+
+def test_a_truncated_file_names_line_and_column(tmp_path: Path) -> None:
+    content = text([op(), op()])
+    half = content[: content.rindex("tt_dnn_device") + 5]
+    path = write(tmp_path / "cut.csv", half)
+    for read in (load, scan):
+        with pytest.raises(DamagedFile) as caught:
+            read(path)
+        assert (caught.value.line, caught.value.column) == (3, "OP TYPE")
+        assert "line 3" in caught.value.message
+
+
+@pytest.mark.parametrize("cells", [-3, 2])
+def test_a_row_of_another_length_is_damage(tmp_path: Path, cells: int) -> None:
+    lines = text([op(), op(), op()]).splitlines()
+    lines[2] = lines[2] + "," * cells if cells > 0 else lines[2].rsplit(",", -cells)[0]
+    with pytest.raises(DamagedFile) as caught:
+        load(write(tmp_path / "x.csv", "\r\n".join(lines) + "\r\n"))
+    assert caught.value.line == 3
+
+
+def test_text_among_figures_counts_as_blank_and_is_named(tmp_path: Path) -> None:
+    rows = [op(us=1.0), op(us=2.0) | {"CORE COUNT": "many"}, op(us=3.0) | {"CORE COUNT": "inf"}]
+    ops = load(write(tmp_path / "x.csv", text(rows)))
+    assert ops.frame["core_count"].isna().tolist() == [False, True, True]
+    assert ops.frame["kernel_duration_ns"].tolist() == [1000.0, 2000.0, 3000.0]
+    assert "line 3, column 'CORE COUNT': 'many'" in ops.warnings[0]
+
+
+def test_a_region_is_those_rows_of_the_whole() -> None:
+    path = FIXTURES / "training_v2_1.csv"
+    whole = load(path).frame
+    posts = scan(path).signposts
+    start, end = posts[2], posts[3]
+    part = load(path, Region(start.end, end.start, start.line + 1)).frame
+    inside = whole[(whole["line"] > start.line) & (whole["line"] < end.line)]
+    assert part["line"].tolist() == inside["line"].tolist()
+    assert part["op_code"].tolist() == inside["op_code"].tolist()
+    assert part["kernel_duration_ns"].tolist() == inside["kernel_duration_ns"].tolist()
+
+
+def test_damage_in_a_region_names_the_line_of_the_file(tmp_path: Path) -> None:
+    lines = text([op(), *step("step_steady_1", [op(), op()])]).splitlines()
+    lines[4] = lines[4].rsplit(",", 2)[0]
+    path = write(tmp_path / "x.csv", "\r\n".join(lines) + "\r\n")
+    posts = scan(path).signposts
+    with pytest.raises(DamagedFile) as caught:
+        load(path, Region(posts[0].end, posts[1].start, posts[0].line + 1))
+    assert caught.value.line == 5
+
+
+def test_hosts_are_merged_with_their_devices_numbered_on() -> None:
+    path = FIXTURES / "two_devices_v1.csv"
+    frame = load_hosts([path, path]).frame
+    assert sorted(frame["device_id"].dropna().unique()) == [0, 1, 2, 3]
+    assert frame["line"].is_unique
+
+
+def test_hosts_of_different_size_are_refused(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.csv", text([op(version="v1")], header("v1")))
+    with pytest.raises(BadOption, match="1 devices"):
+        load_hosts([FIXTURES / "two_devices_v1.csv", one])
+    with pytest.raises(BadOption, match="no ops CSV"):
+        load_hosts([])
+
+
+def test_bytes_that_are_no_utf8_do_not_end_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(text([signpost("s"), op()]).encode().replace(b"Unary", b"Un\xffry"))
+    assert load(path).frame["op_code"].tolist() == ["s", "Un\ufffdryDeviceOperation"]
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="needs the real traces beside the repository")
+@pytest.mark.parametrize("path", sorted(REAL.glob("*.csv")), ids=lambda path: path.name)
+def test_real_traces_load_without_a_warning(path: Path) -> None:
+    ops = load(path)
+    assert ops.warnings == ()
+    assert ops.frame["kernel_duration_ns"].notna().sum() > 20
