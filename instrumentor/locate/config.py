@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import Source, dotted
 
 MULTI_CHIP_FOLDERS = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
+# A top-level mesh_shape that is not plainly null: only then is the YAML library loaded.
+_SET_MESH = re.compile(rb"^[^\S\n]*['\"]?mesh_shape['\"]?[^\S\n]*:(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)", re.M)
 _MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
 
 
@@ -91,7 +94,7 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
         if part.lower() in MULTI_CHIP_FOLDERS:
             message = f"the configuration {relative} lies in a {part} folder: multi-chip"
             return Reason(where, line, "multi-chip", message, _MULTI)
-    if not path.is_file() or b"mesh_shape" not in path.read_bytes():
+    if not path.is_file() or not _SET_MESH.search(path.read_bytes()):
         return None
     shape = read_config(path).get("mesh_shape")
     if shape in (None, "", "null", "None", [], False):

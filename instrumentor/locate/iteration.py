@@ -106,7 +106,16 @@ def path_to(
 
 
 def contains(outer: ast.AST, inner: ast.AST) -> bool:
-    return outer is inner or any(node is inner for node in ast.walk(outer))
+    """Whether a node of the same file lies within another, judged by position (constant time)."""
+    if outer is inner:
+        return True
+    return _span(outer)[0] <= _span(inner)[0] and _span(inner)[1] <= _span(outer)[1]
+
+
+def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    start = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    end = (getattr(node, "end_lineno", None) or 1 << 30, getattr(node, "end_col_offset", None) or 0)
+    return start, end
 
 
 def exclusive(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
@@ -683,7 +692,7 @@ def _counted(loop: ast.For) -> str:
     name = dotted(loop.target)
     for call in (loop.iter, *own_nodes(loop.iter)):
         if isinstance(call, ast.Call) and callee(call) in ("range", "count", "trange"):
-            return name if _rank(name) == 0 else ""
+            return name if _rank(name) == 0 or "epoch" in name else ""
     return ""
 
 

@@ -20,6 +20,7 @@ from instrumentor.locate.model import Skipped
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
+    LoopNode,
     ScopeNode,
     Source,
     dotted,
@@ -56,7 +57,7 @@ class Validations:
         hits: list[tuple[Source, ScopeNode, ast.stmt, bool]] = []
         for source, scope, statement, initial in self._places():
             for hit in self._hits(source, scope, statement):
-                if not any(contains(h[2], hit) for h in hits):
+                if not any(h[0] is source and contains(h[2], hit) for h in hits):
                     hits.append((source, scope, hit, initial))
         while True:
             self.gone = set()
@@ -116,7 +117,7 @@ class Validations:
             outermost = [*source.loops_around(anchor)]
             loops = ([anchor] if isinstance(anchor, LOOPS) else []) + list(outermost)
             if loops and scope is self.candidate.scope:
-                for statement in loops[-1].body:
+                for statement in self._loop_of_update(loops).body:
                     yield source, scope, statement, False
             top: ast.stmt = loops[-1] if loops else anchor
             for suite, index in path_to(source, scope, top):
@@ -126,6 +127,13 @@ class Validations:
                 program = self.knowledge.program
                 for caller, _, holder in program.callers.get(scope, ()):
                     queue.append((program.source_of_scope[caller], caller, holder))
+
+    def _loop_of_update(self, loops: list[LoopNode]) -> LoopNode:
+        """The loop whose iterations are whole steps: with nested micro-steps the one around."""
+        for loop in loops:
+            if any(contains(loop, u.statement) for u in self.candidate.updates):
+                return loop
+        return loops[0]
 
     def _hits(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Iterator[ast.stmt]:
         """Validation statements in or below a statement, outermost first."""
