@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from instrumentor.workspace import git
@@ -19,6 +19,7 @@ def shadow_environment(
     extra_paths: Sequence[Path],
     bytecode: Path,
     git_folder: Path | None,
+    stands: Callable[[Path], bool] = Path.exists,
 ) -> dict[str, str]:
     """The user's environment, changed so that imports, git and bytecode stay in the shadow.
 
@@ -31,18 +32,19 @@ def shadow_environment(
         extra_paths: joined to PYTHONPATH behind the shadow's roots.
         bytecode: where bytecode goes.
         git_folder: the private git folder; None outside git.
+        stands: whether the shadow holds a path of its own; a plan answers from what it will hold.
     """
     environment = dict(base)
     roots = [tree / folder.relative_to(root) for folder in import_roots]
     own = [entry for entry in base.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    mapped = [_mapped(Path(os.path.normpath(user_cwd / e)), root, tree) for e in own]
-    paths = dict.fromkeys(str(p) for p in (*_existing(roots), *extra_paths, *mapped))
+    mapped = [_mapped(Path(os.path.normpath(user_cwd / e)), root, tree, stands) for e in own]
+    paths = dict.fromkeys(str(p) for p in (*filter(stands, roots), *extra_paths, *mapped))
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
     environment["WANDB_MODE"] = "disabled"
     for name in ("PWD", "OLDPWD"):
         if name in environment:
-            environment[name] = str(_mapped(Path(environment[name]), root, tree))
+            environment[name] = str(_mapped(Path(environment[name]), root, tree, stands))
     if git_folder is not None:
         environment = git.clean_environment(environment)
         environment["GIT_DIR"] = str(git_folder)
@@ -51,15 +53,11 @@ def shadow_environment(
     return environment
 
 
-def _existing(folders: Iterable[Path]) -> list[Path]:
-    return [folder for folder in folders if folder.is_dir()]
-
-
-def _mapped(path: Path, root: Path, tree: Path) -> Path:
+def _mapped(path: Path, root: Path, tree: Path, stands: Callable[[Path], bool]) -> Path:
     """The shadow's counterpart, unless the shadow has none (an environment, a left-out clone)."""
     real = path.resolve()
     for spelling in (path, real):
         if spelling.is_relative_to(root):
             counterpart = tree / spelling.relative_to(root)
-            return counterpart if counterpart.exists() else path
+            return counterpart if stands(counterpart) else path
     return path

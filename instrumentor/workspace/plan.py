@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.errors import UsageError
 from instrumentor.project import Project
 from instrumentor.workspace import git, names, places
+from instrumentor.workspace.environment import shadow_environment
 from instrumentor.workspace.listing import list_with_git
 from instrumentor.workspace.planner import Planner
 
@@ -63,6 +64,29 @@ class ShadowPlan:
     def linked(self) -> tuple[Path, ...]:
         """Absolute paths of the user's files and folders that are linked."""
         return tuple(self.project.root / name for name in self.links)
+
+    def environment(
+        self, base: Mapping[str, str], cwd: Path, extra_paths: Sequence[Path] = ()
+    ) -> dict[str, str]:
+        """What ``Workspace.environment`` will give; ``cwd`` is the user's working folder."""
+        place = places.first_place(self.project.root)
+        with_git = self.project.git and git.available()
+        names_there = (*self.copies, *self.folders, *self.symlinks, *self.links)
+        there = {self.root}.union(
+            *((self.root / name, *(self.root / name).parents) for name in names_there)
+        )
+        links = {self.root / name for name in self.links}
+        return shadow_environment(
+            base,
+            root=self.project.root,
+            tree=self.root,
+            user_cwd=cwd.resolve(),
+            import_roots=self.project.import_roots,
+            extra_paths=extra_paths,
+            bytecode=places.bytecode_folder(place.folder.parent.parent),
+            git_folder=place.git if with_git else None,
+            stands=lambda path: path in there or not links.isdisjoint(path.parents),
+        )
 
     def largest_folders(self, count: int = 3) -> tuple[tuple[str, int], ...]:
         """The folders that cost most to copy: (relative path, bytes), largest first."""

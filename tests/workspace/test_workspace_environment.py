@@ -33,6 +33,8 @@ def test_shadow_roots_then_extra_then_the_users_own_mapped(git_repo, tmp_path: P
         assert environment["KEPT"] == "1"
         assert environment["WANDB_MODE"] == "disabled"
         assert base["PWD"] == str(repo / "scripts")
+        planned = workspace.plan.environment(base, repo, [tmp_path / "python_package"])
+        assert planned == environment
 
 
 def test_git_reads_a_private_folder_and_variables_of_a_hook_do_not_leak(git_repo) -> None:
