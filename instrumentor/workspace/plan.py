@@ -71,10 +71,9 @@ class ShadowPlan:
         """What ``Workspace.environment`` will give; ``cwd`` is the user's working folder."""
         place = places.first_place(self.project.root)
         with_git = self.project.git and git.available()
-        names_there = (*self.copies, *self.folders, *self.symlinks, *self.links)
-        there = {self.root}.union(
-            *((self.root / name, *(self.root / name).parents) for name in names_there)
-        )
+        folders = {name.rpartition("/")[0] for name in (*self.copies, *self.symlinks)}
+        there = {self.root / name for name in (*folders, *self.folders, *self.links)}
+        there.update(*(path.parents for path in tuple(there)))
         links = {self.root / name for name in self.links}
         return shadow_environment(
             base,
@@ -85,7 +84,11 @@ class ShadowPlan:
             extra_paths=extra_paths,
             bytecode=places.bytecode_folder(place.folder.parent.parent),
             git_folder=place.git if with_git else None,
-            stands=lambda path: path in there or not links.isdisjoint(path.parents),
+            stands=lambda path: (
+                path in there
+                or not links.isdisjoint(path.parents)
+                or str(path.relative_to(self.root)) in self.copies
+            ),
         )
 
     def largest_folders(self, count: int = 3) -> tuple[tuple[str, int], ...]:
