@@ -121,6 +121,7 @@ def test_a_refusal_names_the_pass() -> None:
         b"x = " + b"+".join([b"a"] * 2500) + b"\n",
         b"if a: pass\n" + b"elif b: pass\n" * 2500,
         b"\\\nx = 1\n",
+        b"x = 1 \\\n",
     ],
 )
 def test_a_file_that_cannot_be_rewritten_is_a_typed_error(source: bytes) -> None:
@@ -631,6 +632,13 @@ def test_inserted_names_that_the_encoding_lacks() -> None:
     source = b"# coding: latin-1\na()\n"
     with pytest.raises(ProofFailed):
         apply_edits(source, [after(source, "a()", "x = '\u8868'")])
+
+
+def test_a_disabled_statement_must_not_declare_an_encoding() -> None:
+    source = b"find(r'coding: latin-1')\na()\n"
+    with pytest.raises(ProofFailed, match="would declare an encoding: iso-8859-1"):
+        apply_edits(source, [disable(source, "find(")])
+    rewritten(source, disable(source, "a()"))
 
 
 def test_long_files_keep_their_lines() -> None:

@@ -17,7 +17,7 @@ from instrumentor.engine.marks import MARKER, is_instrumented, strip
 from instrumentor.engine.parsing import parse
 from instrumentor.engine.places import Places, find_places
 from instrumentor.engine.rebuild import Rebuilder
-from instrumentor.engine.weave import readable, weave
+from instrumentor.engine.weave import check_encoding, readable, weave
 from instrumentor.errors import ProofFailed, UsageError
 
 __all__ = ["MARKER", "apply_edits", "is_instrumented", "strip"]
@@ -70,6 +70,7 @@ def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
     _refuse_impossible(gathered, places)
     rewritten = Rebuilder(module, gathered, places).rebuild().code
     result = weave(source, text, rewritten, encoding)
+    check_encoding(result, encoding)
     if strip(result) != source:
         raise ProofFailed("proof 'reversible' failed: the edits cannot be taken out again")
     return result

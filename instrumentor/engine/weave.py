@@ -28,7 +28,7 @@ def readable(source: bytes) -> tuple[str, str]:
         ProofFailed: the bytes are not what the file's coding line says.
     """
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        encoding = _encoding(source)
         text = source.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise ProofFailed(f"the file cannot be decoded: {error}") from error
@@ -37,7 +37,24 @@ def readable(source: bytes) -> tuple[str, str]:
         text = _FORM_FEED.sub("", text)
     if text and not text.endswith("\n"):
         text += "\n"
-    return text, "utf-8" if encoding == "utf-8-sig" else encoding
+    return text, encoding.removesuffix("-sig")
+
+
+def check_encoding(result: bytes, encoding: str) -> None:
+    """Check that the result is read in the original's encoding.
+
+    Any comment in the first two lines can be a declaration: one with ``coding:`` in a statement
+    that became a comment there, say.
+
+    Raises:
+        ProofFailed: it is not.
+    """
+    try:
+        found = _encoding(result)
+    except SyntaxError as error:
+        found = str(error)
+    if found.removesuffix("-sig") != encoding:
+        raise ProofFailed(f"a comment in the first two lines would declare an encoding: {found}")
 
 
 def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> bytes:
@@ -66,6 +83,12 @@ def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> b
     if used != len(originals):
         raise ProofFailed(f"proof 'reversible' failed at line {used + 1}: it would be lost")
     return bom + _join(woven, newline, ends_open=not source.endswith((b"\n", b"\r")))
+
+
+def _encoding(source: bytes) -> str:
+    # The tokenizer, unlike the parser, knows no lone CR.
+    start = b"\n".join(source.splitlines()[:2])
+    return tokenize.detect_encoding(io.BytesIO(start).readline)[0]
 
 
 def _join(lines: list[bytes], newline: bytes, *, ends_open: bool) -> bytes:
