@@ -44,14 +44,16 @@ class LineMap:
 
     Attributes:
         files: by path in the diff: (first new line, old line of it) at every shift, rising.
-        inserted: by path: new lines that the original does not have.
+        inserted: by path: new lines that the original does not have, each with the original line
+            of the same code when one was taken out (a moved statement), else None.
     """
 
     files: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    inserted: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    inserted: Mapping[str, Mapping[int, int | None]] = field(default_factory=dict)
 
     def original(self, place: Place) -> Place:
-        """The place in the user's file; of an inserted line, the line before it.
+        """The place in the user's file; of an inserted line, where its code stood or the line
+        before it.
 
         A file that the diff does not name is returned as it is.
         """
@@ -60,6 +62,9 @@ class LineMap:
         if path is None:
             return place
         line = place.line
+        moved = self.inserted[path].get(line)
+        if moved is not None:
+            return Place(path, moved)
         while line > 1 and line in self.inserted[path]:
             line -= 1
         shifts = self.files[path]
@@ -70,7 +75,8 @@ class LineMap:
 def read_diff(text: str) -> LineMap:
     """Read the unified diff of an instrumentation (original to instrumented)."""
     files: dict[str, list[tuple[int, int]]] = {}
-    inserted: dict[str, set[int]] = {}
+    inserted: dict[str, dict[int, str]] = {}
+    removed: dict[str, dict[int, str]] = {}
     path: str | None = None
     old = new = old_left = new_left = 0
     for line in text.splitlines():
@@ -78,7 +84,7 @@ def read_diff(text: str) -> LineMap:
         if old_left <= 0 and new_left <= 0 and line.startswith("+++ "):
             name = line[4:].split("\t")[0].strip().strip('"')
             path = name[2:] if name.startswith("b/") else name
-            files[path], inserted[path] = [(1, 1)], set()
+            files[path], inserted[path], removed[path] = [(1, 1)], {}, {}
         elif hunk and path is not None and old_left <= 0 and new_left <= 0:
             old, new = int(hunk[1]), int(hunk[3])
             old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
@@ -87,9 +93,10 @@ def read_diff(text: str) -> LineMap:
             files[path].append((new, old))
         elif path is not None and (old_left > 0 or new_left > 0) and not line.startswith("\\"):
             if line.startswith("+"):
-                inserted[path].add(new)
+                inserted[path][new] = _code(line[1:])
                 new, new_left = new + 1, new_left - 1
             elif line.startswith("-"):
+                removed[path][old] = _code(line[1:])
                 old, old_left = old + 1, old_left - 1
             else:
                 old, new = old + 1, new + 1
@@ -97,8 +104,23 @@ def read_diff(text: str) -> LineMap:
             files[path].append((new, old))
     return LineMap(
         {p: tuple(shifts) for p, shifts in files.items()},
-        {p: frozenset(lines) for p, lines in inserted.items()},
+        {p: _moved(lines, removed[p]) for p, lines in inserted.items()},
     )
+
+
+def _code(line: str) -> str:
+    """A line without indentation, and without a marker comment at its end."""
+    return line.split("# [instrument]")[0].strip()
+
+
+def _moved(inserted: Mapping[int, str], removed: Mapping[int, str]) -> dict[int, int | None]:
+    """Where the code of each inserted line stood; a removed line is taken once."""
+    left = {old: code for old, code in removed.items() if code}
+    found: dict[int, int | None] = {}
+    for new, code in inserted.items():
+        found[new] = next((old for old, text in left.items() if text == code), None)
+        left.pop(found[new] or 0, None)
+    return found
 
 
 def places(location: str) -> tuple[Place, ...]:
