@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from instrumentor.errors import InstrumentError
@@ -76,6 +76,23 @@ def diff(text: str) -> None:
             else color
         )
         raw(paint(line.rstrip("\n"), color, sys.stdout) + "\n" if color else line)
+
+
+def progress_bar() -> Callable[[int, int], None]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return lambda done, total: None
+    width = 40
+
+    def show(done: int, total: int) -> None:
+        if done % 16 and done != total:
+            return
+        filled = width * done // max(total, 1)
+        bar = "#" * filled + "-" * (width - filled)
+        end = "\n" if done == total else ""
+        print(f"\r[{bar}] {done}/{total}", end=end, file=sys.stderr, flush=True)
+
+    return show
 
 
 class Narrator:

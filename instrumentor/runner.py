@@ -184,7 +184,6 @@ def dry_run(
     """
     from instrumentor.profilers import choose
     from instrumentor.workspace import plan_shadow
-    from instrumentor.workspace.environment import shadow_environment
 
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
@@ -201,16 +200,7 @@ def dry_run(
     )
     target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
     base = dict(os.environ if options.env is None else options.env)
-    environment = shadow_environment(
-        base,
-        root=prepared.project.root,
-        tree=plan.root,
-        user_cwd=cwd,
-        import_roots=prepared.project.import_roots,
-        extra_paths=machine.import_paths,
-        bytecode=plan.root.parent / "bytecode",
-        git_folder=None,
-    )
+    environment = dict(plan.environment(base, cwd, machine.import_paths))
     environment["INSTRUMENT_PROFILER"] = profiler.name
     command = _shown_command(profiler.name, machine, target, arguments, options)
     changed = {k: v for k, v in environment.items() if base.get(k) != v}
@@ -319,9 +309,12 @@ class _Run:
                     f"{workspace.copied_files} files to {workspace.root}"
                     + (f", {len(workspace.linked)} linked" if workspace.linked else ""),
                 )
+                linked = Originals.take(self.prepared.project, (), watched=workspace.linked)
                 self._execute(workspace, scratch)
                 self._check_loaded(workspace)
                 self.new_files = tuple(p for p in workspace.new_files() if not _is_ours(p))
+            for path in linked.touched():
+                self.warnings.append(f"the script wrote through the linked {path} (see --no-link)")
             differences = originals.verify()
             if differences:
                 self.warnings.append(

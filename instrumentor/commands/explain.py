@@ -24,8 +24,15 @@ def explain(
     only: common.Only = "",
     skip: common.Skip = "",
     json: common.Json = False,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="SCRIPT is a folder: a tally over all its files.")
+    ] = False,
 ) -> None:
     """Say where the training loop is, what would be changed and why, or why it is declined."""
+    if summary:
+        from instrumentor.corpus import show
+
+        raise typer.Exit(show([script, *map(Path, arguments or [])], None, None))
     from instrumentor.prepare import explain as explain_script
 
     options = common.make_options(

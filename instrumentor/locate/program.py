@@ -90,10 +90,14 @@ class Program:
             bases: Sequence[Path] = (base,)
         else:
             bases = (*self.roots, near.parent)
-        relative = Path(*name.split(".")) if name else Path()
+        parts = name.split(".") if name else []
         for base in bases:
-            for candidate in (base / relative.with_suffix(".py"), base / relative / "__init__.py"):
-                if (name or candidate.name == "__init__.py") and candidate.is_file():
+            package = base.joinpath(*parts)
+            candidates = [package / "__init__.py"]
+            if parts:
+                candidates.insert(0, package.with_name(f"{parts[-1]}.py"))
+            for candidate in candidates:
+                if candidate.is_file():
                     return candidate
         return None
 
