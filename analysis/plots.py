@@ -6,9 +6,9 @@ that the summary has nothing to draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from analysis.model import GAP_THRESHOLD_US, Summary
 from analysis.reports import charts, words
@@ -62,7 +62,10 @@ def step_figure(summary: Summary) -> Figure | None:
     shades = [
         COLOURS["host"] if s.outlier else _COMPILE if s.kind != "steady" else _WALL for s in steps
     ]
-    axes.bar(at, walls, width=0.72, color=shades, label="wall clock")
+    axes.bar(at, walls, width=0.72, color=shades)
+    axes.bar([], [], color=_WALL, label="wall clock")
+    if _COMPILE in shades:
+        axes.bar([], [], color=_COMPILE, label="compile or warm-up")
     device = [s.device_time_ms if words.measured(s.device_time_ms) else None for s in steps]
     if any(value is not None for value in device):
         heights = [value or 0.0 for value in device]
@@ -78,47 +81,57 @@ def step_figure(summary: Summary) -> Figure | None:
     axes.set_ylabel("ms", color=_MUTED)
     if len(steps) <= 40:
         axes.set_xticks(at, [_plain(bar.label) for bar in chart.bars])
-    axes.legend(frameon=False, fontsize=8, ncols=3, loc="upper left", bbox_to_anchor=(0, -0.1))
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left", bbox_to_anchor=(0, -0.1))
     return figure
 
 
 def breakdown_figure(summary: Summary) -> Figure | None:
     """Stacked bars: device time by category, and device (or self) time by op."""
-    bars = {
+    parts = {
         "by category": charts.category_parts(summary),
         "by op": charts.op_parts(summary),
     }
-    bars = {name: parts for name, parts in bars.items() if parts}
+    bars = {name: found for name, found in parts.items() if found}
     if not bars:
         return None
     what = "Device time" if charts.on_device(summary) else "Op self time"
-    figure, axes = _axes(summary, what, (8.0, 1.4 + 1.9 * len(bars)))
-    for row, (name, parts) in enumerate(reversed(bars.items())):
-        left, seen = 0.0, dict.fromkeys(COLOURS, 0)
-        for part in parts:
-            kind = part.kind if part.kind in COLOURS else "other"
-            alpha = max(1 - 0.14 * seen[kind], 0.35) if name == "by op" else 1.0
-            seen[kind] += 1
-            label = f"{_plain(words.clip(part.name, _LONGEST_NAME))}  {words.percent(part.percent)}"
-            axes.barh(
-                row,
-                part.percent,
-                left=left,
-                height=0.5,
-                color=COLOURS[kind],
-                alpha=alpha,
-                edgecolor="white",
-                linewidth=0.8,
-                label=label,
-            )
-            left += part.percent
-    axes.set_yticks(range(len(bars)), list(reversed(bars)))
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("% of the " + what.lower(), color=_MUTED)
-    axes.grid(axis="x", color=_LINE)
-    axes.grid(axis="y", visible=False)
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    rows = [max(len(found), 3) for found in bars.values()]
+    figure = _figure((8.0, 0.9 + 0.19 * sum(rows)))
+    every = figure.subplots(len(bars), 1, squeeze=False, height_ratios=rows)[:, 0]
+    figure.suptitle(
+        f"{what}: {_plain(title(summary))}", x=0.01, ha="left", fontsize=11, color=_TEXT
+    )
+    for axes, (name, found) in zip(every, bars.items(), strict=True):
+        _calm(axes)
+        _stack(axes, found, fade=name == "by op")
+        axes.set_yticks([0], [name])
+        axes.tick_params(labelbottom=axes is every[-1])
+    every[-1].set_xlabel("% of the " + what.lower(), color=_MUTED)
     return figure
+
+
+def _stack(axes: Axes, parts: Sequence[charts.Part], fade: bool) -> None:
+    """One bar of parts, and its legend beside it."""
+    left, seen = 0.0, dict.fromkeys(COLOURS, 0)
+    for part in parts:
+        kind = part.kind if part.kind in COLOURS else "other"
+        axes.barh(
+            0,
+            part.percent,
+            left=left,
+            height=0.5,
+            color=COLOURS[kind],
+            alpha=max(1 - 0.14 * seen[kind], 0.35) if fade else 1.0,
+            edgecolor="white",
+            linewidth=0.8,
+            label=f"{_plain(words.clip(part.name, _LONGEST_NAME))}  {words.percent(part.percent)}",
+        )
+        seen[kind] += 1
+        left += part.percent
+    axes.set_xlim(0, 100)
+    axes.set_ylim(-0.5, 0.5)
+    axes.grid(axis="x", color=_LINE)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def roofline_figure(summary: Summary, detail: Detail) -> Figure | None:
@@ -126,7 +139,7 @@ def roofline_figure(summary: Summary, detail: Detail) -> Figure | None:
     points, arch = op_points(detail)[:MOST_POINTS], detail.architecture
     if not points or arch is None:
         return None
-    figure, axes = _axes(summary, f"Roofline, {arch.name}", (8.0, 5.0))
+    figure, axes = _axes(summary, f"Roofline, {arch.name}", (8.0, 4.6), grid="both")
     tb_s = arch.dram_gb_s / 1000
     peaks = ceilings(arch, points)
     low = min(point.intensity for point in points) / 3
@@ -150,6 +163,8 @@ def roofline_figure(summary: Summary, detail: Detail) -> Figure | None:
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:,.10g}")
     axes.set_xlabel("FLOPs per byte of DRAM traffic", color=_MUTED)
     axes.set_ylabel("TFLOP/s", color=_MUTED)
     legend = axes.legend(frameon=False, fontsize=8, loc="lower right")
@@ -164,7 +179,7 @@ def gap_figure(summary: Summary) -> Figure | None:
     bins = charts.gap_bins(summary.gaps)
     if not bins:
         return None
-    figure, axes = _axes(summary, "Gaps between ops", (8.0, 1.4 + 0.32 * len(bins)))
+    figure, axes = _axes(summary, "Gaps between ops", (8.0, 1.2 + 0.3 * len(bins)), grid="x")
     at = list(range(len(bins)))
     shades = [COLOURS["host" if each.long else "compute"] for each in bins]
     drawn = axes.barh(at, [each.count for each in bins], height=0.7, color=shades)
@@ -172,28 +187,40 @@ def gap_figure(summary: Summary) -> Figure | None:
     axes.set_yticks(at, [each.name for each in bins])
     axes.invert_yaxis()
     axes.set_xlabel(f"ops (red: gap above {GAP_THRESHOLD_US} us)", color=_MUTED)
-    axes.grid(axis="x", color=_LINE)
-    axes.grid(axis="y", visible=False)
     axes.margins(x=0.1)
     return figure
 
 
-def _axes(summary: Summary, what: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
+def _figure(size: tuple[float, float]) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(w_pad=0.12, h_pad=0.12)  # type: ignore[call-arg]
+    return figure
+
+
+def _axes(
+    summary: Summary, what: str, size: tuple[float, float], grid: Literal["x", "y", "both"] = "y"
+) -> tuple[Figure, Axes]:
+    figure = _figure(size)
     axes = figure.add_subplot()
+    _calm(axes)
     axes.set_title(
         f"{what}: {_plain(title(summary))}", loc="left", fontsize=11, color=_TEXT, pad=10
     )
+    axes.grid(axis=grid, color=_LINE)
+    return figure, axes
+
+
+def _calm(axes: Axes) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(_LINE)
-    axes.tick_params(length=0, labelsize=9, labelcolor=_TEXT)
-    axes.grid(axis="y", color=_LINE)
+    axes.tick_params(which="both", length=0, labelsize=9, labelcolor=_TEXT)
     axes.set_axisbelow(True)
-    return figure, axes
 
 
 def _plain(text: str) -> str:

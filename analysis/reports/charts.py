@@ -46,6 +46,7 @@ class StepBar:
     kind: str
     text: str
     label: str
+    value: str
     clipped: bool
 
 
@@ -124,6 +125,7 @@ def _step_bar(step: Step, x: float, width: float, height: float, top: float) -> 
         kind,
         text,
         step.name.removeprefix("step_").removeprefix("steady_"),
+        words.ms(wall),
         wall > top,
     )
 
