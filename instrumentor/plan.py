@@ -15,8 +15,8 @@ from typing import Any
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.errors import UsageError
-from instrumentor.locate.iteration import Region
 from instrumentor.locate.model import Declined, Located
+from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import FUNCTIONS
 from instrumentor.locate.vocabulary import callee, is_sync_statement
 from instrumentor.options import Options

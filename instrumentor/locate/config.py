@@ -12,7 +12,9 @@ from instrumentor.locate.syntax import Source, dotted
 
 MULTI_CHIP_FOLDERS = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
 # A top-level mesh_shape that is not plainly null: only then is the YAML library loaded.
-_SET_MESH = re.compile(rb"^[^\S\n]*['\"]?mesh_shape['\"]?[^\S\n]*:(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)", re.M)
+_SET_MESH = re.compile(
+    rb"^[^\S\n]*['\"]?mesh_shape['\"]?[^\S\n]*:(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)", re.M
+)
 _MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
 
 

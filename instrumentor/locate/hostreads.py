@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from instrumentor.locate.counter import Counter
 from instrumentor.locate.dataflow import binds, reads, touches
-from instrumentor.locate.iteration import Counter, Region, contains, path_to
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
+from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import LOOPS, Source, own_nodes, suites
+from instrumentor.locate.tree import contains, path_to
 from instrumentor.locate.vocabulary import host_read, is_backward, is_sync_statement, under_no_grad
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from instrumentor.errors import InstrumentError
-from instrumentor.locate.iteration import Counter, Forward, Region
+from instrumentor.locate.counter import Counter
+from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.program import Program
+from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import ScopeNode, Source
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from instrumentor.locate.config import MULTI_CHIP_FOLDERS
-from instrumentor.locate.iteration import contains, exclusive
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
 from instrumentor.locate.model import Reason
@@ -26,6 +25,7 @@ from instrumentor.locate.syntax import (
     own_calls,
     own_nodes,
 )
+from instrumentor.locate.tree import contains, exclusive
 from instrumentor.locate.vocabulary import callee, is_backward, is_optimizer_step, last, receiver
 
 FOREIGN_RUNTIMES = {

@@ -6,10 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from instrumentor.locate.iteration import contains, increments, update_unit
+from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
 from instrumentor.locate.model import Declined, Reason, Stop
+from instrumentor.locate.regions import update_unit
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -20,6 +21,7 @@ from instrumentor.locate.syntax import (
     own_calls,
     own_nodes,
 )
+from instrumentor.locate.tree import contains
 from instrumentor.locate.vocabulary import (
     callee,
     is_checkpoint_call,
@@ -79,7 +81,7 @@ def _last_updates(candidate: Candidate) -> list[Update]:
 
 
 def _exclusive(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
-    from instrumentor.locate.iteration import exclusive
+    from instrumentor.locate.tree import exclusive
 
     return exclusive(source, first, second)
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from instrumentor.locate.dataflow import binds, reads, simple_targets
-from instrumentor.locate.iteration import contains, path_to
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Skipped
@@ -28,6 +27,7 @@ from instrumentor.locate.syntax import (
     own_nodes,
     suites,
 )
+from instrumentor.locate.tree import contains, path_to
 from instrumentor.locate.vocabulary import (
     callee,
     is_checkpoint_call,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from instrumentor.edits import Edit, Kind
-from instrumentor.locate.iteration import End, Region
 from instrumentor.locate.model import Located
+from instrumentor.locate.regions import End, Region
 from instrumentor.locate.syntax import Source, address
 from instrumentor.locate.vocabulary import sync_condition
 from instrumentor.options import Options

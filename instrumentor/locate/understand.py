@@ -1,0 +1,241 @@
+"""Candidates -> the one loop, understood; or the reasons against it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from instrumentor.errors import UsageError
+from instrumentor.locate import refusals
+from instrumentor.locate.accumulation import accumulation_of
+from instrumentor.locate.config import mesh_default_warning
+from instrumentor.locate.counter import find_counter
+from instrumentor.locate.forward import Forward, find_forward
+from instrumentor.locate.hostreads import find_host_reads
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate, Site, find_candidates
+from instrumentor.locate.model import Declined, Located, Reason
+from instrumentor.locate.program import Program
+from instrumentor.locate.regions import find_regions
+from instrumentor.locate.stop import find_stops
+from instrumentor.locate.syntax import FUNCTIONS, dotted
+from instrumentor.locate.tree import contains
+from instrumentor.locate.validation import Validations
+from instrumentor.locate.vocabulary import host_read, is_cache_clear
+from instrumentor.options import Options
+
+
+def choose(program: Program, options: Options) -> Located | Reason | None:
+    """The located loop, or the reason why this program has none."""
+    knowledge = Knowledge(program)
+    candidates = find_candidates(program, knowledge)
+    stepping = [c for c in candidates if c.updates]
+    if options.loop is not None:
+        chosen = _by_line(candidates, options)
+        return _understand(program, knowledge, chosen, options)
+    if len(stepping) > 1:
+        reasons = [r for c in stepping for r in refusals.of_candidate(program, knowledge, c)]
+        if reasons:
+            raise Declined(*reasons)
+        reachable = [c for c in stepping if _reachable(program, c)]
+        if len(reachable) == 1:
+            stepping = reachable
+        else:
+            raise Declined(*refusals.several(reachable or stepping))
+    if not stepping:
+        closure = refusals.closure_reason(program, knowledge)
+        return closure or refusals.no_loop(program, knowledge, candidates)
+    return _understand(program, knowledge, stepping[0], options)
+
+
+def _by_line(candidates: list[Candidate], options: Options) -> Candidate:
+    assert options.loop is not None
+    file, line = options.loop
+    named = [c for c in candidates if not file or c.source.path.name == Path(file).name]
+    exact = [c for c in named if c.loop.lineno == line]
+    around = [c for c in named if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)]
+    if exact or around:
+        return (exact or sorted(around, key=lambda c: -c.loop.lineno))[0]
+    have = ", ".join(f"{c.source.path.name}:{c.loop.lineno}" for c in candidates) or "none"
+    raise UsageError(
+        f"--loop {file}:{line}: no training loop starts there", f"Loops with a backward: {have}."
+    )
+
+
+def _reachable(program: Program, candidate: Candidate) -> bool:
+    """Whether module-level code of the entry may come to the loop."""
+    scope = candidate.scope
+    if not isinstance(scope, FUNCTIONS):
+        return True
+    seen: set[ast.AST] = set()
+    stack: list[ast.AST] = [program.entry.tree]
+    while stack:
+        current = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current is scope:
+            return True
+        source = program.source_of_scope.get(current)  # type: ignore[call-overload]
+        if source is None:
+            continue
+        for call, _ in program.calls.get(current, ()):  # type: ignore[call-overload]
+            stack.extend(f.node for f in program.resolve(source, current, call))  # type: ignore[arg-type]
+            for argument in (*call.args, *(k.value for k in call.keywords)):
+                if isinstance(argument, ast.Name):
+                    probe = ast.Call(func=argument, args=[], keywords=[])
+                    stack.extend(f.node for f in program.resolve(source, current, probe))  # type: ignore[arg-type]
+    return False
+
+
+def _understand(
+    program: Program, knowledge: Knowledge, candidate: Candidate, options: Options
+) -> Located:
+    reasons = list(refusals.of_candidate(program, knowledge, candidate))
+    if reasons:
+        raise Declined(*reasons)
+    candidate, forwards = _with_forward(program, knowledge, candidate)
+    warnings = list(_warnings(program, candidate))
+    regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)
+    first = regions[0]
+    counter = find_counter(candidate, first.sites[0], first.begin)
+    accumulation = accumulation_of(knowledge, candidate, first.sites[0])
+    stops = find_stops(knowledge, candidate)
+    if not stops:
+        raise Declined(
+            Reason(
+                candidate.source.path,
+                candidate.loop.lineno,
+                "no-optimizer-step",
+                "no optimizer step follows the backward",
+                "A training loop steps an optimizer.",
+            )
+        )
+    located = Located(
+        program,
+        knowledge,
+        candidate,
+        regions,
+        kept_forwards,
+        counter,
+        accumulation,
+        stops[0],
+        scope,
+    )
+    located.stops = stops
+    located.warnings = warnings
+    _validations(located, options)
+    reads = find_host_reads(knowledge, candidate, regions, counter)
+    located.deferred = reads.moved
+    warnings.extend(reads.warnings)
+    _helper_reads(located)
+    _cache_clears(located)
+    return located
+
+
+def _with_forward(
+    program: Program, knowledge: Knowledge, candidate: Candidate
+) -> tuple[Candidate, dict[Site, Forward]]:
+    """Forwards of all sites; a loop that holds only backwards gives way to the one around it."""
+    while True:
+        found: dict[Site, Forward] = {}
+        missing: Site | None = None
+        for site in candidate.sites:
+            forward = find_forward(knowledge, candidate, site)
+            if forward is None:
+                missing = site
+            else:
+                found[site] = forward
+        if found and (missing is None or any(f.certain for f in found.values())):
+            return candidate, found
+        outer = candidate.source.loops_around(candidate.loop)
+        inner_update = any(contains(candidate.loop, u.statement) for u in candidate.updates)
+        if outer and not inner_update:
+            wider = Candidate(
+                candidate.source, candidate.scope, outer[0], candidate.sites, candidate.updates
+            )
+            candidate = wider
+            continue
+        site = missing or candidate.sites[0]
+        raise Declined(
+            Reason(
+                site.backward_source.path,
+                site.backward.lineno,
+                "forward-apart",
+                "the forward of this backward is not in the same iteration of the loop (a rollout, a stored loss)",
+                "Give a script whose loop runs the model and its backward together.",
+            )
+        )
+
+
+def _warnings(program: Program, candidate: Candidate) -> list[str]:
+    found: list[str] = []
+    source = candidate.source
+    for current in dict.fromkeys((program.entry, source)):
+        for node in ast.walk(current.tree):
+            if isinstance(node, ast.Call):
+                name = dotted(node.func)
+                if name in ("breakpoint", "pdb.set_trace", "ipdb.set_trace"):
+                    found.append(
+                        f"{current.path.name}:{node.lineno}: {name}() would wait for input"
+                    )
+                elif name in ("xmp.spawn", "torch_xla.launch"):
+                    found.append(
+                        f"{current.path.name}:{node.lineno}: {name} may start workers; only the main process records"
+                    )
+        for call, _ in refusals.distributed_calls(current):
+            if dotted(call.func) not in ("xmp.spawn",):
+                found.append(
+                    f"{current.path.name}:{call.lineno}: {dotted(call.func)} under a condition: instrumented for the single-process run"
+                )
+                break
+        for statement in current.places:
+            if isinstance(statement, ast.Import) and any(
+                a.name == "tracy" for a in statement.names
+            ):
+                found.append(
+                    f"{current.path.name}:{statement.lineno}: the script has tracy signposts of its own; they stay"
+                )
+    mesh = mesh_default_warning(list(program.sources.values()))
+    if mesh:
+        found.append(mesh)
+    return found
+
+
+def _validations(located: Located, options: Options) -> None:
+    finder = Validations(located.knowledge, located.candidate, located.warnings)
+    skipped = [] if options.keep_validation else finder.find()
+    taken = {s.statement for s in skipped} | {d for s in skipped for d in s.dependents}
+    located.skipped = skipped + finder.checkpoints(taken)
+
+
+def _helper_reads(located: Located) -> None:
+    for region in located.regions:
+        for site in region.sites:
+            for function in site.chain:
+                for statement in function.node.body:
+                    read = host_read(statement, frozenset())
+                    if read is None:
+                        continue
+                    sync = region.sync.statement
+                    line = getattr(read, "lineno", statement.lineno)
+                    if (
+                        sync is not None
+                        and region.sync.source is function.source
+                        and line > sync.lineno
+                    ):
+                        continue
+                    text = f"{function.source.path.name}:{line}: a host read inside {function.name}() is inside the timed region"
+                    if text not in located.warnings:
+                        located.warnings.append(text)
+
+
+def _cache_clears(located: Located) -> None:
+    sources = {located.candidate.source: None}
+    sources.update({f.source: None for s in located.candidate.sites for f in s.chain})
+    for source in sources:
+        for statement in source.places:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+                if is_cache_clear(statement.value):
+                    located.cache_clears.append((source, statement))
+    located.cache_clears.sort(key=lambda c: (str(c[0].path), c[1].lineno))
