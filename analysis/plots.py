@@ -1,4 +1,4 @@
-"""Charts of a run as matplotlib figures; :func:`save` writes them as PNG and SVG.
+"""Charts of a run as matplotlib figures; :func:`encode` turns one into a PNG or SVG.
 
 Every ``*_figure`` is pure: a new Figure on the Agg canvas, no pyplot, no global state. None means
 that the summary has nothing to draw.
@@ -6,8 +6,8 @@ that the summary has nothing to draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from analysis.model import GAP_THRESHOLD_US, Summary
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Kind = Literal["png", "svg"]
+KINDS: tuple[Kind, ...] = ("png", "svg")
 #: As in report.html.
 COLOURS = {
     "compute": "#3f74b5",
@@ -48,6 +50,9 @@ def figures(summary: Summary, detail: Detail | None = None) -> dict[str, Figure]
 
 def step_figure(summary: Summary) -> Figure | None:
     """Wall clock of each step and, in it, its device time; a long compile step is cut off."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
     chart = charts.step_chart(summary, width=1.0, height=1.0)
     if chart is None:
         return None
@@ -63,25 +68,36 @@ def step_figure(summary: Summary) -> Figure | None:
         COLOURS["host"] if s.outlier else _COMPILE if s.kind != "steady" else _WALL for s in steps
     ]
     axes.bar(at, walls, width=0.72, color=shades)
-    axes.bar([], [], color=_WALL, label="wall clock")
+    keys = [Patch(color=_WALL, label="wall clock")]
     if _COMPILE in shades:
-        axes.bar([], [], color=_COMPILE, label="compile or warm-up")
+        keys.append(Patch(color=_COMPILE, label="compile or warm-up"))
     device = [s.device_time_ms if words.measured(s.device_time_ms) else None for s in steps]
     if any(value is not None for value in device):
         heights = [value or 0.0 for value in device]
-        axes.bar(at, heights, width=0.72, color=COLOURS["compute"], label="device time")
+        axes.bar(at, heights, width=0.72, color=COLOURS["compute"])
+        keys.append(Patch(color=COLOURS["compute"], label="device time"))
     axes.set_ylim(0, top * 1.15 or 1.0)
     for x, wall in zip(at, walls, strict=True):
         if wall > top * 1.15:
             axes.text(x, top * 1.1, words.ms(wall), ha="center", va="top", fontsize=8, color=_TEXT)
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms
+    lines: list[Line2D] = []
     if median is not None and words.measured(median):
+        dashes = (0, (4, 3))
+        axes.axhline(median, color=_TEXT, linewidth=1, linestyle=dashes)
         label = f"median {words.ms(median)}"
-        axes.axhline(median, color=_TEXT, linewidth=1, linestyle=(0, (4, 3)), label=label)
+        lines = [Line2D([], [], color=_TEXT, linewidth=1, linestyle=dashes, label=label)]
     axes.set_ylabel("ms", color=_MUTED)
     if len(steps) <= 40:
         axes.set_xticks(at, [_plain(bar.label) for bar in chart.bars])
-    axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left", bbox_to_anchor=(0, -0.1))
+    axes.legend(
+        handles=[*keys, *lines],
+        frameon=False,
+        fontsize=8,
+        ncols=4,
+        loc="upper left",
+        bbox_to_anchor=(0, -0.1),
+    )
     return figure
 
 
@@ -228,22 +244,13 @@ def _plain(text: str) -> str:
     return words.visible(text).replace("$", r"\$")
 
 
-def save(drawn: Mapping[str, Figure], folder: Path, dpi: int = 160) -> dict[str, Path]:
-    """Write each figure as PNG and as SVG into a folder, which is made.
-
-    Returns:
-        File name to path.
-    """
+def encode(figure: Figure, kind: Kind, dpi: int = 160) -> bytes:
+    """A figure as a file's content; the same figure always gives the same bytes."""
     import matplotlib
 
-    folder.mkdir(parents=True, exist_ok=True)
-    written: dict[str, Path] = {}
-    for name, figure in drawn.items():
-        for kind in ("png", "svg"):
-            path = folder / f"{name}.{kind}"
-            metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
-            # The same summary gives the same bytes.
-            with matplotlib.rc_context({"svg.hashsalt": name}):
-                figure.savefig(path, dpi=dpi, metadata=metadata)
-            written[path.name] = path
-    return written
+    buffer = io.BytesIO()
+    # Otherwise the date and random ids would differ from run to run.
+    metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+    with matplotlib.rc_context({"svg.hashsalt": "instrument"}):
+        figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
+    return buffer.getvalue()

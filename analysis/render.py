@@ -9,16 +9,35 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from analysis import reports
+from analysis.errors import NothingMeasured
 from analysis.model import Summary
+from analysis.reports import detail as details
+from analysis.reports.detail import Detail
 
 if TYPE_CHECKING:
     from analysis.report_options import Report
+    from analysis.summary import Analysis
+
+#: Larger source files are no source files.
+_LARGEST_SOURCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every writer may need."""
+
+    summary: Summary
+    detail: Detail
+    report: Report | None
+    folder: Path
+    target: Path
 
 
 def write_all(
@@ -26,60 +45,142 @@ def write_all(
     folder: Path,
     *,
     report: Report | None = None,
+    analysis: Analysis | None = None,
+    source_root: Path | None = None,
     formats: Sequence[str] = reports.DEFAULT,
 ) -> Mapping[str, Path]:
     """Write the reports of a summary.
 
     Args:
         folder: of the run; it must exist.
-        report: frames of the step's ops, for the formats that show single ops.
+        report: a per-op report, for ``csv``; where given, its ops are shown by the others too.
+        analysis: what the summary came from, for the formats that show single ops.
+        source_root: folder of the user's project, to show source lines with their code.
         formats: names from :data:`analysis.reports.FORMATS`.
 
     Returns:
-        Format name to the path written, in the order of writing. A format that needs ops is
-        left out when there are none.
+        Format name to the path written, in the order of writing; without ``plots`` when there
+        is nothing to draw.
 
     Raises:
         BadOption: an unknown format.
+        NothingMeasured: a format was asked for that the run has nothing for.
         OSError: the folder cannot be written to.
     """
     wanted = {reports.named(name).name for name in formats}
-    written: dict[str, Path] = {}
-    for each in reports.FORMATS:
-        if each.name not in wanted or (each.needs_ops and report is None):
-            continue
-        # What lists files names those that are there, itself included.
-        known = {**summary.artifacts, **{n: str(p.relative_to(folder)) for n, p in written.items()}}
-        target = folder / each.path
-        if _write(each.name, replace(summary, artifacts=known), target, report):
-            written[each.name] = target
-    return written
+    detail = details.of(analysis, report, read_sources(summary, source_root))
+    targets = {each.name: folder / each.path for each in reports.FORMATS if each.name in wanted}
+    # What lists files names those of this call, itself included.
+    found = {name: str(path.relative_to(folder)) for name, path in targets.items()}
+    summary = replace(summary, artifacts={**summary.artifacts, **found})
+    return {
+        name: target
+        for name, target in targets.items()
+        if _WRITERS[name](_Job(summary, detail, report, folder, target))
+    }
 
 
-def _write(name: str, summary: Summary, target: Path, report: Report | None) -> bool:
-    """Write one format; False where the summary has nothing for it."""
-    if name == "json":
-        from analysis.reports import json
+def read_sources(summary: Summary, root: Path | None) -> dict[str, str]:
+    """Text of the files that the summary's source lines name; only files below the root."""
+    if root is None or summary.locations is None:
+        return {}
+    found: dict[str, str] = {}
+    root = root.resolve()
+    for name in dict.fromkeys(line.file for line in summary.locations.lines):
+        path = (root / PurePosixPath(name)).resolve()
+        if path.is_relative_to(root) and path.is_file() and path.stat().st_size < _LARGEST_SOURCE:
+            found[name] = path.read_text(encoding="utf-8", errors="replace")
+    return found
 
-        replace_text(target, json.render(summary))
-    elif name == "markdown":
-        from analysis.reports import markdown
 
-        replace_text(target, markdown.render(summary))
-    else:
-        return False
+def _json(job: _Job) -> bool:
+    from analysis.reports import json
+
+    replace_text(job.target, json.render(job.summary))
     return True
+
+
+def _markdown(job: _Job) -> bool:
+    from analysis.reports import markdown
+
+    replace_text(job.target, markdown.render(job.summary))
+    return True
+
+
+def _html(job: _Job) -> bool:
+    from analysis.reports import html
+
+    replace_text(job.target, html.render(job.summary, job.detail))
+    return True
+
+
+def _plots(job: _Job) -> bool:
+    from analysis import plots
+
+    drawn = plots.figures(job.summary, job.detail)
+    if drawn:
+        job.target.mkdir(exist_ok=True)
+    for name, figure in drawn.items():
+        for kind in plots.KINDS:
+            replace_bytes(job.target / f"{name}.{kind}", plots.encode(figure, kind))
+    return bool(drawn)
+
+
+def _csv(job: _Job) -> bool:
+    from analysis.reports import csv
+
+    if job.report is None:
+        raise NothingMeasured("there are no device ops to write as CSV", "Profile with tracy.")
+    replace_text(job.target, csv.render(job.report))
+    stacked = job.target.with_name(f"{job.target.stem}_stacked.csv")
+    replace_text(stacked, csv.render_stacked(job.report))
+    return True
+
+
+def _perfetto(job: _Job) -> bool:
+    from analysis.reports import perfetto
+
+    replace_text(job.target, perfetto.render(job.summary, job.detail))
+    return True
+
+
+def _visualizer(job: _Job) -> bool:
+    from analysis.reports import visualizer
+
+    found = visualizer.contents(job.folder)
+    if found.missing:
+        raise NothingMeasured(
+            f"ttnn-visualizer needs {', '.join(found.missing)}, which the run does not have",
+            "It comes from a Tracy run with device profiling, in tracy_profile/reports.",
+        )
+    # It tells reports apart by the name of the folder that is chosen.
+    inside = job.target / job.folder.resolve().name
+    inside.mkdir(parents=True, exist_ok=True)
+    for name, source in found.files.items():
+        _put(source, inside / name)
+    return True
+
+
+_WRITERS: Mapping[str, Callable[[_Job], bool]] = {
+    "json": _json,
+    "markdown": _markdown,
+    "html": _html,
+    "plots": _plots,
+    "csv": _csv,
+    "perfetto": _perfetto,
+    "visualizer": _visualizer,
+}
 
 
 def replace_text(target: Path, text: str) -> None:
     """Put a text file in place at once; UTF-8, newlines as they are."""
-    replace_bytes(target, text.encode("utf-8"))
+    replace_bytes(target, text.encode("utf-8", errors="replace"))
 
 
 def replace_bytes(target: Path, content: bytes) -> None:
     """Put a file in place at once: the old content or the new, never part of one."""
     # Opened as any file is, not by tempfile: its 0600 would hide the report from colleagues.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = _beside(target)
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -88,3 +189,20 @@ def replace_bytes(target: Path, content: bytes) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _put(source: Path, target: Path) -> None:
+    """A second name for a file, where the file system can; else a copy. Traces are large."""
+    temporary = _beside(target)
+    try:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")

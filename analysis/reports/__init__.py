@@ -16,12 +16,10 @@ class Format:
     Attributes:
         name: what a user asks for.
         path: file or folder inside the run folder.
-        needs_ops: nothing can be written without the ops of a step.
     """
 
     name: str
     path: str
-    needs_ops: bool = False
 
 
 #: In the order in which they are written: what others depend on comes first.
@@ -30,9 +28,9 @@ FORMATS = (
     Format("markdown", "summary.md"),
     Format("html", "report.html"),
     Format("plots", "plots"),
-    Format("csv", "ops_report.csv", needs_ops=True),
+    Format("csv", "ops_report.csv"),
     Format("perfetto", "trace.perfetto.json"),
-    Format("visualizer", "ttnn_visualizer", needs_ops=True),
+    Format("visualizer", "ttnn_visualizer"),
 )
 #: What is written when nothing is asked for.
 DEFAULT = ("json", "markdown", "html")
