@@ -13,6 +13,8 @@ from pathlib import Path
 DEVICE_LOG = "profile_log_device.csv"
 HOST_TRACE = "tracy_profile_log_host.tracy"
 OPS = "ops_perf_results.csv"
+#: What was made of an earlier look is no source of this one.
+OURS = "ttnn_visualizer"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,6 @@ def contents(run: Path) -> Contents:
 
 def _newest(run: Path, name: str) -> Path | None:
     """The newest file of that name: of the reports first, else of Tracy's .logs."""
-    found = [path for path in run.rglob(name) if "ttnn_visualizer" not in path.parts]
+    found = [path for path in run.rglob(name) if path.relative_to(run).parts[0] != OURS]
     found.sort(key=lambda path: (".logs" not in path.parts, path.stat().st_mtime))
     return found[-1] if found else None
