@@ -155,7 +155,12 @@ def _parse(source: Path | io.BytesIO, dtypes: dict[str, Any]) -> pd.DataFrame:
     if isinstance(source, io.BytesIO):
         source.seek(0)
     return pd.read_csv(
-        source, usecols=list(dtypes), dtype=dtypes, encoding_errors="replace", encoding="utf-8-sig"
+        source,
+        usecols=list(dtypes),
+        dtype=dtypes,
+        index_col=False,
+        encoding="utf-8-sig",
+        encoding_errors="replace",
     )
 
 

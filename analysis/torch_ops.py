@@ -7,6 +7,7 @@ set against the wall clock.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,10 +48,13 @@ def read_torch_ops(path: Path) -> TorchOps:
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, encoding_errors="replace", keep_default_na=True)
+        with warnings.catch_warnings():
+            # Rows longer than the header are only warned of.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(path, encoding_errors="replace", index_col=False)
     except pd.errors.EmptyDataError:
         raise NotAnOpsFile(path, f"{path.name} is empty", COLUMNS) from None
-    except pd.errors.ParserError as error:
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise DamagedFile(path, str(error).strip()) from error
     missing = tuple(name for name in COLUMNS if name not in frame.columns)
     if missing:
@@ -63,7 +67,7 @@ def read_torch_ops(path: Path) -> TorchOps:
             text = f"{frame[column].iloc[at]!r} is not a number"
             raise DamagedFile(path, text, line=at + 2, column=column)
         frame[column] = numbers
-    frame["op"] = frame["op"].astype("str")
+    frame["op"] = frame["op"].fillna("").astype("str")
     frame["torch_category"] = frame["op"].map(torch_category)
     own, device = frame["self_time_us"], frame["device_time_us"]
     return TorchOps(

@@ -77,8 +77,7 @@ def test_any_text_is_survived(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "original"),
-    [(1, 1), (2, 1), (3, 1), (4, 2), (5, 3), (6, 4), (11, 9), (12, 10), (13, 10), (14, 11)]
-    + [(15, 12), (16, 13), (40, 37)],
+    [*enumerate((1, 1, 1, 2, 3, 4), 1), *enumerate((9, 10, 10, 11, 12, 13), 11), (40, 37)],
 )
 def test_lines_are_mapped_back_through_the_diff(line: int, original: int) -> None:
     lines = read_diff(DIFF)

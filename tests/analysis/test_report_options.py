@@ -1,0 +1,148 @@
+"""The per-op report: windows, IDs, counts, what it remarks on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis import report_options as module
+from analysis.errors import BadOption, EmptyWindow, NoSuchStep, NotAnOpsFile
+from analysis.report_options import ReportOptions, find_sources, parse_id_range, per_op_report
+from tests.analysis.ops_rows import FIXTURES, host_op, matmul, op, signpost, step, text
+
+TRAINING = FIXTURES / "training_v2_1.csv"
+
+
+def write(path: Path, *rows: dict[str, str]) -> Path:
+    path.write_text(text(rows), encoding="utf-8", newline="")
+    return path
+
+
+def test_the_last_complete_steady_step_is_the_default() -> None:
+    report = per_op_report(TRAINING)
+    assert report.window == "step step_steady_2"
+    assert report.ops["id"].tolist() == list(range(26, 35))
+    assert (report.device_ops, report.host_ops, report.signposts) == (9, 0, 0)
+    assert report.architecture.name == "wormhole"
+    assert report.notes == ()
+
+
+def test_another_step_by_number() -> None:
+    assert per_op_report(TRAINING, ReportOptions(step=0)).window == "step step_compile"
+    with pytest.raises(NoSuchStep, match="step 3 is not complete"):
+        per_op_report(TRAINING, ReportOptions(step=3))
+
+
+def test_a_cut_window_is_the_same_as_one_out_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ReportOptions(
+        start_signpost="step_compile_end", end_signpost="step_steady_2_end", print_signposts=True
+    )
+    cut = per_op_report(TRAINING, options)
+    monkeypatch.setattr(module, "_cut", lambda *_: None)
+    whole = per_op_report(TRAINING, options)
+    assert cut.ops.astype("object").equals(whole.ops.astype("object"))
+    assert cut.window == whole.window
+    assert cut.signposts == 3
+
+
+def test_ids_survive_filters_and_the_first_gap_goes() -> None:
+    report = per_op_report(TRAINING, ReportOptions(id_range="28-30"))
+    assert report.ops["id"].tolist() == [28, 29, 30]
+    assert report.ops["gap_us"].isna().tolist() == [True, False, False]
+    assert report.ops["total_percent"].sum() == pytest.approx(100.0)
+    assert report.device_ops == 9
+
+
+@pytest.mark.parametrize(
+    ("written", "bounds"),
+    [("5-10", (5, 10)), ("31-", (31, None)), ("-12", (None, 12)), ("1,000-2,000", (1000, 2000))],
+)
+def test_id_ranges(written: str, bounds: tuple[int | None, int | None]) -> None:
+    assert parse_id_range(written) == bounds
+
+
+@pytest.mark.parametrize("written", ["", "-", "5", "a-b", "1-2-3"])
+def test_what_is_no_id_range(written: str) -> None:
+    with pytest.raises(BadOption, match="no range of IDs"):
+        parse_id_range(written)
+
+
+def test_an_id_range_without_an_op_names_the_ids() -> None:
+    with pytest.raises(BadOption, match="the IDs run from 26 to 34"):
+        per_op_report(TRAINING, ReportOptions(id_range="900-"))
+
+
+def test_minor_ops_are_marked_not_hidden() -> None:
+    report = per_op_report(TRAINING, ReportOptions(min_percentage=5.0))
+    assert len(report.ops) == 9
+    assert report.ops["minor"].tolist() == (report.ops["total_percent"] < 5.0).tolist()
+    assert report.ops["minor"].any()
+
+
+def test_gap_advice() -> None:
+    gaps = per_op_report(TRAINING).gaps
+    assert gaps is not None
+    assert gaps.ids == (30, 33)
+    assert gaps.saving_us == 7.5
+
+
+def test_what_the_reader_must_know(tmp_path: Path) -> None:
+    notes = per_op_report(FIXTURES / "sub_devices.csv").notes
+    assert any("different worker grids (64, 40, 24 cores)" in note for note in notes)
+    assert any("--active-experts" in note for note in notes)
+    (note,) = per_op_report(write(tmp_path / "x.csv", op(), op(us=None))).notes
+    assert "1 ops have no valid device duration" in note
+
+
+def test_bad_options_are_refused() -> None:
+    for options in (ReportOptions(active_experts=0), ReportOptions(arch="quasar")):
+        with pytest.raises(BadOption):
+            per_op_report(TRAINING, options)
+
+
+def test_an_empty_window_is_an_error(tmp_path: Path) -> None:
+    rows = [signpost("pass"), op(), signpost("done")]
+    with pytest.raises(EmptyWindow, match="1 ops and 2 signposts"):
+        per_op_report(write(tmp_path / "x.csv", *rows))
+    rows = step("step_steady_1", [])
+    with pytest.raises(EmptyWindow, match="step step_steady_1 holds no ops"):
+        per_op_report(write(tmp_path / "y.csv", *rows))
+    options = ReportOptions(start_signpost="step_steady_1_end", end_signpost="step_compile_start")
+    with pytest.raises(EmptyWindow, match="after 'step_steady_1_end', before 'step_compile"):
+        per_op_report(TRAINING, options)
+
+
+def test_a_traced_step_is_taken_in_file_order() -> None:
+    report = per_op_report(FIXTURES / "replay.csv")
+    assert report.ops["op_code"].tolist() == ["UnaryDeviceOperation", "BinaryNgDeviceOperation"]
+
+
+def test_a_file_with_quotes_is_read_as_a_whole() -> None:
+    report = per_op_report(FIXTURES / "locations.csv")
+    assert report.window == "step step_steady_1"
+    assert report.ops["location"].tolist()[0] == 'loc("train.py":14:5)'
+
+
+def test_host_ops_and_devices(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", op(), host_op(), matmul(64, 64, 64, 5.0))
+    assert per_op_report(path).host_ops == 1
+    assert len(per_op_report(path, ReportOptions(no_host_ops=True)).ops) == 2
+    devices = FIXTURES / "two_devices_v1.csv"
+    assert len(per_op_report(devices).ops) == 5
+    report = per_op_report(devices, ReportOptions(no_merge_devices=True))
+    assert len(report.ops) == 10
+    assert report.stacked.groupby("device_id")["percent"].sum().tolist() == pytest.approx([100] * 2)
+
+
+def test_sources(tmp_path: Path) -> None:
+    with pytest.raises(NotAnOpsFile, match="holds no ops_perf_results"):
+        find_sources(tmp_path)
+    older = tmp_path / "reports" / "2025_01_01"
+    older.mkdir(parents=True)
+    csv = write(older / "ops_perf_results_2025_01_01.csv", op())
+    assert find_sources(csv) == find_sources(older) == find_sources(tmp_path) == (csv,)
+    (tmp_path / "tracy_perf").mkdir()
+    picked = write(tmp_path / "tracy_perf" / "ops_perf_results.csv", op())
+    assert find_sources(tmp_path) == (picked,)
+    assert len(per_op_report([csv, picked]).ops) == 1
