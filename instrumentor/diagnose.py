@@ -223,7 +223,8 @@ FAILURES: tuple[Failure, ...] = (
     ),
     Failure(
         "capture-died",
-        r"tracy capture out(?:put file)? .*(?:not found, will try again|was not generated)",
+        r"tracy capture out(?:put file)? .*(?:not found, will try again|was not generated)|"
+        r"Tracy capture tool .* before writing a trace",
         "the capture program left no file",
         "It died, or one left over from an earlier run took the connection; or the script never "
         "began.",
@@ -232,7 +233,7 @@ FAILURES: tuple[Failure, ...] = (
     ),
     Failure(
         "no-profiling-data",
-        r"No profiling data could be captured",
+        r"No profiling data could be captured|Tracy capture did not finish within",
         "Tracy captured nothing",
         "The script never ran, the port was wrong, the capture was not finished in time, or the "
         "client is built without Tracy.",

@@ -25,6 +25,11 @@ EXAMPLES = [
     ("tools-folder-missing", "Tracy tools folder /opt/x does not exist"),
     ("capture-died", "tracy capture out not found, will try again in 1 second. Run in verbose"),
     ("capture-died", "tracy capture output file /a/b.tracy was not generated. Run in verbose"),
+    (
+        "capture-died",
+        "Tracy capture tool (tracy-capture) exited with code 1 before writing a trace. The",
+    ),
+    ("no-profiling-data", "Tracy capture did not finish within 120 seconds after the test exited."),
     ("no-profiling-data", "No profiling data could be captured. Please make sure you are on a"),
     (
         "port-busy",

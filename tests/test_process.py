@@ -241,6 +241,23 @@ def test_the_scripts_process_is_interrupted_first(tmp_path: Path) -> None:
     ]
 
 
+def test_a_wrapper_at_its_report_is_given_a_moment(tmp_path: Path) -> None:
+    source = f"""
+        import subprocess, sys, time
+        code = "import os; open({str(tmp_path / "pid")!r}, 'w').write(str(os.getpid()))"
+        subprocess.run([sys.executable, "-c", code])
+        print("script is done", flush=True)
+        time.sleep(0.5)
+        print("report")
+    """
+    stop = Stop()
+    order = launch(tmp_path, source, pid_file=tmp_path / "pid", finish_s=0.0)
+    watch = Watch(on_line=lambda line: stop.request() if "done" in line else None, grace_s=5)
+    finished = run(order, log=tmp_path / "log", watch=watch, stop=stop)
+    assert (finished.returncode, finished.interrupted) == (0, True)
+    assert (tmp_path / "log").read_text().endswith("report\n")
+
+
 def test_a_second_request_does_not_wait(tmp_path: Path, stubborn: list[int]) -> None:
     source = """
         import signal, time

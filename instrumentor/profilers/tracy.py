@@ -15,6 +15,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,24 +75,30 @@ def parse_options(help_text: str) -> frozenset[str]:
 def read_options(
     python: Path, env: Mapping[str, str], cwd: Path, timeout_s: float = 60.0
 ) -> frozenset[str]:
-    """Ask this interpreter's tracy for its options.
+    """Ask this interpreter's tracy for its options, without touching the working directory.
+
+    Importing newer versions makes folders where one stands, so it is asked from a folder that is
+    thrown away; what would be found from ``cwd`` is found all the same.
 
     Raises:
         NotReady: it cannot be imported, does not answer, or lacks an option the run needs.
     """
     command = [str(python), "-m", "tracy", "--help"]
+    entries = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
+    found_from = [str(cwd / entry) for entry in [*entries, ""]]
     try:
-        answer = subprocess.run(
-            command,
-            env=dict(env),
-            cwd=cwd,
-            capture_output=True,
-            timeout=timeout_s,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        with tempfile.TemporaryDirectory(prefix="instrument-") as folder:
+            answer = subprocess.run(
+                command,
+                env={**env, "PYTHONPATH": os.pathsep.join(found_from)},
+                cwd=folder,
+                capture_output=True,
+                timeout=timeout_s,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                errors="replace",
+                check=False,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotReady(
             f"`{' '.join(command)}` could not be run: {error}",

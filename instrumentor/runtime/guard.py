@@ -107,10 +107,12 @@ class Guard:
         touched: set[int] = set()
         if self.status is None:
             script = self.script_pid()
-            touched |= self.signal([script], signal.SIGINT)
+            running = alive(script)
+            touched |= self.signal([script] if running else [], signal.SIGINT)
             self.wait(grace, [script])
-            if script != self.main and self.status is None and not alive(script):
-                self.wait(self.order["finish_s"], [self.main])
+            if script != self.main and not alive(script):
+                # The profiler is at its report; when it was so before us, it gets less time.
+                self.wait(self.order["finish_s"] if running else grace, [self.main])
             if self.status is None:
                 others = [pid for pid in self.processes() if pid != script]
                 touched |= self.signal(others, signal.SIGINT)
@@ -127,14 +129,14 @@ class Guard:
         self.tell(event="finished", left=left, ended=sorted(touched - set(left)))
 
     def script_pid(self) -> int:
-        """The process that runs the script: its launcher wrote it down, else the main one."""
+        """The process that runs or ran the script, as its launcher noted, else the main one."""
         path = self.order.get("pid_file")
         try:
             with open(path or "", encoding="utf-8") as stream:
                 pid = int(stream.read())
         except (OSError, ValueError):
             return self.main
-        return pid if pid in self.processes() else self.main
+        return pid if pid in self.processes() or not alive(pid) else self.main
 
     def signal(self, pids: list[int], number: int) -> set[int]:
         """Send a signal, tell the tool, and return who got it."""

@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -225,6 +225,28 @@ def test_a_tracy_that_does_not_import_is_told_before_the_run(
     with pytest.raises(NotReady) as raised:
         TRACY.launch(make_tracy_request(fail=fail))
     assert remedy in raised.value.hint
+
+
+def test_asking_for_the_options_leaves_nothing_behind(
+    make_tracy_request: RequestFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = make_tracy_request()
+    monkeypatch.chdir(request.cwd)
+    TRACY.launch(request)
+    assert [path.name for path in request.cwd.iterdir()] == ["train it.py"]
+
+
+@pytest.mark.parametrize("entry", ["packages", "", None])
+def test_tracy_is_found_from_the_working_directory(
+    make_tracy_request: RequestFactory, entry: str | None
+) -> None:
+    request = make_tracy_request()
+    (request.cwd / "packages").symlink_to(STANDINS)
+    (request.cwd / "tracy").symlink_to(STANDINS / "tracy")
+    env = {name: value for name, value in request.env.items() if name != "PYTHONPATH"}
+    if entry is not None:
+        env["PYTHONPATH"] = f"{entry}:/nowhere"
+    assert "-r" in TRACY.launch(replace(request, env=env)).argv
 
 
 def test_no_tracy_at_all(make_request: RequestFactory) -> None:

@@ -8,10 +8,12 @@ Environment:
     STANDIN_TRACY_VERSION   0.65, 0.72, 0.75, 0.78 or 0.81 (default): options, tool names, formats
     STANDIN_TRACY_FAIL      a failure to show, see __main__.py and client.py
     STANDIN_TRACY_PROGRAMS  programs in each step (18)
+    STANDIN_TRACY_SCALE     factor on the made-up kernel times (1)
     STANDIN_TRACY_WAIT      seconds to wait for the capture program (the real one: 15, later 120)
     STANDIN_CAPTURE_OUTLIVE the capture program survives the end of its shell
 """
 
+# ruff: noqa: PTH103, PTH109, PTH118
 import os
 import sys
 import time
@@ -23,6 +25,13 @@ if FAIL == "plugin":
     raise ImportError("cannot import name 'setup_tt_metal_home' from 'pjrt_plugin_tt'")
 if FAIL.startswith("module:"):
     raise ModuleNotFoundError(f"No module named '{FAIL[7:]}'", name=FAIL[7:])
+
+# From 0.75 on, importing the package already makes this folder, if need be where one stands.
+TRACES = os.path.join(
+    os.environ.get("TT_METAL_HOME", os.getcwd()), "build", "profiler", "build_wasm", "traces"
+)
+if VERSION >= (0, 75):
+    os.makedirs(TRACES, exist_ok=True)
 
 
 def log(level, where, text):

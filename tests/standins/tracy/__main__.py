@@ -8,12 +8,13 @@ pandas.
 import io
 import optparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
-from tracy import FAIL, VERSION, client, log, report
+from tracy import FAIL, TRACES, VERSION, client, log, report
 
 NEW_TOOLS = VERSION >= (0, 75)
 CAPTURE = "tracy-capture" if NEW_TOOLS else "capture-release"
@@ -47,6 +48,7 @@ def make_parser():
         parser.add_option("--op-support-count", dest="support", type="int", help="Maximum of ops")
     if VERSION >= (0, 81):
         parser.add_option("--no-web-server", dest="no_web", help="No web server", **flag)
+        parser.add_option("--no-capture-tool", dest="second", help="No capture tool", **flag)
     return parser
 
 
@@ -74,7 +76,7 @@ def main():
         return
     if not args:
         parser.print_usage()
-    elif options.report:
+    elif options.report and not getattr(options, "second", False):
         profile(original, options, out, tools)
     else:
         run_script(options, args)
@@ -129,9 +131,12 @@ def profile(original, options, out, tools):
     started = "exit 1" if FAIL == "capture-died" else f"{tool} -o {trace} -f -p {port}"
     capture = subprocess.Popen(started, shell=True)
     serve_web(options)
-    if "-r" not in original:  # combined, such as -pr
+    if "-r" not in original and VERSION < (0, 81):  # combined, such as -pr
         raise ValueError("list.remove(x): x not in list")
-    original.remove("-r")
+    if VERSION >= (0, 81):
+        original.insert(0, "--no-capture-tool")
+    else:
+        original.remove("-r")
     python = "python3" if VERSION < (0, 72) else sys.executable
     command = "{} -m tracy {}".format(python, " ".join(original))
     env = dict(os.environ, TRACY_PORT=port, TTNN_OP_PROFILER="1")
@@ -169,6 +174,10 @@ def profile(original, options, out, tools):
         capture.communicate()
         log("ERROR", "tracy:main", NO_DATA)
         sys.exit(70 if VERSION >= (0, 81) else 1)
+    if VERSION >= (0, 75) and os.path.exists(trace):
+        shutil.copyfile(
+            trace, os.path.join(TRACES, time.strftime("launch_%Y_%m_%d_%H_%M_%S.tracy"))
+        )
     make_report(out, options, tools)
 
 

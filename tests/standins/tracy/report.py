@@ -56,6 +56,7 @@ UPDATE = [
     ("BinaryNgDeviceOperation", 64, 5200, [(800, 512), (800, 512)], (800, 512), "{'op': 'SUB'}"),
 ]
 FIRMWARE_NS = 700  # around each kernel
+SCALE = float(os.environ.get("STANDIN_TRACY_SCALE", "1"))
 HIFI = ("MatmulDeviceOperation", "SoftmaxDeviceOperation", "ReduceDeviceOperation")
 _count = [0]
 
@@ -79,7 +80,7 @@ def _placed(templates, start, end, chance):
     free = start
     for index, (name, cores, time_ns, inputs, output, attributes) in enumerate(templates, 1):
         _count[0] += 1
-        kernel = int(time_ns * chance.uniform(0.97, 1.03))
+        kernel = int(time_ns * chance.uniform(0.97, 1.03) * SCALE)
         host = start + index * pitch
         begin = max(host + 20000, free)  # a short step: the device runs behind the host
         free = begin + kernel + FIRMWARE_NS + 400
