@@ -673,3 +673,7 @@ def test_is_instrumented(source: bytes, expected: bool) -> None:
 def test_strip_leaves_other_files_alone() -> None:
     source = Path(__file__).read_bytes().replace(MARKER.encode(), b"# [other]")
     assert strip(source) == source
+
+
+def test_strip_of_a_damaged_file_loses_no_line_of_the_script() -> None:
+    assert strip(b"a()\n# [instrument] end\nb()\n") == b"a()\nb()\n"

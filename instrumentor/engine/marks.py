@@ -53,7 +53,7 @@ def classify(lines: Iterable[bytes]) -> Iterator[tuple[Line, bytes]]:
         if text == _BEGIN:
             depth += 1
         elif text == _END:
-            depth -= 1
+            depth = max(depth - 1, 0)
         elif not depth and line.lstrip(_BLANK).startswith(_OFF):
             yield Line.OFF, line
             continue
