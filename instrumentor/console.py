@@ -125,7 +125,8 @@ class Narrator:
         if record.get("event") == "sample":
             self.steps += 1
             self._say(
-                f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms ({record['kind']})"
+                f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms "
+                f"({record['kind']})"
             )
         elif record.get("event") == "profiled":
             self._say(f"  one more step under the profiler: {float(record['ms']):.1f} ms")

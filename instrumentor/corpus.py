@@ -18,7 +18,9 @@ from pathlib import Path
 
 from instrumentor.errors import InstrumentError
 
-_SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv", ".tox", ".mypy_cache"})
+_SKIPPED_FOLDERS = frozenset(
+    {".git", "__pycache__", "node_modules", ".venv", ".tox", ".mypy_cache"}
+)
 _COLUMNS = ("file", "outcome", "kind", "line", "message", "loop", "warnings", "bytes", "ms")
 
 
@@ -66,9 +68,7 @@ def judge(path: Path) -> Verdict:
 
     def verdict(outcome: str, kind: str = "", line: int = 0, message: str = "") -> Verdict:
         spent = (time.perf_counter() - start) * 1000
-        return Verdict(
-            path, outcome, kind, line, message, size_bytes=len(data), duration_ms=spent
-        )
+        return Verdict(path, outcome, kind, line, message, size_bytes=len(data), duration_ms=spent)
 
     if b"backward" not in data:
         return verdict("declined", "no-backward", 1, "the text holds no backward")
@@ -147,8 +147,17 @@ def write_csv(path: Path, verdicts: Iterable[Verdict]) -> None:
         writer.writerow(_COLUMNS)
         for v in verdicts:
             writer.writerow(
-                (v.file, v.outcome, v.kind, v.line, v.message, v.loop, v.warnings, v.size_bytes,
-                 f"{v.duration_ms:.1f}")
+                (
+                    v.file,
+                    v.outcome,
+                    v.kind,
+                    v.line,
+                    v.message,
+                    v.loop,
+                    v.warnings,
+                    v.size_bytes,
+                    f"{v.duration_ms:.1f}",
+                )
             )
 
 
@@ -181,9 +190,7 @@ def show(folders: Sequence[Path], csv_file: Path | None, jobs: int | None) -> in
     from instrumentor import console
 
     verdicts: list[Verdict] = []
-    tally = survey(
-        folders, jobs=jobs, progress=console.progress_bar(), on_verdict=verdicts.append
-    )
+    tally = survey(folders, jobs=jobs, progress=console.progress_bar(), on_verdict=verdicts.append)
     console.out(report(tally))
     if csv_file is not None:
         write_csv(csv_file, verdicts)

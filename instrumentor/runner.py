@@ -383,7 +383,8 @@ class _Run:
     def _on_stall(self, stall: Any) -> bool:
         last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
         self.progress.note(
-            f"nothing has happened for {stall.idle_s:.0f} s (pids {', '.join(map(str, stall.pids))}){last}"
+            f"nothing has happened for {stall.idle_s:.0f} s (pids "
+            f"{', '.join(map(str, stall.pids))}){last}"
         )
         return False
 
@@ -411,7 +412,8 @@ class _Run:
             self.failure = RunFailed(
                 f"the run did not end within --timeout {self.options.timeout_s:g} s"
                 + (
-                    f"; still running, because they hold a device: {list(self.finished.left_running)}"
+                    "; still running, because they hold a device: "
+                    f"{list(self.finished.left_running)}"
                     if self.finished.left_running
                     else ""
                 ),
@@ -477,7 +479,8 @@ class _Run:
         self.warnings.extend(str(r["text"]) for r in self.records if r.get("event") == "warning")
         if samples and self.failure is None and len(samples) < self.options.rewrite.steps:
             self.warnings.append(
-                f"the script ended after {len(samples)} of {self.options.rewrite.steps} samples: its data "
+                f"the script ended after {len(samples)} of {self.options.rewrite.steps} "
+                "samples: its data "
                 "ran out before the early stop"
             )
         self._write_facts()
@@ -654,7 +657,8 @@ def _version() -> str:
 def _found(prepared: Prepared) -> str:
     e = prepared.plan.explanation
     counter = f", counter {e['counter']['name']} {e['counter']['line']}" if e["counter"] else ""
-    return f"{_loop(prepared)} (forward {e['forward']['line']}, backward {e['backward']['line']}{counter})"
+    places = f"forward {e['forward']['line']}, backward {e['backward']['line']}{counter}"
+    return f"{_loop(prepared)} ({places})"
 
 
 def _loop(prepared: Prepared) -> str:

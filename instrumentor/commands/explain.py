@@ -60,7 +60,8 @@ def _show(script: Path, document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
     where = f" in {loop['function']}()" if loop["function"] else ""
     console.out(
-        f"{loop['file']}:{loop['line']}: training loop{where}, lines {loop['line']}-{loop['end_line']}"
+        f"{loop['file']}:{loop['line']}: training loop{where}, lines "
+        f"{loop['line']}-{loop['end_line']}"
     )
     _margin(Path(loop["file"]), document)
     console.out(

@@ -32,7 +32,10 @@ def run(
             "--output",
             envvar="INSTRUMENT_OUTPUT",
             metavar="DIR",
-            help="The run folder; default NAME_LABEL in the working directory, -2, -3 ... when it exists.",
+            help=(
+                "The run folder; default NAME_LABEL in the working directory, -2, -3 ... "
+                "when it exists."
+            ),
         ),
     ] = None,
     label: Annotated[
@@ -45,7 +48,10 @@ def run(
         typer.Option(
             "--python",
             envvar="INSTRUMENT_PYTHON",
-            help="The script's interpreter; default: the active environment's, else env/xla_env, else this one.",
+            help=(
+                "The script's interpreter; default: the active environment's, else "
+                "env/xla_env, else this one."
+            ),
         ),
     ] = None,
     tt_xla: Annotated[
@@ -54,7 +60,10 @@ def run(
             "--tt-xla",
             envvar="INSTRUMENT_TT_XLA",
             metavar="DIR",
-            help="tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the repository.",
+            help=(
+                "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the "
+                "repository."
+            ),
         ),
     ] = None,
     tracy_tools_folder: Annotated[
@@ -229,7 +238,8 @@ def _describe(found: DryRun, options: RunOptions) -> None:
     console.say(f"Profiler {found.reason}")
     megabytes = found.copied_bytes / 1e6
     console.say(
-        f"Would copy {found.copied_files} files ({megabytes:.1f} MB) of {found.prepared.project.root}"
+        f"Would copy {found.copied_files} files ({megabytes:.1f} MB) of "
+        f"{found.prepared.project.root}"
     )
     for path in found.linked:
         console.say(f"  linked: {path}")

@@ -125,10 +125,14 @@ def mesh_default_warning(sources: Sequence[Source]) -> str | None:
                 if isinstance(value, ast.Constant) and value.value:
                     return (
                         f"{source.path.name}:{statement.lineno}: {cls.name}.mesh_shape defaults to "
-                        f"{value.value!r}: a YAML without mesh_shape goes through SPMD on several chips"
+                        f"{value.value!r}: a YAML without mesh_shape goes through SPMD on "
+                        "several chips"
                     )
                 if isinstance(value, (ast.List, ast.Tuple)) and value.elts:
-                    return f"{source.path.name}:{statement.lineno}: {cls.name}.mesh_shape has a default: the run goes through SPMD"
+                    return (
+                        f"{source.path.name}:{statement.lineno}: {cls.name}.mesh_shape has a "
+                        "default: the run goes through SPMD"
+                    )
     return None
 
 

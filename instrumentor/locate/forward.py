@@ -210,7 +210,7 @@ _PREPARES_WORDS = re.compile(
 
 def _only_prepares(statement: ast.stmt, targets: set[str]) -> bool:
     """Data fetch, moves, shapes, labels: nothing that could be differentiated."""
-    calls = [c for c in own_calls(statement)]
+    calls = list(own_calls(statement))
     if calls and all(
         _PREPARES_DATA.match(callee(c)) or _PREPARES_WORDS.search(callee(c)) for c in calls
     ):

@@ -58,7 +58,7 @@ def _read_lines(source: Source, statement: ast.stmt, tensors: frozenset[str]) ->
 
 
 def _inside(candidate: Candidate, region: Region) -> list[ast.stmt]:
-    """Statements from begin to end in execution order, on the path's suites (with-blocks opened)."""
+    """Statements from begin to end in execution order, with-blocks opened."""
     source = candidate.source
     found: list[ast.stmt] = []
     path = path_to(source, candidate.loop, region.end)
@@ -92,9 +92,7 @@ def _tensors(candidate: Candidate, region: Region, statements: list[ast.stmt]) -
     """Names computed from the forward on, host values left out."""
     names: set[str] = set()
     for statement in statements:
-        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With)) or (
-            isinstance(statement, (ast.If, ast.For))
-        ):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With, ast.If, ast.For)):
             if (
                 isinstance(statement, (ast.Assign, ast.AnnAssign))
                 and host_read(statement, frozenset()) is not None

@@ -94,7 +94,8 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
                 path,
                 line,
                 "hidden-backward",
-                f"backward and optimizer step are hidden in {dotted(call.func)}(...) of another package",
+                f"backward and optimizer step are hidden in {dotted(call.func)}(...) of "
+                "another package",
                 "Write loss.backward() and optimizer.step() in the loop.",
             )
         if callee(call) in ("train_batch", "fit"):
@@ -111,7 +112,8 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
             candidate.loop.lineno,
             "no-optimizer-step",
             "a backward runs in this loop, but no optimizer step follows it",
-            "A training loop steps an optimizer; name the loop with --loop FILE:LINE if this is one.",
+            "A training loop steps an optimizer; name the loop with --loop FILE:LINE if "
+            "this is one.",
         )
     if "transformers" in roots and any(
         callee(c) == "train" and "trainer" in receiver(c).lower() for c, _ in _calls(source)
@@ -128,11 +130,15 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
         1,
         "no-loop",
         "no loop with forward, backward() and an optimizer step was found",
-        "Give the script that holds the loop, or one that reaches it through imports of its own repository.",
+        "Give the script that holds the loop, or one that reaches it through imports of "
+        "its own repository.",
     )
 
 
-_OWN_LOOP = "Give a script with the loop written out (for batch in loader: loss.backward(); optimizer.step())."
+_OWN_LOOP = (
+    "Give a script with the loop written out "
+    "(for batch in loader: loss.backward(); optimizer.step())."
+)
 _TORCH_LOOP = "Give a script whose loop calls torch's own loss.backward()."
 _SPLIT = "Name one loop with --loop FILE:LINE, or give a script that trains one network at a time."
 
@@ -248,7 +254,8 @@ def _several_optimizers(candidate: Candidate) -> Iterator[Reason]:
                     second.source.path,
                     second.statement.lineno,
                     "several-optimizers",
-                    f"two optimizers are stepped in one iteration ({first.optimizer}, {second.optimizer}): "
+                    f"two optimizers are stepped in one iteration ({first.optimizer}, "
+                    f"{second.optimizer}): "
                     "there is no single forward + backward",
                     _SPLIT,
                 )
@@ -260,7 +267,8 @@ def _several_optimizers(candidate: Candidate) -> Iterator[Reason]:
                     second.source.path,
                     second.statement.lineno,
                     "several-steps",
-                    f"{first.optimizer} is stepped twice in one iteration, with a backward in between",
+                    f"{first.optimizer} is stepped twice in one iteration, with a "
+                    "backward in between",
                     _SPLIT,
                 )
                 return
@@ -291,8 +299,10 @@ def _closures(program: Program, knowledge: Knowledge, candidate: Candidate) -> I
                             source.path,
                             call.lineno,
                             "closure",
-                            "forward and backward run inside a closure that the optimizer calls, several times per step",
-                            "Use an optimizer without closure (not LBFGS), or time the whole step by hand.",
+                            "forward and backward run inside a closure that the "
+                            "optimizer calls, several times per step",
+                            "Use an optimizer without closure (not LBFGS), or time the "
+                            "whole step by hand.",
                         )
                         return
     for site in candidate.sites:
@@ -339,7 +349,8 @@ def closure_reason(program: Program, knowledge: Knowledge) -> Reason | None:
                                 source.path,
                                 call.lineno,
                                 "closure",
-                                "forward and backward run inside a closure that the optimizer calls, several times per step",
+                                "forward and backward run inside a closure that the "
+                                "optimizer calls, several times per step",
                                 "Use an optimizer without closure (not LBFGS).",
                             )
     return None
@@ -360,7 +371,8 @@ def _generators(program: Program, candidate: Candidate) -> Iterator[Reason]:
                         source.path,
                         node.lineno,
                         "generator",
-                        "the loop yields in the middle of a step: its caller's time would be measured too",
+                        "the loop yields in the middle of a step: its caller's time "
+                        "would be measured too",
                         "Return after the step instead of yielding inside it.",
                     )
                     return
@@ -422,7 +434,8 @@ def _phases(candidate: Candidate) -> Iterator[Reason]:
                     candidate.source.path,
                     parent.lineno,
                     "train-and-eval",
-                    "one loop serves training and evaluation: the backward runs only in one of its phases",
+                    "one loop serves training and evaluation: the backward runs only in "
+                    "one of its phases",
                     "Give training a loop of its own.",
                 )
                 return
@@ -437,7 +450,8 @@ def _phases(candidate: Candidate) -> Iterator[Reason]:
                         function.source.path,
                         parent.lineno,
                         "train-and-eval",
-                        "one function serves training and evaluation: the backward runs only in one of its phases",
+                        "one function serves training and evaluation: the backward runs "
+                        "only in one of its phases",
                         "Give training a function of its own.",
                     )
                     return
@@ -492,7 +506,8 @@ def _distributed(program: Program, candidate: Candidate) -> Iterator[Reason]:
                     call.lineno,
                     "distributed",
                     f"{dotted(call.func)}: several processes train together",
-                    "Run the single-process version of the script; multi-chip runs are out of scope.",
+                    "Run the single-process version of the script; multi-chip runs are "
+                    "out of scope.",
                 )
                 return
 

@@ -205,7 +205,8 @@ def _region(
         unit = update_unit(source, loop, updates, stepping)
         other_ends = (End(with_sync(source, unit), "fwd+bwd+optimizer", ""),)
         warnings.append(
-            f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to fuse with the "
+            f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to "
+            "fuse with the "
             "optimizer: its sample is forward + backward + optimizer, labelled so"
         )
     elif options.scope == "auto" and every is not None and sync.action != "keep":
@@ -231,7 +232,8 @@ def _region(
             )
         if stepped_in_helper and not wants_step:
             warnings.append(
-                f"{source.path.name}:{final.statement.lineno}: the helper also steps the optimizer: "
+                f"{source.path.name}:{final.statement.lineno}: the helper also steps the "
+                "optimizer: "
                 "a sample is forward + backward + optimizer"
             )
     elif (
@@ -263,7 +265,8 @@ def _region(
         region.clipping = clipping_between(source, loop, final.statement, sync.statement)
         for clip in region.clipping:
             warnings.append(
-                f"{source.path.name}:{clip.lineno}: gradient clipping before the script's own sync is inside the timed region"
+                f"{source.path.name}:{clip.lineno}: gradient clipping before the script's "
+                "own sync is inside the timed region"
             )
     return region, forward, scope
 

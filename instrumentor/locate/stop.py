@@ -50,6 +50,16 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
     seen: set[ast.stmt] = set()
     last_by_branch = _last_updates(candidate)
     for update in last_by_branch:
+        if update.source is not candidate.source:
+            raise Declined(
+                Reason(
+                    update.source.path,
+                    update.statement.lineno,
+                    "step-elsewhere",
+                    "the optimizer is stepped in another module than the one with the loop",
+                    "Step the optimizer in the module of the loop.",
+                )
+            )
         loop = next(iter(update.source.loops_around(update.statement)), None)
         unit = update_unit(update.source, loop or update.scope, candidate.updates, update)
         after = _companions(update.source, unit)
@@ -87,7 +97,7 @@ def _exclusive(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _companions(source: Source, unit: ast.stmt) -> ast.stmt:
-    """Skip what belongs to the optimizer step: scaler.update, scheduler, zero_grad, sync, counters."""
+    """Skip what belongs to the step: scaler.update, scheduler, zero_grad, sync, counters."""
     place = source.places[unit]
     after = unit
     for statement in place.suite[place.index + 1 :]:
@@ -134,7 +144,8 @@ def _strategy(knowledge: Knowledge, candidate: Candidate, update: Update) -> str
                 source.path,
                 line,
                 "swallowed-stop",
-                "a bare except (or except BaseException) around the loop would swallow the early stop",
+                "a bare except (or except BaseException) around the loop would swallow "
+                "the early stop",
                 "Catch Exception instead.",
             )
         )

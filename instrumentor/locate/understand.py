@@ -162,7 +162,8 @@ def _with_forward(
                 site.backward_source.path,
                 site.backward.lineno,
                 "forward-apart",
-                "the forward of this backward is not in the same iteration of the loop (a rollout, a stored loss)",
+                "the forward of this backward is not in the same iteration of the loop "
+                "(a rollout, a stored loss)",
                 "Give a script whose loop runs the model and its backward together.",
             )
         )
@@ -181,12 +182,14 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
                     )
                 elif name in ("xmp.spawn", "torch_xla.launch"):
                     found.append(
-                        f"{current.path.name}:{node.lineno}: {name} may start workers; only the main process records"
+                        f"{current.path.name}:{node.lineno}: {name} may start workers; "
+                        "only the main process records"
                     )
         for call, _ in refusals.distributed_calls(current):
             if dotted(call.func) not in ("xmp.spawn",):
                 found.append(
-                    f"{current.path.name}:{call.lineno}: {dotted(call.func)} under a condition: instrumented for the single-process run"
+                    f"{current.path.name}:{call.lineno}: {dotted(call.func)} under a "
+                    "condition: instrumented for the single-process run"
                 )
                 break
         for statement in current.places:
@@ -194,7 +197,8 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
                 a.name == "tracy" for a in statement.names
             ):
                 found.append(
-                    f"{current.path.name}:{statement.lineno}: the script has tracy signposts of its own; they stay"
+                    f"{current.path.name}:{statement.lineno}: the script has tracy "
+                    "signposts of its own; they stay"
                 )
     mesh = mesh_default_warning(list(program.sources.values()))
     if mesh:
@@ -225,7 +229,10 @@ def _helper_reads(located: Located) -> None:
                         and line > sync.lineno
                     ):
                         continue
-                    text = f"{function.source.path.name}:{line}: a host read inside {function.name}() is inside the timed region"
+                    text = (
+                        f"{function.source.path.name}:{line}: a host read inside "
+                        f"{function.name}() is inside the timed region"
+                    )
                     if text not in located.warnings:
                         located.warnings.append(text)
 

@@ -17,25 +17,15 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     """A `return` where that leaves everything and nobody misses the value, else SystemExit(0)."""
     for stop in located.stops:
         leave = "return" if stop.strategy == "return" else "raise SystemExit(0)"
-        recorder = _reference(located, names, stop.source)
         yield (
             stop.source,
             Edit(
                 Kind.INSERT_AFTER,
                 address(stop.after),
-                f"if {recorder}.finished({stop.condition}):\n    {leave}",
-                reason="stop early: after the optimizer step, before logging, validation and checkpoints",
+                f"if {names.recorder}.finished({stop.condition}):\n    {leave}",
+                reason=(
+                    "stop early: after the optimizer step, before logging, validation and "
+                    "checkpoints"
+                ),
             ),
         )
-
-
-def _reference(located: Located, names: Names, source: Source) -> str:
-    """The recorder lives in the loop's module; another module reaches it there."""
-    if source is located.candidate.source:
-        return names.recorder
-    path = str(located.candidate.source.path)
-    return (
-        "next(m for m in list(__import__('sys').modules.values()) "
-        f"if getattr(m, '__file__', '') and {path.rpartition('/')[2]!r} in m.__file__ "
-        f"and hasattr(m, {names.recorder!r})).{names.recorder}"
-    )

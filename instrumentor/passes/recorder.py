@@ -23,7 +23,8 @@ def {factory}(file):
     import json, os, time
     path = os.environ.get("INSTRUMENT_RECORD", "")
     if path:
-        event = {{"event": "load", "pid": os.getpid(), "file": os.path.abspath(file), "time": time.time()}}
+        event = {{"event": "load", "pid": os.getpid(), "file": os.path.abspath(file)}}
+        event["time"] = time.time()
         with open(path, "a") as stream:
             stream.write(json.dumps(event) + "\\n")
 

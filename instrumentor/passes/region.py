@@ -45,7 +45,8 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                     address(end.after),
                     f"{names.recorder}.end({', '.join(arguments)})",
                     reason=(
-                        "waits for the device behind the script's own sync, reads the clock, signpost"
+                        "waits for the device behind the script's own sync, reads the "
+                        "clock, signpost"
                         if end.synced
                         else "syncs, waits for the device, reads the clock, signpost"
                     ),
