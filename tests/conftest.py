@@ -29,6 +29,14 @@ def browser() -> str | None:
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens",
+        action="store_true",
+        help="write what is produced now over the golden files in fixtures/passes; read the diff",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need more than this machine has are skipped with the reason, never deselected."""
     missing: dict[str, str] = {}

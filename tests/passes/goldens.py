@@ -1,0 +1,105 @@
+"""The cases in fixtures/passes: what is given, and what is rewritten, made readable.
+
+A case is a folder with ``before.py`` (or ``before/`` with several files, entered at
+``train.py``), optionally ``options.json``, and the goldens ``after.diff`` and ``explain.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor import Options
+from instrumentor.prepare import Prepared, prepare
+from instrumentor.rewrite import unified_diff
+
+CASES = Path(__file__).resolve().parents[2] / "fixtures" / "passes"
+
+_RECORDER = re.compile(
+    r"(?m)^([ \t]*# \[instrument\] begin\r?\n)"
+    r"(?=# Added by instrument|def _instrument)(?:(?!^[ \t]*# \[instrument\] end).*\n)*"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder of fixtures/passes."""
+
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        return CASES / self.name
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the case has several files."""
+        return (self.folder / "before").is_dir()
+
+    @property
+    def options(self) -> Options:
+        path = self.folder / "options.json"
+        return Options(**json.loads(path.read_text())) if path.is_file() else Options()
+
+    def prepare(self, folder: Path) -> Prepared:
+        """Rewrite a copy of the case that lies in a project of its own below `folder`."""
+        project = folder / self.name
+        if self.is_tree:
+            shutil.copytree(self.folder / "before", project)
+        else:
+            project.mkdir(parents=True)
+            shutil.copy(self.folder / "before.py", project / "train.py")
+        (project / "pyproject.toml").write_text("")
+        return prepare(project / "train.py", self.options)
+
+
+def all_cases() -> list[Case]:
+    """Every case, by name."""
+    return [Case(path.name) for path in sorted(CASES.iterdir()) if path.is_dir()]
+
+
+def without_recorder(code: bytes) -> bytes:
+    """An instrumented source whose recorder block is one line, so that a person can read it."""
+    text = code.decode("latin-1")
+    return _RECORDER.sub(r"\1# (the recorder)\n", text).encode("latin-1")
+
+
+def readable_diff(prepared: Prepared) -> str:
+    """The diff of all files, the recorder cut out; form feeds and CR are shown as they are."""
+    files = {
+        path: (prepared.originals[path], without_recorder(new))
+        for path, new in prepared.replacements.items()
+    }
+    return unified_diff(files, prepared.project.root)
+
+
+SELECTED = (
+    "eligible",
+    "loop",
+    "region",
+    "forward",
+    "backward",
+    "call",
+    "sync",
+    "counter",
+    "accumulation",
+    "scope",
+    "label",
+    "stop",
+    "skipped_validation",
+    "skipped_checkpoints",
+    "deferred_host_reads",
+    "disabled_cache_clears",
+    "warnings",
+)
+
+
+def selected(document: Mapping[str, Any], root: Path) -> str:
+    """The fields of a plan that a golden pins, one line each, paths relative to the project."""
+    lines = [f" {json.dumps(k)}: {json.dumps(document[k])}" for k in SELECTED]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").replace(f"{root}/", "")

@@ -1,0 +1,80 @@
+"""Instrumented scripts are run, under stand-ins that record what happens in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor.plan import Plan
+from tests.passes.goldens import Case, all_cases
+from tests.recording import Expectation, Trace, is_prefix, record, shown, violations
+
+Runs = dict[tuple[str, str], tuple[Trace, Trace, Plan]]
+DEVICES = ("xla", "cuda", "cpu")
+# The helper of the project steps the optimizer and cuts the graph itself.
+SYNCS_INSIDE = {"fused_last_micro_batch", "syncs_every_n"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """(original's trace, instrumented one's, plan) of every case and device."""
+    folder = tmp_path_factory.mktemp("executed")
+    before, after, plans = [], [], {}
+    for case in all_cases():
+        prepared = case.prepare(folder / "original")
+        case.prepare(folder / "copy")
+        root = folder / "copy" / case.name
+        for path, code in prepared.replacements.items():
+            (root / path.relative_to(prepared.project.root)).write_bytes(code)
+        before.append({"name": case.name, "path": str(prepared.script)})
+        after.append({"name": case.name, "path": str(root / "train.py")})
+        plans[case.name] = prepared.plan
+    (folder / "before").mkdir()
+    found: Runs = {}
+    for device in DEVICES:
+        original = record(before, folder / "before", device)
+        instrumented = record(after, folder, device)
+        for name, plan in plans.items():
+            found[name, device] = (original[name], instrumented[name], plan)
+    return found
+
+
+def expectation(name: str, device: str, plan: Plan) -> Expectation:
+    """What may happen by the plan's own words."""
+    words = " ".join(plan.warnings)
+    return Expectation(
+        device=device,
+        reads_inside="host read inside" in words,
+        validates="validation is kept" in words or name == "keep_validation",
+        syncs_inside=name in SYNCS_INSIDE
+        or (device != "xla" and plan.explanation["sync"]["action"] == "keep"),
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_events_obey_the_rules(case: Case, device: str, runs: Runs) -> None:
+    original, instrumented, plan = runs[case.name, device]
+    assert original.error is None
+    assert violations(instrumented, expectation(case.name, device, plan)) == []
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_measures_the_same_training(case: Case, runs: Runs) -> None:
+    """Forwards, backwards and optimizer steps are those of the original's beginning."""
+    original, instrumented, plan = runs[case.name, "xla"]
+    training = ("forward", "backward", "optimizer", "generate", "inference")
+    if plan.explanation["skipped_validation"]:
+        training = training[:3]
+    assert is_prefix(instrumented.only(*training), original.only(*training))
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_shows_the_same_numbers(case: Case, runs: Runs) -> None:
+    """Moved host reads give what they gave, in the same order."""
+    original, instrumented, plan = runs[case.name, "xla"]
+    skipped = plan.explanation["skipped_validation"]
+    first, second = (
+        [e for e in shown(trace) if not (skipped and "val" in e)]
+        for trace in (instrumented, original)
+    )
+    assert is_prefix(first, second)
