@@ -551,6 +551,23 @@ def test_prelude(source: str, at: str | None, expected: str) -> None:
     check(source, [prelude(source, at)], expected.format(*lines, block=BLOCK))
 
 
+def test_several_preludes_keep_their_order_and_take_on_tabs() -> None:
+    for indent in ("    ", "\t"):
+        source = f"import a\nif a:\n{indent}b()\n"
+        edits = [prelude(source, "import a", f"def _f{n}():\n    return {n}") for n in range(12)]
+        expected = "".join(
+            f"# [instrument] begin\ndef _f{n}():\n{indent}return {n}\n# [instrument] end\n"
+            for n in range(12)
+        )
+        check(source, list(edits), f"import a\n{expected}if a:\n{indent}b()\n")
+
+
+def test_a_prelude_that_does_not_parse_is_refused() -> None:
+    for source in (b"a\n", b"if a:\n\tb\n"):
+        with pytest.raises(ProofFailed, match="does not parse"):
+            apply_edits(source, [prelude(source, None, "def f(:\n    pass")])
+
+
 # Every odd format
 
 

@@ -13,7 +13,7 @@ import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Gathered, address, gather, refusal
-from instrumentor.engine.marks import MARKER, is_instrumented, strip
+from instrumentor.engine.marks import MARKER, OPAQUE, is_instrumented, strip
 from instrumentor.engine.parsing import parse
 from instrumentor.engine.places import Places, find_places
 from instrumentor.engine.rebuild import Rebuilder
@@ -68,7 +68,10 @@ def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
     gathered = gather(edits, tree)
     places = find_places(tree, module, gathered.at)
     _refuse_impossible(gathered, places)
-    rewritten = Rebuilder(module, gathered, places).rebuild().code
+    rebuilder = Rebuilder(module, gathered, places)
+    rewritten = rebuilder.rebuild().code
+    for number, block in reversed(list(enumerate(rebuilder.opaque))):  # 10 before 1
+        rewritten = rewritten.replace(f"{OPAQUE}{number}", block, 1)
     result = weave(source, text, rewritten, encoding)
     check_encoding(result, encoding)
     if strip(result) != source:

@@ -13,13 +13,20 @@ import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Actions, Gathered
-from instrumentor.engine.marks import BEGIN, END, OFF
+from instrumentor.engine.marks import BEGIN, END, OFF, OPAQUE
 from instrumentor.engine.places import Places
-from instrumentor.engine.snippets import Snippet, comment_line, make_snippet, marked_end
+from instrumentor.engine.snippets import (
+    Snippet,
+    comment_line,
+    make_opaque,
+    make_snippet,
+    marked_end,
+)
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 _NO_ACTIONS = Actions()
+_INDENT = "    "  # of inserted code
 
 
 class _Body:
@@ -51,11 +58,16 @@ class _Body:
 
 
 class Rebuilder:
-    """Carries out the gathered edits of one module."""
+    """Carries out the gathered edits of one module.
+
+    Attributes:
+        opaque: the blocks that stand as numbered placeholders in the rebuilt module.
+    """
 
     def __init__(self, module: cst.Module, gathered: Gathered, places: Places) -> None:
         self._module = module
         self._alone = gathered.alone
+        self.opaque: list[str] = []
         self._places = places
         self._actions = {id(place.node): gathered.at[where] for where, place in places.at.items()}
 
@@ -191,7 +203,13 @@ class Rebuilder:
                 code = self._moved_text(edit.at)
             else:
                 code = edit.code
-            body.add_snippet(make_snippet(code, as_block=edit.kind is Kind.PRELUDE))
+            if edit.kind is not Kind.PRELUDE:
+                body.add_snippet(make_snippet(code))
+            elif self._module.default_indent == _INDENT:
+                body.add_lines([comment_line(f"{OPAQUE}{len(self.opaque)}")])
+                self.opaque.append(make_opaque(code))
+            else:
+                body.add_snippet(make_snippet(code, as_block=True))
 
     def _moved_text(self, where: Statement) -> str:
         node = self._places.at[where].node

@@ -65,6 +65,23 @@ def make_snippet(code: str, *, as_block: bool = False) -> Snippet:
     return Snippet(before, parsed.body, after)
 
 
+def make_opaque(code: str) -> str:
+    """The lines of a block at module level that already has the file's indentation.
+
+    Nothing in such a block depends on its place, so LibCST need not read it: a prelude can be
+    longer than the script.
+
+    Raises:
+        ProofFailed: the code does not parse.
+    """
+    text = _NEWLINE.sub("\n", code).strip("\n")
+    try:
+        parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise ProofFailed(f"code to be inserted does not parse: {text!r}") from error
+    return f"{BEGIN}\n{text}\n{END}"
+
+
 def _mark_lines(text: str) -> str | None:
     """Append the marker to every line; None when it would not be a comment everywhere."""
     lines = text.split("\n")

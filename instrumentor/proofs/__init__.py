@@ -12,7 +12,7 @@ from instrumentor.edits import Edit
 from instrumentor.engine.marks import strip
 from instrumentor.engine.parsing import parse
 from instrumentor.errors import NotReady, ProofFailed
-from instrumentor.proofs.names import check_collisions, check_undefined
+from instrumentor.proofs.names import check_collisions, check_undefined, collect_names
 from instrumentor.proofs.planned import check_planned
 
 __all__ = ["compiles_under", "prove"]
@@ -65,8 +65,9 @@ def prove(
     _check_compiles(after)
     _check_reversible(original, instrumented)
     check_planned(before, after, edits)  # from here on, `before` is the expected tree
-    check_undefined(original, instrumented, after, allowed_names)
-    check_collisions(original, edits, allowed_names)
+    names = collect_names(original)
+    check_undefined(names, instrumented, after, allowed_names)
+    check_collisions(original, names, edits, allowed_names)
 
 
 def compiles_under(python: Path, source: bytes, filename: str) -> str | None:

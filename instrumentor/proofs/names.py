@@ -63,7 +63,7 @@ def collect_names(source: bytes) -> Names:
 
 
 def check_undefined(
-    original: bytes, instrumented: bytes, after: ast.Module, allowed: Collection[str]
+    old: Names, instrumented: bytes, after: ast.Module, allowed: Collection[str]
 ) -> None:
     """Check that no reader lost the binding it had.
 
@@ -72,7 +72,7 @@ def check_undefined(
     Raises:
         ProofFailed: naming the variable and the line of its reader.
     """
-    old, new = collect_names(original), collect_names(instrumented)
+    new = collect_names(instrumented)
     undefined_before = {name for scope in list(old.from_module) for name in old.undefined(scope)}
     fine = undefined_before.union(allowed)
     for scope in list(new.from_module):
@@ -84,7 +84,9 @@ def check_undefined(
             raise ProofFailed(f"proof 'undefined' failed at line {line}: '{name}' is not bound")
 
 
-def check_collisions(original: bytes, edits: Sequence[Edit], allowed: Collection[str]) -> None:
+def check_collisions(
+    original: bytes, old: Names, edits: Sequence[Edit], allowed: Collection[str]
+) -> None:
     """Check that inserted code binds no name of the original.
 
     A prelude may bind none at all. Other code may rebind what the disabled and moved statements
@@ -93,7 +95,7 @@ def check_collisions(original: bytes, edits: Sequence[Edit], allowed: Collection
     Raises:
         ProofFailed: naming the variable and the line of the edit's statement.
     """
-    taken = collect_names(original).all - set(allowed)
+    taken = old.all - set(allowed)
     released = _bound_by_disabled(original, edits)
     for edit in edits:
         if not edit.code:

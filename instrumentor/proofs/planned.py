@@ -56,10 +56,10 @@ def first_difference(one: ast.AST, other: ast.AST) -> int | None:
         if type(left) is not type(right):
             return line
         if isinstance(left, ast.AST):
-            pairs.extend(
-                (getattr(left, name, None), getattr(right, name, None))
-                for name in reversed(left._fields)
-            )
+            for name in reversed(left._fields):
+                one_field, other_field = getattr(left, name, None), getattr(right, name, None)
+                if one_field is not other_field:  # names, None, Load() ... are the same object
+                    pairs.append((one_field, other_field))
         elif isinstance(left, list) and isinstance(right, list):
             if len(left) != len(right):
                 # The first statement that differs says more than the block's length.
