@@ -19,7 +19,7 @@ from analysis.reports.terminal import (
     tone_colour,
 )
 
-_NAME = 15
+_NAME = 16
 _VALUE = 13
 MOST_OPS = 10
 MOST_SAVINGS = 5
@@ -85,7 +85,7 @@ def _categories(summary: Summary, width: int, paint: Paint) -> list[str]:
     bars = max(min(width - 50, 40), 8)
     columns = (
         Column("category", [words.visible(each.name) for each in every], right=False),
-        Column("share", [words.percent(each.percent) for each in every]),
+        Column("share", [words.share(each.percent) for each in every]),
         Column("device time", words.column([each.device_time_ms for each in every], "ms")),
         Column("ops", [words.count(each.op_count) for each in every]),
         Column("", [words.bar(each.percent, bars) for each in every], right=False, colours="cyan"),
@@ -111,7 +111,7 @@ def _slow_ops(summary: Summary, width: int, paint: Paint) -> list[str]:
         Column("op", [words.visible(op.op) for op in slow], right=False, least=20),
         Column("count", [words.count(op.count) for op in slow]),
         Column("device time" if on_device else "self time", words.column(times, "ms")),
-        Column("share", [words.percent(op.percent) for op in slow]),
+        Column("share", [words.share(op.percent) for op in slow]),
         *([bound] if any(op.bound for op in slow) else []),
         Column("category", categories, right=False, colours="dim", optional=True),
     )
@@ -140,7 +140,7 @@ def _sources(summary: Summary, width: int, paint: Paint) -> list[str]:
         Column("line", [words.visible(place) for place in places], right=False, least=24),
         Column("ops", [words.count(each.op_count) for each in most]),
         Column("device time", words.column([each.device_time_ms for each in most], "ms")),
-        Column("share", [words.percent(each.percent) for each in most]),
+        Column("share", [words.share(each.percent) for each in most]),
     )
     return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
@@ -155,7 +155,7 @@ def _savings(summary: Summary, width: int, paint: Paint) -> list[str]:
         Column("count", [words.count(each.count) for each in most]),
         Column("now", [words.readable_us(each.now_us) for each in most]),
         Column("saves", [words.readable_us(each.saving_us) for each in most]),
-        Column("share", [words.percent(each.percent) for each in most]),
+        Column("share", [words.share(each.percent) for each in most]),
         Column("if", kinds, right=False),
     )
     heading = paint("At most to be won, in theory", "bold")

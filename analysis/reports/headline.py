@@ -88,7 +88,8 @@ def _wall_clock(wall: WallClock) -> Section:
     ]
     if wall.warmup_ms:
         warmup = ", ".join(words.number(value) for value in wall.warmup_ms)
-        lines.append(Line("warm-up", f"{warmup} ms", "not in the figures above either"))
+        steps = words.plural(len(wall.warmup_ms), "step")
+        lines.append(Line("warm-up", steps, f"{warmup} ms, not in the figures above either"))
     if wall.trend_percent is not None and abs(wall.trend_percent) >= 1:
         drift = f"{wall.trend_percent:+.1f} %"
         lines.append(Line("trend", drift, "from the first steady step to the last"))
@@ -115,7 +116,7 @@ def step_section(summary: Summary) -> Section:
         _line("wall clock", summary.step_wall_clock_ms, "of this very step"),
         _device_time(summary),
         *_self_time(summary),
-        *_overhead(summary),
+        *(_overhead(summary) if summary.op_count is not None else ()),
         *_utilisation(summary),
         *_gaps(summary),
     ]

@@ -182,23 +182,26 @@ def _evidence(summary: Summary) -> list[tuple[str, str, str]]:
 
 
 def _step_rows(summary: Summary) -> list[tuple[str, ...]]:
+    steps = summary.steps[-charts.MOST_STEPS :]
+    walls = words.column([step.wall_clock_ms for step in steps], "ms")
+    devices = words.column([step.device_time_ms for step in steps], "ms")
     return [
         (
             step.name,
             step.kind or "",
-            words.ms(step.wall_clock_ms),
-            words.ms(step.device_time_ms),
-            words.percent(step.overhead_percent),
-            words.count(step.op_count),
+            wall,
+            device,
+            words.share(step.overhead_percent),
+            words.ABSENT if step.op_count is None else words.count(step.op_count),
         )
-        for step in summary.steps[-charts.MOST_STEPS :]
+        for step, wall, device in zip(steps, walls, devices, strict=True)
     ]
 
 
 def _category_rows(summary: Summary) -> list[tuple[str, ...]]:
     times = words.column([each.device_time_ms for each in summary.categories], "ms")
     return [
-        (each.name, words.percent(each.percent), time, words.count(each.op_count))
+        (each.name, words.share(each.percent), time, words.count(each.op_count))
         for each, time in zip(summary.categories, times, strict=True)
     ]
 
@@ -209,7 +212,7 @@ def _slow_rows(summary: Summary, by_device: bool) -> list[tuple[Any, ...]]:
         [op.device_time_ms if by_device else op.op_self_time_ms for op in slow], "ms"
     )
     return [
-        (op.op, op.category or "", op.bound or "", f"{op.count:,}", time, words.percent(op.percent))
+        (op.op, op.category or "", op.bound or "", f"{op.count:,}", time, words.share(op.percent))
         for op, time in zip(slow, times, strict=True)
     ]
 
@@ -222,7 +225,7 @@ def _saving_rows(summary: Summary) -> list[tuple[str, ...]]:
             f"{each.count:,}",
             words.readable_us(each.now_us),
             words.readable_us(each.saving_us),
-            words.percent(each.percent),
+            words.share(each.percent),
         )
         for each in summary.savings
     ]
@@ -266,7 +269,7 @@ def _hot_line(each: SourceLine, code: str, most: float) -> CodeLine:
         number=each.line,
         text=code,
         time=words.ms(each.device_time_ms),
-        share=words.percent(each.percent),
+        share=words.share(each.percent),
         percent=each.device_time_ms / most * 100 if most else 0.0,
         ops=f"{words.plural(each.op_count, 'op')}{once}: {', '.join(each.ops)}".rstrip(": "),
     )

@@ -74,7 +74,7 @@ def _categories(summary: Summary) -> str:
         return ""
     times = words.column([each.device_time_ms for each in summary.categories], "ms")
     rows = [
-        [escape(each.name), words.percent(each.percent), time, words.count(each.op_count)]
+        [escape(each.name), words.share(each.percent), time, words.count(each.op_count)]
         for each, time in zip(summary.categories, times, strict=True)
     ]
     heading = ("category", "share", "device time", "ops")
@@ -94,7 +94,7 @@ def _slow_ops(summary: Summary) -> str:
             code(op.op),
             words.count(op.count),
             time,
-            words.percent(op.percent),
+            words.share(op.percent),
             escape(op.bound or ""),
             escape(op.category or ""),
         ]
@@ -119,7 +119,7 @@ def _sources(summary: Summary) -> str:
             code(f"{each.file}:{each.line}") + (" (once)" if each.const_eval else ""),
             words.count(each.op_count),
             time,
-            words.percent(each.percent),
+            words.share(each.percent),
         ]
         for each, time in zip(most, times, strict=True)
     ]
@@ -136,7 +136,7 @@ def _savings(summary: Summary) -> str:
             words.count(each.count),
             words.readable_us(each.now_us),
             words.readable_us(each.saving_us),
-            words.percent(each.percent),
+            words.share(each.percent),
             "at its bound" if each.kind == "bound" else "gaps at 6.5 us",
         ]
         for each in summary.savings[:MOST_OPS]

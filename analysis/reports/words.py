@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 
 NOT_MEASURED = "not measured"
+#: The same in a cell of a table, under a heading that says what it is.
+ABSENT = "-"
 _BAR = "\N{FULL BLOCK}"
 #: Eighths of a block, none first.
 _PARTS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
@@ -65,9 +67,13 @@ def column(values: Sequence[float | None], unit: str) -> list[str]:
     largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
     digits = 1 if largest >= 100 else 2 if largest >= 10 else 3
     return [
-        NOT_MEASURED if v is None or not math.isfinite(v) else f"{v:,.{digits}f} {unit}"
-        for v in values
+        ABSENT if v is None or not math.isfinite(v) else f"{v:,.{digits}f} {unit}" for v in values
     ]
+
+
+def share(value: float | None) -> str:
+    """``84.6 %`` in a table."""
+    return ABSENT if value is None or not math.isfinite(value) else f"{value:,.1f} %"
 
 
 def readable_us(value: float | None) -> str:

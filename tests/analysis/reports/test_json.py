@@ -1,0 +1,72 @@
+"""summary.json against its published schema."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from analysis.model import SlowOp
+from analysis.reports import json as report
+from analysis.summary import summarise
+from tests.analysis.reports.summaries import ALL, run_folder, torch_folder, tracy
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(report.schema())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_constructed_summaries_fit(name: str) -> None:
+    jsonschema.validate(json.loads(report.render(ALL[name]())), report.schema())
+
+
+def test_real_summaries_fit(tmp_path: Path) -> None:
+    for folder in (run_folder(tmp_path / "tracy"), torch_folder(tmp_path / "torch")):
+        jsonschema.validate(json.loads(report.render(summarise(folder))), report.schema())
+
+
+def test_the_schema_knows_every_key() -> None:
+    """A key added to the document belongs in the schema as well."""
+    document, schema = tracy().to_json(), report.schema()
+    strict = _closed(schema)
+    jsonschema.validate(document, strict)
+    assert list(document) == list(schema["properties"])
+
+
+def _closed(schema: Any) -> Any:
+    """The schema with unknown keys forbidden, but for objects that say what others hold."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and "required" in schema:
+        closed["additionalProperties"] = False
+    return closed
+
+
+def test_figures_that_are_none_are_null() -> None:
+    odd = replace(
+        tracy(), device_time_ms=math.nan, slow_ops=(SlowOp("a", 1, math.inf, None, None),)
+    )
+    document = json.loads(report.render(odd))
+    assert document["device_time_ms"] is None
+    assert document["slow_ops"][0]["device_time_ms"] is None
+    jsonschema.validate(document, report.schema())
+
+
+def test_a_wrong_document_does_not_fit() -> None:
+    document = tracy().to_json() | {"device_time_ms": "63.2"}
+    with pytest.raises(jsonschema.ValidationError, match=r"63\.2"):
+        jsonschema.validate(document, report.schema())
+
+
+def test_text_is_readable() -> None:
+    text = report.render(replace(tracy(), warnings=("Größe 立",)))
+    assert "Größe 立" in text and text.endswith("}\n") and text.startswith('{\n  "schema"')

@@ -1,0 +1,64 @@
+"""summary.md: exact text, and names that must not become markup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.model import SlowOp
+from analysis.reports import markdown
+from tests.analysis.reports.summaries import ALL, HOSTILE, tracy
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_text_is_exactly_this(name: str, request: pytest.FixtureRequest) -> None:
+    text = markdown.render(ALL[name]())
+    golden = GOLDENS / f"{name}.md"
+    if request.config.getoption("--update-goldens"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("plain_name stays", "plain_name stays"),
+        ("_leading_", "\\_leading\\_"),
+        ("a | b", "a \\| b"),
+        ("<b>", "\\<b\\>"),
+        ("[x](y)", "\\[x\\](y)"),
+        ("two\nlines", "two\\\\x0alines"),
+        ("3 ~ 4", "3 \\~ 4"),
+    ],
+)
+def test_escape(text: str, escaped: str) -> None:
+    assert markdown.escape(text) == escaped
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Matmul", "`Matmul`"),
+        ("", ""),
+        ("a`b", "``a`b``"),
+        ("`a``", "``` `a`` ```"),
+        ("a|b", "`a\\|b`"),
+    ],
+)
+def test_code(text: str, shown: str) -> None:
+    assert markdown.code(text) == shown
+
+
+def test_hostile_names_stay_in_their_cells() -> None:
+    ops = tuple(SlowOp(name, 1, 1.0, 10.0, None, "Other") for name in HOSTILE)
+    rows = [
+        line
+        for line in markdown.render(replace(tracy(), slow_ops=ops)).splitlines()
+        if line.endswith("| Other |")
+    ]
+    assert len(rows) == len(HOSTILE)
+    assert {row.replace("\\|", "").count("|") for row in rows} == {7}
