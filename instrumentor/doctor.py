@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from instrumentor.device import find_smi
 from instrumentor.environment import Holder, Machine, device_holders, device_root
 from instrumentor.errors import NotReady
 from instrumentor.profilers.tracy import PROGRAMS_PER_READ, free_port, read_options
@@ -283,10 +284,9 @@ def _smi(situation: Situation) -> Iterator[Check]:
     machine = situation.machine
     if not machine.devices:
         return
-    path = os.pathsep.join([str(machine.python.parent), situation.env.get("PATH", os.defpath)])
-    found = shutil.which("tt-smi", path=path)
+    found = find_smi(machine.python, situation.env)
     if found:
-        yield Check("tt-smi", Status.OK, found)
+        yield Check("tt-smi", Status.OK, str(found))
     else:
         remedy = f"{machine.python} -m pip install tt-smi"
         yield Check("tt-smi", Status.WARNING, "tt-smi is missing: no reset is possible", remedy)

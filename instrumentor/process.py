@@ -321,6 +321,9 @@ class _Run:
             self.guard.returncode = 0  # it is left running on purpose
         elif told is None:
             self.guard.wait()
+            for pid in processes_of(self.run_id):  # the kernel ends the first of them only
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
             raise RunFailed(
                 f"The process that watches over the run was ended (code {self.guard.returncode}).",
                 f"The run's output so far stands in {self.log_path}.",

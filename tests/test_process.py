@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from instrumentor.errors import NotReady
-from instrumentor.process import Finished, Stall, Stop, Tail, Watch, processes_of, run
+from instrumentor.process import Stall, Stop, Tail, Watch, processes_of, run
 from instrumentor.profilers.base import Launch
 
 HOLD = Path(__file__).parent / "standins" / "bin" / "hold-device"
@@ -387,21 +387,32 @@ def test_killing_the_tool_ends_the_tree(tmp_path: Path) -> None:
         time.sleep(0.02)
 
 
-def test_killing_the_guard_ends_the_script(tmp_path: Path) -> None:
+def test_killing_the_guard_ends_the_tree(tmp_path: Path) -> None:
     tool = start_tool(tmp_path)
     (guard,) = psutil.Process(tool.pid).children()
     guard.kill()
     tool.communicate(timeout=20)
     assert tool.returncode == 1
-    script = pids_of_run(tmp_path)[0]
     limit = time.monotonic() + 10
-    while alive(script):
+    while any(map(alive, pids_of_run(tmp_path))):
         assert time.monotonic() < limit
         time.sleep(0.02)
-    other = pids_of_run(tmp_path)[1]
-    if alive(other):
-        os.kill(other, signal.SIGTERM)
 
 
-def test_finished_is_a_value() -> None:
-    assert Finished(0, None, False, False, 1.0) == Finished(0, None, False, False, 1.0)
+def test_killing_the_tool_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
+    for moment in range(8):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        run_id = f"{os.getpid()}-{moment}-{time.time_ns()}"
+        tool = subprocess.Popen(
+            [sys.executable, "-c", TOOL, folder],
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "INSTRUMENT_RUN_ID": run_id},
+        )
+        time.sleep(0.05 + 0.06 * moment)
+        tool.kill()
+        tool.wait()
+        limit = time.monotonic() + 15
+        while processes_of(run_id):
+            assert time.monotonic() < limit
+            time.sleep(0.02)

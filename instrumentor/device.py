@@ -1,0 +1,209 @@
+"""What is done to a device around a run: held by one run at a time, freed gently, reset on demand.
+
+A process that is killed while it has the device open leaves it in a bad state, so nothing here
+sends SIGKILL; and nothing here happens unless the user asked for it, the lock apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from instrumentor.errors import NotReady
+
+RESET_TIMEOUT_S = 180.0
+BACK_TIMEOUT_S = 60.0
+POLL_S = 0.5
+
+
+@contextlib.contextmanager
+def held(devices: Sequence[Path], folder: Path | None = None) -> Iterator[None]:
+    """Keep other runs of this tool, of any user, off these devices while the block runs.
+
+    The kernel gives the locks back when the process ends, however it ends.
+
+    Args:
+        folder: where the lock files are; the same for all users.
+
+    Raises:
+        NotReady: another run holds one of them; its process and command are named.
+    """
+    with contextlib.ExitStack() as stack:
+        for device in sorted(devices):
+            name = "-".join(device.absolute().parts[1:])
+            path = (folder or Path(tempfile.gettempdir())) / f"instrument-{name}.lock"
+            stack.enter_context(_locked(path, device))
+        yield
+
+
+@contextlib.contextmanager
+def _locked(path: Path, device: Path) -> Iterator[None]:
+    descriptor = _open(path)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NotReady(
+                f"Another run uses {device}: {_holder(path)}.",
+                "Wait for it, or end it with Ctrl-C: a killed run leaves the device in a bad "
+                "state.",
+            ) from None
+        holder = {"pid": os.getpid(), "user": _user(), "command": sys.argv}
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    # Not O_CREAT on a file that exists: in /tmp the kernel then refuses another user's file.
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, os.O_RDWR)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:  # another run was faster
+        return os.open(path, os.O_RDWR)
+    os.fchmod(descriptor, 0o666)
+    return descriptor
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
+
+
+def _holder(path: Path) -> str:
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        command = " ".join(holder["command"])
+        return f"process {holder['pid']} of {holder['user']} ({command[:120]})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"see `fuser {path}`"
+
+
+def end_gently(pids: Sequence[int], grace_s: float = 10.0) -> tuple[int, ...]:
+    """End processes by SIGINT, then SIGTERM; never by SIGKILL.
+
+    Args:
+        grace_s: how long each of the two may take.
+
+    Returns:
+        those that still run, or that belong to somebody else.
+    """
+    left = list(pids)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        limit = time.monotonic() + grace_s
+        while (left := [pid for pid in left if _alive(pid)]) and time.monotonic() < limit:
+            time.sleep(0.05)
+        if not left:
+            break
+    return tuple(left)
+
+
+def _alive(pid: int) -> bool:
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def find_smi(python: Path, env: Mapping[str, str]) -> Path | None:
+    """tt-smi, beside the script's interpreter or on PATH."""
+    path = os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)])
+    found = shutil.which("tt-smi", path=path)
+    return Path(found) if found else None
+
+
+def reset(
+    smi: Path,
+    env: Mapping[str, str],
+    expected: int = 1,
+    on_wait: Callable[[float], None] | None = None,
+    timeout_s: float = BACK_TIMEOUT_S,
+) -> float:
+    """Reset all boards and wait until they answer.
+
+    Args:
+        smi: the tt-smi program.
+        expected: how many boards must be there afterwards.
+        on_wait: gets the seconds waited so far.
+        timeout_s: how long the boards may take to come back.
+
+    Returns:
+        seconds from the end of the reset until the boards were back.
+
+    Raises:
+        NotReady: the reset failed, or the boards did not come back; tt-smi may exit 0 after a
+            failed reset, so its word is not taken for it.
+    """
+    done = _ask(smi, "-r", env, RESET_TIMEOUT_S)
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise NotReady(
+            f"`{smi} -r` failed with code {done.returncode}: {' '.join(last)}",
+            "End the processes that hold the device, then try again; a board that stays away "
+            "needs a reboot of the machine.",
+        )
+    start = time.monotonic()
+    while True:
+        found = boards(smi, env)
+        waited = time.monotonic() - start
+        if found >= expected:
+            return waited
+        if waited >= timeout_s:
+            raise NotReady(
+                f"After the reset {found} of {expected} boards answer, {waited:.0f} s later.",
+                f"See `{smi} -ls`; a board that stays away needs a reboot of the machine.",
+            )
+        if on_wait is not None:
+            on_wait(waited)
+        time.sleep(min(POLL_S, timeout_s))
+
+
+def boards(smi: Path, env: Mapping[str, str]) -> int:
+    """How many boards tt-smi's snapshot lists; 0 when it gives none."""
+    done = _ask(smi, "-s", env, RESET_TIMEOUT_S)
+    try:
+        # some versions print a line before the JSON
+        return len(json.loads(done.stdout[done.stdout.index("{") :])["device_info"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def _ask(
+    smi: Path, option: str, env: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [str(smi), option],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotReady(
+            f"`{smi} {option}` could not be run: {error}", "Run it by hand and see what it says."
+        ) from error

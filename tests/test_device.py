@@ -1,0 +1,116 @@
+"""Devices: one run at a time, gentle endings, resets that are verified."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instrumentor.device import boards, end_gently, find_smi, held, reset
+from instrumentor.errors import NotReady
+
+BIN = Path(__file__).parent / "standins" / "bin"
+SMI = BIN / "tt-smi"
+DEVICE = Path("/dev/tenstorrent/0")
+HOLD = """\
+import sys, time
+from pathlib import Path
+from instrumentor.device import held
+with held([Path("/dev/tenstorrent/0")], Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_run_is_told_who_holds_the_device(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        try:
+            with (
+                pytest.raises(NotReady, match=f"process {other.pid} of "),
+                held([DEVICE], tmp_path),
+            ):
+                pass
+            with held([Path("/dev/tenstorrent/1")], tmp_path):
+                pass
+        finally:
+            other.kill()
+    with held([DEVICE], tmp_path):  # the kernel gave it back
+        pass
+
+
+def test_a_lock_is_given_back_and_passes_errors_on(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), held([DEVICE], tmp_path):
+        raise KeyError
+    with held([DEVICE], tmp_path), pytest.raises(NotReady), held([DEVICE], tmp_path):
+        pass
+
+
+def test_a_blocked_write_inside_the_block_is_not_taken_for_a_lock(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError), held([DEVICE], tmp_path):
+        raise BlockingIOError
+
+
+def test_processes_end_gently_or_not_at_all(tmp_path: Path) -> None:
+    node = tmp_path / "0"
+    node.touch()
+    processes = [
+        subprocess.Popen([BIN / "hold-device", node, *more], stdout=subprocess.PIPE, text=True)
+        for more in ([], ["--stubborn"])
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        gentle, stubborn = (process.pid for process in processes)
+        assert end_gently([gentle, stubborn], grace_s=0.3) == (stubborn,)
+        assert processes[1].poll() is None
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_smi_is_found_beside_the_interpreter_first(tmp_path: Path) -> None:
+    assert find_smi(tmp_path / "python", {"PATH": str(BIN)}) == SMI
+    own = tmp_path / "tt-smi"
+    own.touch(mode=0o755)
+    assert find_smi(tmp_path / "python", {"PATH": str(BIN)}) == own
+    assert find_smi(Path("/nowhere/python"), {"PATH": "/nowhere"}) is None
+
+
+def test_a_reset_is_verified(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    env = {**os.environ, "STANDIN_TT_SMI_STATE": str(state)}
+    assert boards(SMI, env) == 1
+    assert reset(SMI, env) < 30
+    assert state.read_text() == "reset\n"
+
+
+def test_a_failed_reset_says_why() -> None:
+    env = {**os.environ, "STANDIN_TT_SMI_FAIL": "error"}
+    with pytest.raises(NotReady, match="failed to reset the board"):
+        reset(SMI, env)
+
+
+def test_a_reset_that_only_says_so_is_not_believed(tmp_path: Path) -> None:
+    env = {
+        **os.environ,
+        "STANDIN_TT_SMI_FAIL": "silent",
+        "STANDIN_TT_SMI_STATE": str(tmp_path / "state"),
+    }
+    waits: list[float] = []
+    with pytest.raises(NotReady, match="0 of 1 boards"):
+        reset(SMI, env, on_wait=waits.append, timeout_s=2.0)
+    assert waits
+
+
+def test_a_missing_smi_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="could not be run"):
+        reset(tmp_path / "tt-smi", dict(os.environ))
