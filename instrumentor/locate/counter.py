@@ -30,7 +30,7 @@ def find_counter(candidate: Candidate, site: Site, forward: ast.stmt) -> Counter
                 position = _position(candidate, site, forward, node)
                 found.append(
                     (
-                        _rank(increments(node)),
+                        rank_of(increments(node)),
                         Counter(increments(node), node.lineno, position, node),
                     )
                 )
@@ -40,7 +40,7 @@ def find_counter(candidate: Candidate, site: Site, forward: ast.stmt) -> Counter
     for outer in source.loops_around(candidate.loop):
         for statement in outer.body:
             name = increments(statement)
-            if name and _rank(name) == 0 and not contains(statement, candidate.loop):
+            if name and rank_of(name) == 0 and not contains(statement, candidate.loop):
                 return Counter(name, statement.lineno, "outer", statement)
     loop = candidate.loop
     if isinstance(loop, ast.For):
@@ -81,7 +81,7 @@ def increments(statement: ast.stmt) -> str:
     return ""
 
 
-def _rank(name: str) -> int:
+def rank_of(name: str) -> int:
     word = last(name)
     if _NOT_STEP.search(word):
         return 2
@@ -102,7 +102,7 @@ def _counted(loop: ast.For) -> str:
     name = dotted(loop.target)
     for call in (loop.iter, *own_nodes(loop.iter)):
         if isinstance(call, ast.Call) and callee(call) in ("range", "count", "trange"):
-            return name if _rank(name) == 0 or "epoch" in name else ""
+            return name if rank_of(name) == 0 or "epoch" in name else ""
     return ""
 
 

@@ -206,8 +206,7 @@ def _region(
         other_ends = (End(with_sync(source, unit), "fwd+bwd+optimizer", ""),)
         warnings.append(
             f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to "
-            "fuse with the "
-            "optimizer: its sample is forward + backward + optimizer, labelled so"
+            "fuse with the optimizer: its sample is forward + backward + optimizer, labelled so"
         )
     elif options.scope == "auto" and every is not None and sync.action != "keep":
         inner = next(s for s in own_nodes(every) if isinstance(s, ast.stmt) and is_sync(s))
@@ -225,6 +224,8 @@ def _region(
         whole = _step_unit(candidate, final)
         if whole is not None:
             end = with_sync(source, whole)
+            if is_sync(end):
+                sync = kept(source, end)
             resume = not contains(loop, whole) or any(
                 isinstance(p, ast.If) and not contains(p, final.statement)
                 for p in source.parents(whole)
@@ -233,8 +234,7 @@ def _region(
         if stepped_in_helper and not wants_step:
             warnings.append(
                 f"{source.path.name}:{final.statement.lineno}: the helper also steps the "
-                "optimizer: "
-                "a sample is forward + backward + optimizer"
+                "optimizer: a sample is forward + backward + optimizer"
             )
     elif (
         sync.action == "keep"

@@ -38,6 +38,9 @@ _COSTLY = re.compile(
 )
 
 
+_WAITS_FOR_INPUT = ("breakpoint", "pdb.set_trace", "ipdb.set_trace", "input", "code.interact")
+
+
 def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
     """One stop per exclusive branch that updates; usually one.
 
@@ -163,8 +166,8 @@ def _return_is_safe(
         isinstance(n, ast.Return) and n.value is not None and not _is_none(n.value)
         for n in own_nodes(scope)
     )
-    if not callers and returns_value:
-        return False
+    if not callers:
+        return False  # called from where we do not see: only SystemExit leaves every loop there
     for caller, call, holder in callers:
         where = knowledge.program.source_of_scope[caller]
         if not (isinstance(holder, ast.Expr) and holder.value is call):
@@ -207,7 +210,10 @@ def _costly(statement: ast.stmt) -> bool:
     if isinstance(statement, LOOPS) or any(isinstance(n, LOOPS) for n in own_nodes(statement)):
         return True
     return any(
-        is_checkpoint_call(c) or is_validation_name(callee(c)) or bool(_COSTLY.search(callee(c)))
+        dotted(c.func) in _WAITS_FOR_INPUT
+        or is_checkpoint_call(c)
+        or is_validation_name(callee(c))
+        or bool(_COSTLY.search(callee(c)))
         for c in own_calls(statement)
     )
 

@@ -103,12 +103,12 @@ class Source:
     """
 
     path: Path
-    data: bytes
-    tree: ast.Module
-    places: dict[ast.stmt, Place] = field(default_factory=dict)
-    functions: list[FunctionNode] = field(default_factory=list)
-    classes: list[ast.ClassDef] = field(default_factory=list)
-    class_of: dict[FunctionNode, ast.ClassDef] = field(default_factory=dict)
+    data: bytes = field(repr=False)
+    tree: ast.Module = field(repr=False)
+    places: dict[ast.stmt, Place] = field(default_factory=dict, repr=False)
+    functions: list[FunctionNode] = field(default_factory=list, repr=False)
+    classes: list[ast.ClassDef] = field(default_factory=list, repr=False)
+    class_of: dict[FunctionNode, ast.ClassDef] = field(default_factory=dict, repr=False)
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
         """The innermost statement that holds an expression node."""

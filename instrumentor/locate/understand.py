@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 from instrumentor.errors import UsageError
 from instrumentor.locate import refusals
 from instrumentor.locate.accumulation import accumulation_of
 from instrumentor.locate.config import mesh_default_warning
-from instrumentor.locate.counter import find_counter
+from instrumentor.locate.counter import find_counter, rank_of
 from instrumentor.locate.forward import Forward, find_forward
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, find_candidates
 from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.program import Program
-from instrumentor.locate.regions import find_regions
+from instrumentor.locate.regions import Region, find_regions
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, dotted
+from instrumentor.locate.syntax import FUNCTIONS, Source, dotted, own_nodes
 from instrumentor.locate.tree import contains
 from instrumentor.locate.validation import Validations
 from instrumentor.locate.vocabulary import host_read, is_cache_clear
@@ -97,6 +98,7 @@ def _understand(
     candidate, forwards = _with_forward(program, knowledge, candidate)
     warnings = list(_warnings(program, candidate))
     regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)
+    warnings.extend(_inserted_sync(program, regions))
     first = regions[0]
     counter = find_counter(candidate, first.sites[0], first.begin)
     accumulation = accumulation_of(knowledge, candidate, first.sites[0])
@@ -192,18 +194,74 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
                     "condition: instrumented for the single-process run"
                 )
                 break
-        for statement in current.places:
-            if isinstance(statement, ast.Import) and any(
-                a.name == "tracy" for a in statement.names
-            ):
-                found.append(
-                    f"{current.path.name}:{statement.lineno}: the script has tracy "
-                    "signposts of its own; they stay"
-                )
+        found.extend(_own_instrumentation(current))
+    found.extend(_own_limits(candidate))
     mesh = mesh_default_warning(list(program.sources.values()))
     if mesh:
         found.append(mesh)
     return found
+
+
+_PROFILERS = ("torch.profiler", "torch_xla.debug.profiler", "xp.start", "xp.Trace", "cProfile")
+
+
+def _own_instrumentation(source: Source) -> Iterator[str]:
+    """Signposts and profilers of the script's own: they survive and are named."""
+    for statement in source.places:
+        if isinstance(statement, ast.Import):
+            modules = [a.name for a in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            modules = [statement.module or ""]
+        else:
+            continue
+        if "tracy" in modules:
+            yield (
+                f"{source.path.name}:{statement.lineno}: the script has tracy signposts of its "
+                "own; they stay"
+            )
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and dotted(node.func).startswith(_PROFILERS):
+            if dotted(node.func).endswith(("profile", "start_server", "start_trace", "Trace")):
+                yield (
+                    f"{source.path.name}:{node.lineno}: the script profiles itself "
+                    f"({dotted(node.func)}); that stays and costs time"
+                )
+
+
+def _own_limits(candidate: Candidate) -> Iterator[str]:
+    """Timers of the loop's own, and a `break` on a count that may come before our stop."""
+    name = candidate.source.path.name
+    for top in candidate.loop.body:
+        for node in (top, *own_nodes(top)):
+            if isinstance(node, ast.If) and _counts_out(node):
+                yield (
+                    f"{name}:{node.lineno}: the script leaves its loop on a count of its own; it "
+                    "may end before --steps samples"
+                )
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                if dotted(node.value.func) in ("time.time", "time.perf_counter", "perf_counter"):
+                    yield f"{name}:{node.lineno}: the script's own timer stays"
+
+
+def _counts_out(node: ast.If) -> bool:
+    """`if step >= max_steps: break`."""
+    return any(isinstance(s, ast.Break) for s in node.body) and any(
+        isinstance(test, ast.Compare)
+        and any(isinstance(op, (ast.Gt, ast.GtE, ast.Eq)) for op in test.ops)
+        and rank_of(dotted(test.left)) == 0
+        for test in (node.test, *own_nodes(node.test))
+    )
+
+
+def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[str]:
+    """On XLA an inserted sync makes other graphs than the script would."""
+    uses_xla = any(b"torch_xla" in s.data for s in program.sources.values())
+    for region in regions:
+        if uses_xla and region.sync.action == "insert":
+            yield (
+                f"{region.sync.source.path.name}:{region.end.lineno}: a sync is inserted here: on "
+                "XLA it cuts the graph where the script does not"
+            )
 
 
 def _validations(located: Located, options: Options) -> None:
@@ -221,14 +279,7 @@ def _helper_reads(located: Located) -> None:
                     read = host_read(statement, frozenset())
                     if read is None:
                         continue
-                    sync = region.sync.statement
                     line = getattr(read, "lineno", statement.lineno)
-                    if (
-                        sync is not None
-                        and region.sync.source is function.source
-                        and line > sync.lineno
-                    ):
-                        continue
                     text = (
                         f"{function.source.path.name}:{line}: a host read inside "
                         f"{function.name}() is inside the timed region"

@@ -167,7 +167,10 @@ class Validations:
             if any(self.knowledge.has_backward(t) for t in targets):
                 return False
             if is_validation_name(callee(call)):
-                return any(self.knowledge.evaluates(t) or _loops(t.node) for t in targets)
+                certain = re.match(r"_*(run_|do_)?(validat|evaluat)", callee(call), re.I)
+                return bool(certain) or any(
+                    self.knowledge.evaluates(t) or _loops(t.node) for t in targets
+                )
             return any(self.knowledge.is_validation_function(t) for t in targets) and bool(
                 _VALIDATION_DATA.search(ast.unparse(call))
             )
@@ -256,19 +259,27 @@ class Validations:
         return found
 
     def _droppable(
-        self, source: Source, scope: ScopeNode, statement: ast.stmt, *, loose: bool
+        self,
+        source: Source,
+        scope: ScopeNode,
+        statement: ast.stmt,
+        *,
+        loose: bool,
+        whole: ast.stmt | None = None,
     ) -> bool:
         """Only logging, saving and bookkeeping, none of it needed by what stays.
 
-        loose: also early stopping on the result (`break`): a guard makes it validation's own.
+        loose: also early stopping on the result (`break`): a guard makes it validation's own;
+        whole: the outermost statement that would go.
         """
         if isinstance(statement, ast.Pass):
             return True
         if isinstance(statement, (ast.Break, ast.Raise)):
             return loose
+        whole = whole or statement
         if isinstance(statement, (ast.If, ast.For)):
             return all(
-                self._droppable(source, scope, inner, loose=loose)
+                self._droppable(source, scope, inner, loose=loose, whole=whole)
                 for suite in suites(statement)
                 for inner in suite
             )
@@ -287,7 +298,7 @@ class Validations:
                 if isinstance(node, ast.Name)
                 and isinstance(node.ctx, ast.Load)
                 and node.id in bound
-                and not contains(statement, node)
+                and not contains(whole, node)
             }
             return all(
                 _earlier_binding(source, scope, statement, name, {statement}) is not None

@@ -18,7 +18,11 @@ _NOT_OPTIMIZER = re.compile(
 )
 _OPTIMIZER = re.compile(r"optim|(^|_|\.)opts?(_|$|\d)|adam|sgd|scaler|muon|adafactor|solver", re.I)
 _ENGINE = re.compile(r"engine|deepspeed", re.I)
-_STEP_WORD = re.compile(r"(^|_)(optim(izer)?s?_step|step_optim(izer)?s?|optimizer_update)$", re.I)
+_STEP_WORD = re.compile(
+    r"(^|_)(optim(izer)?s?_step|step_optim(izer)?s?|optimizer_update|"
+    r"(run|apply|do|call|take)_(the_)?optim(izer)?s?(_step)?|apply_grad(ient)?s)$",
+    re.I,
+)
 _MODEL = re.compile(
     r"(^|_)(model|models|net|netd|netg|network|module|unet|vae|encoder|decoder|policy|actor|"
     r"critic|agent|generator|discriminator|transformer|backbone|engine|bert|gpt|llama|resnet|vit|"

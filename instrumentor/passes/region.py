@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from instrumentor.edits import Edit, Kind
@@ -56,7 +57,9 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
 
 def ends_of(region: Region) -> tuple[End, ...]:
     """All places that close a region."""
-    synced = ""
-    if region.sync.action == "keep" and region.sync.statement is region.end:
-        synced = sync_condition(region.end) or ""
-    return (End(region.end, region.label, synced), *region.other_ends)
+    in_helper = region.sync.action == "keep" and bool(region.sites[-1].chain)
+    ends = (End(region.end, region.label), *region.other_ends)
+    return tuple(
+        dataclasses.replace(e, synced="True" if in_helper else sync_condition(e.after) or "")
+        for e in ends
+    )
