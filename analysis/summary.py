@@ -146,7 +146,7 @@ def _tracy(
         text = f"no device figures: {error.message}" + (f" ({error.hint})" if error.hint else "")
         steps = _steps(timings, summary.wall_clock_by_label, None)
         return Analysis(replace(_warn(summary, text, TRACY_NOTE), steps=steps), timings, folder)
-    ops, pooled = device.ops, device.pooled
+    ops, pooled = _located(folder, device.ops), device.pooled
     times = figures.device_time(device.rows, ops, pooled)
     wall_ms, why_not = _same_step_wall(timings, device)
     count = round(len(ops) / pooled)
@@ -181,6 +181,16 @@ def _tracy(
         median_gap_us=None if gaps is None else gaps.median_us,
     )
     return Analysis(replace(summary, verdict=verdict), timings, folder, ops, device)
+
+
+def _located(folder: RunFolder, ops: pd.DataFrame) -> pd.DataFrame:
+    """The ops with their source locations, from Tracy's messages where the CSV has none."""
+    from analysis.messages import find_messages, read_messages, with_locations
+
+    if "location" in ops.columns:
+        return ops
+    messages = find_messages(folder.path)
+    return ops if messages is None else with_locations(ops, read_messages(messages))
 
 
 def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> Analysis:

@@ -131,8 +131,8 @@ def text(rows: Iterable[Row], columns: Sequence[str] = header(), start_ns: int =
         if row["OP TYPE"] == "tt_dnn_device":
             count += 1
             device = int(row.get("DEVICE ID") or 0)
-            cycle += int(row.get("OP TO OP LATENCY [ns]") or 0) % 1_000_000
-            end = cycle + int(row.get("DEVICE FW DURATION [ns]") or 0)
+            cycle += _whole(row.get("OP TO OP LATENCY [ns]")) % 1_000_000
+            end = cycle + _whole(row.get("DEVICE FW DURATION [ns]"))
             full = {
                 "GLOBAL CALL COUNT": str(count << 10 | device),
                 "DEVICE FW START CYCLE": str(cycle),
@@ -144,6 +144,10 @@ def text(rows: Iterable[Row], columns: Sequence[str] = header(), start_ns: int =
             cycle = end
         writer.writerow(full)
     return out.getvalue()
+
+
+def _whole(cell: str | None) -> int:
+    return int(cell) if cell and cell.lstrip("-").isdecimal() else 0
 
 
 def step(name: str, rows: Sequence[Row], complete: bool = True) -> list[Row]:

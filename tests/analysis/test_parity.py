@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, EmptyWindow
 from analysis.report_options import ReportOptions, per_op_report
 from tests.analysis.ops_rows import FIXTURES, REAL, header, host_op, matmul, op, signpost, text
+from tests.analysis.random_rows import random_csv
 from tests.analysis.theirs import Theirs, differences, run, stacked_differences
 
 pytestmark = pytest.mark.skipif(
@@ -125,6 +126,43 @@ def test_every_cell_is_the_same(case: Case, answers: dict[Case, Theirs]) -> None
     assert theirs.rows
     assert differences(ours, theirs.rows, advice=True) == []
     assert stacked_differences(ours, theirs.stacked) == []
+
+
+RANDOM_OPTIONS = (
+    (ReportOptions(ignore_signposts=True), ("--ignore-signposts",)),
+    (
+        ReportOptions(start_signpost="a", end_signpost="b", print_signposts=True),
+        ("--start-signpost", "a", "--end-signpost", "b", "--print-signposts"),
+    ),
+    (
+        ReportOptions(ignore_signposts=True, no_merge_devices=True, group_by="op"),
+        ("--ignore-signposts", "--no-merge-devices", "--group-by", "op"),
+    ),
+    (
+        ReportOptions(ignore_signposts=True, active_experts=3, no_host_ops=True),
+        ("--ignore-signposts", "--active-experts", "3", "--no-host-ops"),
+    ),
+)
+
+
+def test_random_rows_are_the_same(tmp_path: Path) -> None:
+    paths = [tmp_path / f"random_{seed}.csv" for seed in range(24)]
+    for seed, path in enumerate(paths):
+        path.write_text(random_csv(seed), encoding="utf-8", newline="")
+    asked = [RANDOM_OPTIONS[seed % len(RANDOM_OPTIONS)] for seed in range(len(paths))]
+    answers = run([([p], options) for p, (_, options) in zip(paths, asked, strict=True)], tmp_path)
+    compared = 0
+    for path, (options, _), theirs in zip(paths, asked, answers, strict=True):
+        assert theirs.crashed is None
+        try:
+            ours = per_op_report(path, options)
+        except EmptyWindow:
+            assert theirs.rows == []
+            continue
+        assert differences(ours, theirs.rows, advice=True) == [], path.name
+        assert stacked_differences(ours, theirs.stacked) == [], path.name
+        compared += 1
+    assert compared > 15
 
 
 # Where the two differ on purpose: (what it does, why ours does not). Each must still be so, or
