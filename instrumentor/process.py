@@ -29,7 +29,6 @@ from instrumentor.profilers.base import RUNTIME, Launch
 
 RUN_ID = "INSTRUMENT_RUN_ID"
 POLL_S = 0.05
-CPU_POLL_S = 1.0
 # A process that waits for a lock still uses a little time; below this share it counts as still.
 STILL_CPU_SHARE = 0.02
 
@@ -39,7 +38,8 @@ class Finished:
     """How a run ended.
 
     Attributes:
-        returncode: of the started process; minus the signal's number when one ended it.
+        returncode: of the started process; minus the signal's number when one ended it, and
+            minus SIGINT while it still runs.
         signal: that number, else None.
         timed_out: the time limit was reached.
         interrupted: the user (or SIGTERM) asked for the end.
@@ -344,13 +344,16 @@ class _Run:
 
 
 class _Stillness:
-    """Notices that nothing happens any more: no output, no sample, no CPU time."""
+    """Notices that nothing happens any more: no output, no sample, no CPU time.
+
+    CPU time is looked at twice, half-way and at the end: walking over all processes more often
+    would disturb what is being measured.
+    """
 
     def __init__(self, run: _Run) -> None:
         self.run = run
         self.since = run.start
-        self.cpu = 0.0
-        self.looked = run.start
+        self.half_way: tuple[float, float] | None = None  # time, CPU time
         self.told = False
 
     def ends(self, now: float, moved: bool) -> bool:
@@ -359,18 +362,25 @@ class _Stillness:
         if watch.stall_s is None or watch.on_stall is None:
             return False
         if moved:
-            self.since, self.told = now, False
-        if now - self.looked < CPU_POLL_S:
+            self._restart(now)
+        idle = now - self.since
+        if self.told or idle < watch.stall_s / 2:
             return False
-        cpu = self._cpu_s()
-        if cpu - self.cpu > STILL_CPU_SHARE * (now - self.looked):
-            self.since, self.told = now, False
-        self.cpu, self.looked = cpu, now
-        if self.told or now - self.since < watch.stall_s:
+        if self.half_way is None:
+            self.half_way = now, self._cpu_s()
+            return False
+        if idle < watch.stall_s:
+            return False
+        then, cpu = self.half_way
+        if self._cpu_s() - cpu > STILL_CPU_SHARE * (now - then):
+            self._restart(now)
             return False
         self.told = True
         pids = tuple(process.pid for process in self.run.processes())
-        return watch.on_stall(Stall(now - self.since, pids, tuple(self.run.last_lines)))
+        return watch.on_stall(Stall(idle, pids, tuple(self.run.last_lines)))
+
+    def _restart(self, now: float) -> None:
+        self.since, self.half_way, self.told = now, None, False
 
     def _cpu_s(self) -> float:
         import psutil

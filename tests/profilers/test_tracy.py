@@ -13,7 +13,7 @@ import pytest
 
 from instrumentor.diagnose import diagnose, last_traceback
 from instrumentor.errors import NotReady, UsageError
-from instrumentor.process import Finished, Stop, Watch, run
+from instrumentor.process import Finished, Stall, Stop, Watch, run
 from instrumentor.profilers import TRACY, Artifacts, LaunchRequest, NoDeviceOperations
 from instrumentor.profilers.tracy import free_port, newest_report, parse_options, shell_safe
 
@@ -153,6 +153,24 @@ def test_an_interrupted_run_still_has_its_report(
     assert ran.artifacts.script_exit_code == 130
     assert ran.artifacts.ops_csv is not None
     assert ran.finished.left_running == ()
+
+
+def test_a_wait_for_the_device_is_noticed_and_explained(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    lines: list[str] = []
+
+    def on_stall(stall: Stall) -> bool:
+        lines.extend(stall.last_lines)
+        return True
+
+    request = make_tracy_request(STEPS, fail="lock", env={"STANDIN_LOCK_PID": "31337"})
+    watch = Watch(on_stall=on_stall, stall_s=2.0, linger_s=0.2, grace_s=1.0)
+    finished = run(TRACY.launch(request), log=tmp_path / "run.log", watch=watch)
+    (found,) = diagnose("\n".join(lines))
+    assert found.name == "device-locked"
+    assert "kill -INT 31337" in found.remedy
+    assert finished.left_running == ()
 
 
 def test_a_capture_program_that_outlives_the_run_is_ended(
