@@ -198,11 +198,15 @@ class Validations:
         return None
 
     def _needs_nan(self, source: Source, scope: ScopeNode, statement: ast.stmt, name: str) -> bool:
-        uses = list(self._uses(scope, name))
+        uses = [u for u in self._uses(scope, name) if not self._rebound(source, scope, u)]
         if not uses:
             return False
         earlier = _earlier_binding(source, scope, statement, name, self.gone)
         return earlier is None or _none_that_is_formatted(earlier, uses)
+
+    def _rebound(self, source: Source, scope: ScopeNode, use: ast.Name) -> bool:
+        """A loop or assignment that stays binds the name anew ahead of this read."""
+        return _bound_before(source, scope, use, self.gone, parameters=False)
 
     def _skip(
         self, source: Source, scope: ScopeNode, statement: ast.stmt, initial: bool
@@ -292,18 +296,16 @@ class Validations:
             bound = binds(statement)
             if not bound and not loose:
                 return False
-            outside = {
-                node.id
+            outside = [
+                node
                 for node in own_nodes(scope)
                 if isinstance(node, ast.Name)
                 and isinstance(node.ctx, ast.Load)
                 and node.id in bound
                 and not contains(whole, node)
-            }
-            return all(
-                _earlier_binding(source, scope, statement, name, {statement}) is not None
-                for name in outside
-            )
+            ]
+            gone = {whole, statement}
+            return all(_bound_before(source, scope, use, gone) for use in outside)
         return False
 
     def _logging_after(
@@ -396,6 +398,17 @@ def _earlier_binding(
             ):
                 return previous
     return None
+
+
+def _bound_before(
+    source: Source, scope: ScopeNode, use: ast.Name, gone: set[ast.stmt], *, parameters: bool = True
+) -> bool:
+    """Whether the statement of a read is preceded by a binding that stays."""
+    statement = source.statement_of(use)
+    if statement is None or statement not in source.places:
+        return False
+    found = _earlier_binding(source, scope, statement, use.id, gone)
+    return found is not None and (parameters or not isinstance(found, ast.arg))
 
 
 def _none_that_is_formatted(earlier: ast.AST, uses: list[ast.Name]) -> bool:
