@@ -12,6 +12,9 @@ subclasses of :class:`InstrumentError` and carry a message, a hint and an exit c
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,11 +74,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used: `import instrumentor` costs nothing."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+class _Package(ModuleType):
+    """Loads a public name when it is first used: `import instrumentor` costs nothing.
 
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    Some names are also those of the modules that hold them (`rewrite`); importing such a module
+    sets it as an attribute of the package, so the public meaning has to be looked up first.
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        homes: dict[str, str] = super().__getattribute__("_HOMES")
+        if name in homes:
+            return getattr(import_module(f"{__name__}.{homes[name]}"), name)
+        return super().__getattribute__(name)
+
+
+sys.modules[__name__].__class__ = _Package
