@@ -12,9 +12,9 @@
 #                  PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 # TESTS=...        what pytest runs (default: all)
 
-PYTHON ?= $(shell tools/find-python 3.11 3.12 3.10 3.13)
-PYTHON_XLA ?= $(shell tools/find-python 3.11)
-PYTHON_TTNN ?= $(shell tools/find-python 3.12 3.10)
+PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.10 3.13)
+PYTHON_XLA ?= $(shell .ci/find-python 3.11)
+PYTHON_TTNN ?= $(shell .ci/find-python 3.12 3.10)
 TORCH ?= torch==2.13.0
 PIP_ARGS ?=
 TESTS ?=
@@ -30,18 +30,18 @@ help:
 
 venv:
 	@test -n '$(PYTHON)'
-	@'$(PYTHON)' tools/make_venv.py tool $(VENV_OPTIONS)
+	@'$(PYTHON)' .ci/make_venv.py tool $(VENV_OPTIONS)
 
 venv-xla:
 	@test -n '$(PYTHON_XLA)'
-	@'$(PYTHON_XLA)' tools/make_venv.py xla $(VENV_OPTIONS)
+	@'$(PYTHON_XLA)' .ci/make_venv.py xla $(VENV_OPTIONS)
 
 venv-ttnn:
 	@test -n '$(PYTHON_TTNN)'
-	@'$(PYTHON_TTNN)' tools/make_venv.py ttnn $(VENV_OPTIONS)
+	@'$(PYTHON_TTNN)' .ci/make_venv.py ttnn $(VENV_OPTIONS)
 
 demo: venv
-	@tools/demo
+	@.ci/demo
 
 test: venv
 	$(PYTEST) -n $(WORKERS) -rs $(TESTS)
