@@ -151,8 +151,8 @@ def _savings(summary: Summary, width: int, paint: Paint) -> list[str]:
         return []
     kinds = ["at its bound" if each.kind == "bound" else "gaps at 6.5 us" for each in most]
     columns = (
-        Column("op", [words.visible(each.op) for each in most], right=False, least=20),
-        Column("count", [words.count(each.count) for each in most]),
+        Column("op", [words.visible(each.op) for each in most], right=False, least=12, comfort=20),
+        Column("count", [words.count(each.count) for each in most], optional=True),
         Column("now", [words.readable_us(each.now_us) for each in most]),
         Column("saves", [words.readable_us(each.saving_us) for each in most]),
         Column("share", [words.share(each.percent) for each in most]),

@@ -1,0 +1,209 @@
+"""report.html without a browser: what stands in it, and what can never get out of its place."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from analysis.model import Locations, SlowOp, SourceLine
+from analysis.reports import detail as details
+from analysis.reports import html
+from analysis.reports.detail import Detail
+from analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
+from analysis.summary import analyse
+from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_folder, tracy
+
+VOID = {"meta", "link", "br", "img", "input", "col", "hr"}
+SVG_VOID = {"rect", "line", "path", "circle", "polyline"}
+
+
+class Page(HTMLParser):
+    """Elements in order, their texts, and whether every one is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.errors: list[str] = []
+        self.feed(text)
+        self.close()
+        self.errors += [f"<{name}> is not closed" for name in self.open]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open[-1] != tag:
+            self.errors.append(f"</{tag}> where {self.open[-3:]} is open")
+        else:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def page_of(folder: Path) -> str:
+    analysis = analyse(folder)
+    return html.render(analysis.summary, details.of(analysis))
+
+
+def data_of(page: str) -> dict[str, list[dict[str, list[object]]]]:
+    found = re.search(r'id="ops-data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    document: dict[str, list[dict[str, list[object]]]] = json.loads(found[1])
+    return document
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_summary_makes_a_page(name: str) -> None:
+    page = Page(html.render(ALL[name]()))
+    assert page.errors == []
+
+
+def test_a_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+    text = page_of(run_folder(tmp_path / "run"))
+    page = Page(text)
+    assert page.errors == []
+    for tag in ("link", "img", "iframe", "object", "embed", "base", "form"):
+        assert page.of(tag) == []
+    assert all("src" not in script for script in page.of("script"))
+    assert not re.search(r"url\(|@import|https?://|//[a-z]+\.", text)
+    policy = page.of("meta")[3]["content"]
+    assert policy is not None and policy.startswith("default-src 'none'")
+
+
+def test_the_figures_stand_on_the_page() -> None:
+    text = " ".join(" ".join(Page(html.render(tracy())).texts).split())
+    for shown in ("410.8 ms", "63.2 ms", "85.0 %", "0.286 ms", "1,251", "host-bound", "3.3 %"):
+        assert shown in text
+    assert "Tracy inflates the wall clock" in text
+    assert "git dirty yes" in text and "loop train.py:96" in text
+
+
+def test_headings_descend_and_every_section_has_a_name(tmp_path: Path) -> None:
+    page = Page(page_of(run_folder(tmp_path / "run")))
+    assert [tag for tag, _ in page.elements].count("h1") == 1
+    ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+    for section in page.of("section"):
+        assert section["aria-labelledby"] in ids
+    assert all(row.get("scope") in ("col", "row") for row in page.of("th"))
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", hostile=True)
+    analysis = analyse(folder)
+    ops = tuple(SlowOp(name, 1, 1.0, 5.0, name, name) for name in HOSTILE)
+    lines = tuple(SourceLine(name, 2, 1.0, 5.0, 1, ops=(name,)) for name in HOSTILE)
+    summary = replace(
+        analysis.summary,
+        slow_ops=ops,
+        locations=Locations(lines),
+        warnings=HOSTILE,
+        run=dict.fromkeys(HOSTILE, HOSTILE[0]) | {"name": HOSTILE[0]},
+        artifacts=dict.fromkeys(HOSTILE, HOSTILE[1]),
+    )
+    sources = dict.fromkeys(HOSTILE, f"a\n{HOSTILE[0]}\nb")
+    text = html.render(summary, details.of(analysis, sources=sources))
+    page = Page(text)
+    assert page.errors == []
+    assert len(page.of("script")) == 2
+    assert page.of("img") == []
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert not any((a.get("href") or "").startswith("javascript") for a in page.of("a"))
+    names = next(c for c in data_of(text)["columns"] if c["key"] == "op")["names"]
+    # The writer of the format put semicolons for commas; nothing else was lost.
+    assert {"</script><img src=x onerror=alert(1)>", "<!--<script>"} <= set(names)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_script_safe_ends_no_script(name: str) -> None:
+    text = script_safe({"name": name})
+    assert json.loads(text) == {"name": name}
+    assert not set("<>&\u2028\u2029") & set(text)
+
+
+def test_figures_that_are_none_are_null(tmp_path: Path) -> None:
+    analysis = analyse(run_folder(tmp_path / "run"))
+    table = ops_table(details.of(analysis))
+    columns = {column.key: column for column in table.columns}
+    assert columns["gap"].values[0] is None
+    assert columns["time"].values[-1] is None
+    assert "NaN" not in script_safe(table.to_json())
+    assert columns["time"].values[:3] == [187.0, 60.0, 53.5]
+    assert [columns["op"].names[at] for at in columns["op"].values][3] == "PermuteDeviceOperation"  # type: ignore[index]
+
+
+def test_torch_ops_have_columns_of_their_own(tmp_path: Path) -> None:
+    analysis = analyse(torch_folder(tmp_path / "run"))
+    table = ops_table(details.of(analysis))
+    assert [column.title for column in table.columns] == [
+        "No.", "Op", "Category", "Start", "Duration", "Self time", "Input shapes", "Source",
+    ]  # fmt: skip
+    assert table.sort == "self"
+    assert Page(html.render(analysis.summary, details.of(analysis))).errors == []
+
+
+def test_more_ops_than_a_page_bears_leave_the_slowest() -> None:
+    import pandas as pd
+
+    count = MOST_ROWS + 7
+    frame = pd.DataFrame(
+        {
+            "op": "aten::add",
+            "torch_category": "Compute",
+            "start_us": range(count),
+            "duration_us": 1.0,
+            "self_time_us": [float(at) for at in range(count)],
+            "device_time_us": math.nan,
+        }
+    )
+    table = ops_table(Detail(ops=frame))
+    assert (table.rows, table.left_out) == (MOST_ROWS, 7)
+    assert table.columns[0].values[0] == 8
+
+
+def test_source_lines_stand_beside_their_code() -> None:
+    text = "".join(f"line_{number} = {number}\n" for number in range(1, 101))
+    (first, second) = html.source_files(tracy(), {"train.py": text})
+    assert first.name == "train.py" and first.has_text
+    assert [line.number for line in first.lines] == list(range(1, 8))
+    hot = first.lines[3]
+    assert (hot.text, hot.time, hot.share, hot.percent) == (
+        "line_4 = 4",
+        "38.4 ms",
+        "60.8 %",
+        100.0,
+    )
+    assert hot.ops == "120 ops: MatmulDeviceOperation"
+    assert not second.has_text
+    assert [line.ops for line in second.lines] == ["24 ops, evaluated once: Attention"]
+
+
+@pytest.mark.parametrize(
+    ("path", "link"),
+    [
+        ("a b/c.csv", "./a%20b/c.csv"),
+        ("javascript:alert(1)", "./javascript%3Aalert%281%29"),
+        ("/etc/passwd", None),
+        ("../up", None),
+        ("\\\\host\\x", None),
+    ],
+)
+def test_links_stay_below_the_page(path: str, link: str | None) -> None:
+    text = html.render(replace(tracy(), artifacts={"file": path}))
+    assert [a["href"] for a in Page(text).of("a")][1:] == ([link] if link else [])
