@@ -178,3 +178,25 @@ def shares(ops: pd.DataFrame) -> Shares:
         flop=share(ops["bound"].isin(["FLOP", "BOTH"])),
         slow=share(ops["bound"] == "SLOW"),
     )
+
+
+def remarks(ops: pd.DataFrame) -> list[str]:
+    """What the reader of a per-op frame must know before trusting its figures."""
+    found: list[str] = []
+    invalid = int((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum())
+    if invalid:
+        found.append(
+            f"{invalid} ops have no valid device duration; they count for nothing in the figures"
+        )
+    if ops["sparse_batches_missing"].any():
+        found.append(
+            "sparse matmuls without a numeric nnz have no utilisation; "
+            "--active-experts K models K active experts per input batch group"
+        )
+    budgets = sorted(ops["available_cores"].unique(), reverse=True)
+    if len(budgets) > 1 or ops["sub_device_id"].notna().any():
+        found.append(
+            f"ops had different worker grids ({', '.join(map(str, budgets))} cores): those on "
+            "disjoint sub-devices may overlap, so sums of device time are not elapsed time"
+        )
+    return found

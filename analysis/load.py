@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SIGNPOST = "signpost"
 DEVICE_OP = "tt_dnn_device"
+#: Files up to this size are read as a whole, larger ones only where needed, bytes.
+WHOLE_FILE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def load_hosts(paths: Sequence[Path]) -> Ops:
     frames = [part.frame for part in parts]
     texts = [c for c in frames[0].columns if isinstance(frames[0][c].dtype, pd.CategoricalDtype)]
     merged = pd.concat(
-        [f.astype({c: "str" for c in texts if c in f.columns}) for f in frames], ignore_index=True
+        [f.astype({c: "object" for c in texts if c in f.columns}) for f in frames],
+        ignore_index=True,
     )
     # As in a single file: the number of the row, counted on over all files.
     merged["line"] = range(2, len(merged) + 2)

@@ -16,8 +16,8 @@ from analysis import window
 from analysis.advice import GapAdvice, gap_advice, matmul_advice
 from analysis.device import per_op, with_totals
 from analysis.errors import BadOption, EmptyWindow, NotAnOpsFile
-from analysis.figures import overall_dram
-from analysis.load import SIGNPOST, Ops, Region, load, load_hosts
+from analysis.figures import overall_dram, remarks
+from analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, Region, load, load_hosts
 from analysis.merge import device_ids, merge_devices
 from analysis.roofline import Architecture, resolve
 from analysis.scan import scan
@@ -157,7 +157,12 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
         int(table["is_signpost"].sum()),
     )
     table = _filtered(table, bounds, options.no_host_ops)
-    warnings += _remarks(table)
+    warnings += remarks(table)
+    if not options.tracing_mode and rows["trace_replay_session"].notna().any():
+        warnings.append(
+            "replays of a trace bear the host time of its capture; --tracing-mode keeps the order "
+            "of the file"
+        )
     return Report(
         ops=table.assign(
             minor=(table["total_percent"] < options.min_percentage) & ~table["is_host"]
@@ -205,11 +210,16 @@ def _window(sources: Sequence[Path], options: ReportOptions) -> tuple[Ops, pd.Da
 def _cut(sources: Sequence[Path], options: ReportOptions) -> tuple[Ops, pd.DataFrame, str] | None:
     """A window between two named signposts, without parsing the rest of the file.
 
-    None where the whole file has to be read: several files, a quote in the file, a border that
-    is missing, or borders the wrong way round.
+    None where the whole file has to be read: a small file, several files, a quote in the file, a
+    border that is missing, or borders the wrong way round.
+
+    The one thing that the rest of the file could change is the core budget of rows that report
+    none: it is the largest one of the window then, not of the file.
     """
     start, end = options.start_signpost, options.end_signpost
     if len(sources) != 1 or not start or not end or start == end or options.ignore_signposts:
+        return None
+    if sources[0].stat().st_size <= WHOLE_FILE_BYTES:
         return None
     scanned = scan(sources[0])
     if not window.ordered_by_host(scanned):
@@ -282,25 +292,3 @@ def _filtered(
     if no_host_ops:
         table = table[~table["is_host"]].reset_index(drop=True)
     return with_totals(table)
-
-
-def _remarks(table: pd.DataFrame) -> list[str]:
-    """What the reader must know of the figures before trusting them."""
-    remarks: list[str] = []
-    invalid = int((table["invalid_duration"] & ~table["is_signpost"] & ~table["is_host"]).sum())
-    if invalid:
-        remarks.append(
-            f"{invalid} ops have no valid device duration; they count for nothing in the figures"
-        )
-    if table["sparse_batches_missing"].any():
-        remarks.append(
-            "sparse matmuls without a numeric nnz have no utilisation; "
-            "--active-experts K models K active experts per input batch group"
-        )
-    budgets = sorted(table["available_cores"].unique(), reverse=True)
-    if len(budgets) > 1 or table["sub_device_id"].notna().any():
-        remarks.append(
-            f"ops had different worker grids ({', '.join(map(str, budgets))} cores): those on "
-            "disjoint sub-devices may overlap, so sums of device time are not elapsed time"
-        )
-    return remarks

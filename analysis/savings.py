@@ -26,8 +26,11 @@ def ideal_us(ops: pd.DataFrame, arch: Architecture) -> pd.Series[float]:
     return pd.concat([compute, memory], axis=1).max(axis=1)
 
 
-def savings(ops: pd.DataFrame, arch: Architecture) -> tuple[Saving, ...]:
-    """Theoretical savings per op name, most first.
+def savings(ops: pd.DataFrame, arch: Architecture, pooled: int = 1) -> tuple[Saving, ...]:
+    """Theoretical savings per op name and step, most first.
+
+    Args:
+        pooled: number of steps in the frame.
 
     They do not add up: an op that becomes faster may uncover a gap before the next one.
     """
@@ -55,9 +58,9 @@ def savings(ops: pd.DataFrame, arch: Architecture) -> tuple[Saving, ...]:
                     Saving(
                         op=str(name),
                         kind="bound" if kind == "bound" else "gap",
-                        count=len(useful),
-                        now_us=float(useful[f"now_{kind}"].sum()),
-                        saving_us=won,
+                        count=round(len(useful) / pooled),
+                        now_us=float(useful[f"now_{kind}"].sum()) / pooled,
+                        saving_us=won / pooled,
                         percent=percent,
                     )
                 )

@@ -1,6 +1,6 @@
 """The device's half of a run: its steps, the chosen one, and the ops of it.
 
-A file up to ``WHOLE_FILE_BYTES`` is parsed as a whole, so that every step has its device time.
+A file up to :data:`analysis.load.WHOLE_FILE_BYTES` is parsed as a whole, so that every step has its device time.
 Of a larger one only the chosen step is cut out; the others then say when they were, not how
 long the device took.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from analysis import window
 from analysis.device import per_op
 from analysis.errors import EmptyWindow, NoSuchStep
-from analysis.load import SIGNPOST, Ops, load
+from analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, load
 from analysis.merge import merge_devices, valid_duration_ns
 from analysis.model import Spread, Window
 from analysis.roofline import Architecture, resolve
@@ -24,9 +24,6 @@ from analysis.window import StepMarks
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Largest file of which all steps are parsed, bytes.
-WHOLE_FILE_BYTES = 64 << 20
 
 StepChoice = int | Literal["all"] | None
 

@@ -164,14 +164,15 @@ def _tracy(
         dram_percent=figures.overall_dram(ops)[1],
         slow_ops=figures.slow_ops(ops, pooled),
         gaps=gaps,
-        savings=savings(ops, device.architecture),
+        savings=savings(ops, device.architecture, pooled),
         spread=device.spread,
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),
         locations=by_source_line(ops, folder.diff),
         steps=_steps(timings, summary.wall_clock_by_label, device),
         architecture=device.architecture.name,
     )
-    summary = _warn(summary, *device.warnings, *why_not, *([TRACY_NOTE] if wall_ms else []))
+    remarks = [*device.warnings, *figures.remarks(ops), *why_not]
+    summary = _warn(summary, *remarks, *([TRACY_NOTE] if wall_ms else []))
     summary = _against_wall(summary, wall_ms, timed_ops=count)
     verdict = decide(
         wall_ms,

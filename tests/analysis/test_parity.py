@@ -128,6 +128,16 @@ def test_every_cell_is_the_same(case: Case, answers: dict[Case, Theirs]) -> None
     assert stacked_differences(ours, theirs.stacked) == []
 
 
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.options.start_signpost], ids=lambda c: c.name
+)
+def test_a_window_cut_out_of_the_bytes_is_the_same(
+    case: Case, answers: dict[Case, Theirs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.report_options.WHOLE_FILE_BYTES", 0)
+    test_every_cell_is_the_same(case, answers)
+
+
 RANDOM_OPTIONS = (
     (ReportOptions(ignore_signposts=True), ("--ignore-signposts",)),
     (

@@ -1,0 +1,144 @@
+"""Reports in a run folder: whole or not at all, and nothing but ours is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis import render, reports
+from analysis.errors import BadOption, NothingMeasured
+from analysis.model import Locations, SourceLine
+from analysis.render import write_all
+from analysis.report_options import per_op_report
+from analysis.summary import analyse
+from tests.analysis.reports.summaries import run_folder, torch_folder, tracy, wallclock_only
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_default_formats(tmp_path: Path) -> None:
+    written = write_all(tracy(), tmp_path)
+    assert written == {
+        "json": tmp_path / "summary.json",
+        "markdown": tmp_path / "summary.md",
+        "html": tmp_path / "report.html",
+    }
+    assert sorted(files_of(tmp_path)) == ["report.html", "summary.json", "summary.md"]
+    artifacts = json.loads((tmp_path / "summary.json").read_text("utf-8"))["artifacts"]
+    assert artifacts["html"] == "report.html" and artifacts["ops"].startswith("tracy_perf/")
+    assert "`report.html`" in (tmp_path / "summary.md").read_text("utf-8")
+
+
+def test_all_formats_of_a_run(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "mnist_baseline")
+    (folder / "profile_log_device.csv").write_text("ARCH: wormhole_b0\n", encoding="utf-8")
+    before = files_of(folder)
+    analysis = analyse(folder)
+    names = [each.name for each in reports.FORMATS]
+    written = write_all(
+        analysis.summary, folder, report=per_op_report(folder), analysis=analysis, formats=names
+    )
+    assert list(written) == names
+    after = files_of(folder)
+    assert before.items() <= after.items()
+    assert sorted(after.keys() - before.keys()) == [
+        "ops_report.csv",
+        "ops_report_stacked.csv",
+        *(f"plots/{n}.{k}" for n in ("breakdown", "gaps", "roofline", "step_times")
+          for k in ("png", "svg")),
+        "report.html",
+        "summary.json",
+        "summary.md",
+        "trace.perfetto.json",
+        "ttnn_visualizer/mnist_baseline/ops_perf_results.csv",
+        "ttnn_visualizer/mnist_baseline/profile_log_device.csv",
+    ]  # fmt: skip
+
+
+def test_again_gives_the_same(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    names = ["json", "markdown", "html", "plots", "perfetto"]
+    for _ in range(2):
+        analysis = analyse(folder)
+        write_all(analysis.summary, folder, analysis=analysis, formats=names)
+        content = files_of(folder)
+        names_first = dict(content)
+    assert content == names_first
+
+
+def test_a_failed_write_leaves_the_earlier_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "summary.md"
+    target.write_text("earlier", encoding="utf-8")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(render.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_all(tracy(), tmp_path, formats=["markdown"])
+    assert files_of(tmp_path) == {"summary.md": b"earlier"}
+
+
+def test_an_unknown_format_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="pdf") as caught:
+        write_all(tracy(), tmp_path, formats=["json", "pdf"])
+    assert "markdown" in caught.value.hint
+    assert files_of(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["csv", "visualizer"])
+def test_what_the_run_has_nothing_for_is_said(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NothingMeasured):
+        write_all(wallclock_only(), tmp_path, formats=[name])
+
+
+def test_nothing_to_draw_is_no_folder(tmp_path: Path) -> None:
+    assert write_all(wallclock_only(), tmp_path, formats=["plots"]) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_torch_run(tmp_path: Path) -> None:
+    folder = torch_folder(tmp_path / "run")
+    analysis = analyse(folder)
+    written = write_all(
+        analysis.summary, folder, analysis=analysis, formats=["html", "perfetto", "plots"]
+    )
+    assert list(written) == ["html", "plots", "perfetto"]
+    assert "aten::addmm" in (folder / "report.html").read_text("utf-8")
+
+
+def test_sources_are_read_below_the_root_only(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / "model").mkdir(parents=True)
+    (root / "model" / "net.py").write_text("x = 1\n", encoding="utf-8")
+    (tmp_path / "secret.py").write_text("key\n", encoding="utf-8")
+    names = ("model/net.py", "../secret.py", str(tmp_path / "secret.py"), "absent.py")
+    lines = tuple(SourceLine(name, 1, 1.0, 1.0, 1) for name in names)
+    summary = replace(tracy(), locations=Locations(lines))
+    assert render.read_sources(summary, root) == {"model/net.py": "x = 1\n"}
+    assert render.read_sources(summary, None) == {}
+
+
+def test_importing_is_cheap() -> None:
+    code = """
+import sys
+import analysis.render, analysis.plots
+from analysis.reports import console, csv, html, json, markdown, ops_console, perfetto, visualizer
+heavy = {"pandas", "numpy", "matplotlib", "jinja2", "rich"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=60)
