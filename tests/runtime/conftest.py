@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+FIND_PYTHON = Path(__file__).resolve().parents[2] / ".ci" / "find-python"
 
 
 @pytest.fixture(scope="session", params=["this", "3.8"])
@@ -17,7 +17,7 @@ def interpreter(request: pytest.FixtureRequest) -> Path:
     if request.param == "this":
         return Path(sys.executable)
     found = subprocess.run(
-        [TOOLS / "find-python", request.param], capture_output=True, text=True, check=False
+        [FIND_PYTHON, request.param], capture_output=True, text=True, check=False
     )
     if found.returncode != 0:
         pytest.skip(f"no CPython {request.param} on this machine")
