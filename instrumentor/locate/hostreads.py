@@ -8,6 +8,7 @@ counter's increment.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from instrumentor.locate.counter import Counter
@@ -16,9 +17,15 @@ from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
 from instrumentor.locate.regions import Region
-from instrumentor.locate.syntax import LOOPS, Source, own_nodes, suites
+from instrumentor.locate.syntax import LOOPS, Source, own_calls, own_nodes, suites
 from instrumentor.locate.tree import contains, path_to
-from instrumentor.locate.vocabulary import host_read, is_backward, is_sync_statement, under_no_grad
+from instrumentor.locate.vocabulary import (
+    callee,
+    host_read,
+    is_backward,
+    is_sync_statement,
+    under_no_grad,
+)
 
 
 @dataclass(frozen=True)
@@ -39,11 +46,24 @@ def find_host_reads(
             pass
         statements = _inside(candidate, region)
         tensors = _tensors(candidate, region, statements)
+        warnings.extend(_fetches(candidate.source, region, statements))
         plan = _decide(knowledge, candidate, region, statements, tensors, counter)
         source = candidate.source
         moved.extend(Deferred(source, s, number, _read_lines(source, s, tensors)) for s in plan[0])
         warnings.extend(plan[1])
     return HostReads(moved, warnings)
+
+
+def _fetches(source: Source, region: Region, statements: list[ast.stmt]) -> Iterator[str]:
+    """The next batch, fetched between forward and backward, is timed with them."""
+    for statement in statements:
+        if statement is region.forward or not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            continue
+        if any(callee(c) in ("next", "get_batch", "next_batch") for c in own_calls(statement)):
+            yield (
+                f"{source.path.name}:{statement.lineno}: the next batch is fetched inside the "
+                "timed region"
+            )
 
 
 def _read_lines(source: Source, statement: ast.stmt, tensors: frozenset[str]) -> tuple[int, ...]:
