@@ -28,10 +28,11 @@ def advice_lines(report: Report, width: int, paint: Paint) -> list[str]:
 
 
 def ids(numbers: Sequence[int]) -> str:
-    """``8, 9, 10 and 72 more``."""
+    """``ID 8``, ``IDs 8, 9, 10 and 72 more``."""
     first = ", ".join(str(number) for number in numbers[:MOST_IDS])
     more = len(numbers) - MOST_IDS
-    return f"{first} and {more:,} more" if more > 0 else first
+    rest = f" and {more:,} more" if more > 0 else ""
+    return f"{'ID' if len(numbers) == 1 else 'IDs'} {first}{rest}"
 
 
 def _fallbacks(report: Report, width: int) -> list[str]:
@@ -39,7 +40,7 @@ def _fallbacks(report: Report, width: int) -> list[str]:
     if hosts.empty:
         return []
     names = ", ".join(sorted({words.visible(str(name)) for name in hosts["op"]}))
-    text = f"Move to the device: {names} (IDs {ids([int(i) for i in hosts['id']])})"
+    text = f"Move to the device: {names} ({ids([int(i) for i in hosts['id']])})"
     return indented(text, width, "  - ")
 
 
@@ -50,7 +51,7 @@ def _gaps(report: Report, width: int) -> list[str]:
     share = "" if gaps.percent is None else f" ({gaps.percent:.1f} % of the time)"
     text = (
         f"{words.plural(len(gaps.ids), 'op')} waited more than {GAP_THRESHOLD_US} us for the host "
-        f"(IDs {ids(gaps.ids)}): a runtime trace could save {gaps.saving_us:,.0f} us{share}; "
+        f"({ids(gaps.ids)}): a runtime trace could save {gaps.saving_us:,.0f} us{share}; "
         "else look for what the host does between them, or turn runtime arguments of the kernels "
         "into compile-time ones"
     )
@@ -74,7 +75,7 @@ def _matmuls(report: Report, width: int) -> list[list[str]]:
         time = sum(times[at] for at in rows)
         head = (
             f"{words.visible(name)}: {len(rows):,} x, {time:,.0f} us "
-            f"(IDs {ids([int(numbers[at]) for at in rows])})"
+            f"({ids([int(numbers[at]) for at in rows])})"
         )
         lines = indented(head, width, "  - ")
         for sentence in sentences:

@@ -214,15 +214,17 @@ def _stacked(stacked: pd.DataFrame, width: int, paint: Paint, narrow: bool) -> l
     if stacked.empty:
         return []
     per_device = "device_id" in stacked.columns
+    # A sum of no measured time is 0 there; an op that ran took some.
+    timed = stacked["device_time_us"] > 0
 
     def share(column: str) -> list[str]:
         return _figures(stacked[column], 1)
 
     columns = [
-        Column("Share %", _figures(stacked["percent"], 2)),
+        Column("Share %", _figures(stacked["percent"].where(timed), 2)),
         Column("Op", _names(stacked["name"], squeezed=narrow), right=False, least=20, comfort=44),
         *([Column("Device", _figures(stacked["device_id"], 0))] if per_device else []),
-        Column("Time us", _figures(stacked["device_time_us"], 1)),
+        Column("Time us", _figures(stacked["device_time_us"].where(timed), 1)),
         Column("Ops", [f"{count:,}" for count in stacked["count"]]),
         Column("Category", [str(c) for c in stacked["category"]], right=False),
         Column("FLOPs %", share("flops_percent_weighted_mean")),

@@ -1,0 +1,99 @@
+"""The Chrome trace: valid events, exact times, nothing invented."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.reports import detail as details
+from analysis.reports import perfetto
+from analysis.reports.perfetto import DEVICE, HOST, STEPS, TORCH
+from analysis.summary import analyse
+from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
+
+
+def events_of(folder: Path) -> list[dict[str, Any]]:
+    analysis = analyse(folder)
+    document = json.loads(perfetto.render(analysis.summary, details.of(analysis)))
+    events: list[dict[str, Any]] = document["traceEvents"]
+    return events
+
+
+def slices(events: list[dict[str, Any]], pid: int, tid: int = 1) -> list[tuple[str, float, float]]:
+    return [
+        (event["name"], event["ts"], event["dur"])
+        for event in events
+        if event["ph"] == "X" and (event["pid"], event["tid"]) == (pid, tid)
+    ]
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> list[dict[str, Any]]:
+    return events_of(run_folder(tmp_path / "run"))
+
+
+def test_events_are_what_the_format_asks_for(events: list[dict[str, Any]]) -> None:
+    assert {event["ph"] for event in events} == {"M", "X", "i"}
+    for event in events:
+        assert isinstance(event["name"], str) and isinstance(event["pid"], int)
+        if event["ph"] == "X":
+            assert event["dur"] >= 0 and event["ts"] >= 0
+    named = {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "process_name"}
+    assert named == {(STEPS, "Wall clock"), (DEVICE, "Device"), (HOST, "Host dispatch")}
+
+
+def test_steps_are_where_they_were_timed(events: list[dict[str, Any]]) -> None:
+    assert slices(events, STEPS) == [
+        ("step_compile", 0.0, 900_000.0),
+        ("step_steady_1", 1_000_000.0, 5_000.0),
+        ("step_steady_2", 2_000_000.0, 5_000.0),
+    ]
+
+
+def test_ops_and_gaps_follow_each_other(events: list[dict[str, Any]]) -> None:
+    start = 2_000_000.0
+    ops = slices(events, DEVICE)
+    assert ops[:3] == [
+        ("Matmul 32 x 1280 x 5120", start, 187.0),
+        ("Matmul 512 x 1024 x 1024", start + 187.6, 60.0),
+        ("LayerNormDeviceOperation", start + 487.6, 53.5),
+    ]
+    assert slices(events, DEVICE, 2)[:2] == [
+        ("gap", start + 187.0, 0.6),
+        ("gap > 6.5 us", start + 247.6, 240.0),
+    ]
+    # Neither an op without a time nor one on the host took any on the device.
+    names = {name for name, _, _ in ops}
+    assert "Unary" not in names and "(torch) aten::add" not in names
+    assert len(slices(events, HOST)) == 7
+
+
+def test_signposts_stand_at_both_ends(events: list[dict[str, Any]]) -> None:
+    posts = [e["name"] for e in events if e["ph"] == "i" and e["pid"] == DEVICE]
+    assert posts == ["step_steady_2_start", "step_steady_2_end"]
+    assert [e["name"] for e in events if e["ph"] == "i" and e["pid"] == STEPS][:2] == [
+        "step_compile_start",
+        "step_compile_end",
+    ]
+
+
+def test_torch_ops_have_a_track_per_thread(tmp_path: Path) -> None:
+    events = events_of(torch_folder(tmp_path / "run"))
+    start = 3_000_000.0
+    assert slices(events, TORCH, 1) == [
+        ("aten::linear", start, 100.0),
+        ("aten::addmm", start + 2.0, 90.0),
+    ]
+    assert slices(events, TORCH, 2) == [("AddmmBackward0", start + 190.0, 50.0)]
+    assert [name for name, _, _ in slices(events, STEPS)][-1] == "step_profiled"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_summary_alone_gives_its_steps(name: str) -> None:
+    summary = ALL[name]()
+    events = json.loads(perfetto.render(summary))["traceEvents"]
+    assert len(slices(events, STEPS)) == len(summary.steps)
+    assert {event["pid"] for event in events} == {STEPS}
