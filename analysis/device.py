@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.categories import category, is_host, tt_perf_report_category
 from analysis.load import SIGNPOST
 from analysis.merge import BROKEN_GAP_NS, device_ids, valid_duration_ns
-from analysis.op_models import OpModel, clean, model
+from analysis.op_models import ATTRIBUTED, PROGRAM_CONFIG, OpModel, clean, model
 from analysis.roofline import BOUND_PERCENT, Architecture, whole_cores
 from analysis.schema import DIMENSIONS, TENSORS
 
@@ -100,6 +100,7 @@ def per_op(
     import numpy as np
     import pandas as pd
 
+    frame = frame.assign(attributes=_relevant_attributes(frame))
     which, first = distinct(frame, _STATIC)
     models = _models(frame, first, arch, active_experts)
     signpost = (frame["op_type"] == SIGNPOST).to_numpy()
@@ -212,6 +213,23 @@ def distinct(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[npt.NDArray[n
     # The last assignment wins, so from the end to the beginning.
     first[which[::-1]] = np.arange(len(frame) - 1, -1, -1)
     return which, first
+
+
+def _relevant_attributes(frame: pd.DataFrame) -> Any:
+    """ATTRIBUTES of the rows whose model reads them: ops stay few even when each has its own."""
+    import numpy as np
+    import pandas as pd
+
+    if "attributes" not in frame.columns:
+        return None
+    texts = frame["attributes"].cat.categories
+    configured = np.asarray([PROGRAM_CONFIG in str(text) for text in texts] + [False])
+    modelled = [
+        any(name in str(op) for name in ATTRIBUTED) for op in frame["op_code"].cat.categories
+    ]
+    codes = frame["attributes"].cat.codes.to_numpy()
+    kept = configured[codes] | _by_code(frame, modelled, False)
+    return pd.Categorical.from_codes(np.where(kept, codes, -1), categories=texts)
 
 
 def _models(

@@ -193,6 +193,19 @@ def remarks(ops: pd.DataFrame) -> list[str]:
             "sparse matmuls without a numeric nnz have no utilisation; "
             "--active-experts K models K active experts per input batch group"
         )
+    hits = program_cache_hit_percent(ops)
+    if hits is not None and hits < 100:
+        found.append(
+            f"{100 - hits:.0f} % of the ops missed the program cache: their programs were compiled "
+            "within the window, so it is no steady state"
+        )
+    if "const_eval" in ops.columns:
+        again = int(ops["const_eval"].astype("object").astype("str").str.lower().eq("true").sum())
+        if again:
+            found.append(
+                f"{again} ops evaluate constants (weights prepared on the device); a steady step "
+                "should not do that again"
+            )
     budgets = sorted(ops["available_cores"].unique(), reverse=True)
     if len(budgets) > 1 or ops["sub_device_id"].notna().any():
         found.append(

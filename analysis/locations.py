@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from analysis.model import Locations, SourceLine
+from analysis.model import Locations, Module, SourceLine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,8 @@ NO_LOCATIONS = (
 _FILE_LINE = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*(\d+)(?:\s*:\s*\d+)?')
 # Frontends without structured locations write them into the name: `Linear[fc]/model.py:45/mm`.
 _IN_NAME = re.compile(r"([\w./\\-]+\.py)(?::|\",?\s*line\s+)(\d+)")
+# A torch module in a name: its class, and the attribute that holds it.
+_MODULE = re.compile(r"\b([A-Za-z_]\w*\[[\w.]+\])")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _LIBRARY = ("site-packages", "dist-packages", "lib/python", "<frozen", "torch_xla/")
 
@@ -142,6 +144,14 @@ def user_place(location: str, lines: LineMap) -> Place | None:
     return next(iter(python or own or [o for _, o in mapped]), None)
 
 
+def module_name(location: str, place: Place | None) -> str | None:
+    """The chain of torch modules that a location names, else the file of its place."""
+    chain = list(dict.fromkeys(_MODULE.findall(location)))
+    if chain:
+        return ".".join(chain)
+    return None if place is None else place.file
+
+
 def by_source_line(ops: pd.DataFrame, diff: Path | None = None) -> Locations:
     """Device time per source line of a per-op frame, most first; const-eval ops apart.
 
@@ -156,10 +166,12 @@ def by_source_line(ops: pd.DataFrame, diff: Path | None = None) -> Locations:
     lines = read_diff(text)
     location = ops["location"].astype("object")
     where = {loc: user_place(str(loc), lines) for loc in location.dropna().unique()}
+    modules = {loc: module_name(str(loc), place) for loc, place in where.items()}
     const = _const_eval(ops)
     found = [where.get(loc) if isinstance(loc, str) else None for loc in location]
     table = pd.DataFrame(
         {
+            "module": [modules.get(loc) if isinstance(loc, str) else None for loc in location],
             "file": [p.file if p else None for p in found],
             "line": [p.line if p else 0 for p in found],
             "const": const.to_numpy(),
@@ -168,11 +180,23 @@ def by_source_line(ops: pd.DataFrame, diff: Path | None = None) -> Locations:
         }
     )
     known = table["file"].notna()
+    total_us = float(table["us"].sum())
     return Locations(
-        lines=_lines(table[known], float(table["us"].sum())),
+        lines=_lines(table[known], total_us),
+        modules=_modules(table, total_us),
         unlocated_ms=float(table["us"][~known].sum()) / 1000,
         note=None if known.any() else NO_LOCATIONS,
     )
+
+
+def _modules(table: pd.DataFrame, total_us: float) -> tuple[Module, ...]:
+    grouped = table.groupby("module")["us"]
+    time, count = grouped.sum(), grouped.size()
+    found = [
+        Module(str(name), float(us) / 1000, us / total_us * 100 if total_us else None, int(n))
+        for name, us, n in zip(time.index, time.tolist(), count.tolist(), strict=True)
+    ]
+    return tuple(sorted(found, key=lambda module: -module.device_time_ms))
 
 
 def _const_eval(ops: pd.DataFrame) -> pd.Series[bool]:

@@ -232,11 +232,22 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
+class Module:
+    """Device time of the ops of one module: ``Net[net].Linear[fc1]``, else the Python file."""
+
+    name: str
+    device_time_ms: float
+    percent: float | None
+    op_count: int
+
+
+@dataclass(frozen=True)
 class Locations:
-    """Device time by source line, most first.
+    """Device time by source line and by module, most first.
 
     Attributes:
         lines: one entry per (file, line, const_eval).
+        modules: torch modules where the locations name them, else files.
         unlocated_ms: device time of ops with no usable location.
         note: one sentence when there are no locations, and how to get them.
     """
@@ -244,6 +255,7 @@ class Locations:
     lines: tuple[SourceLine, ...] = ()
     unlocated_ms: float | None = None
     note: str | None = None
+    modules: tuple[Module, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ from typing import Any, Literal
 
 from analysis.roofline import Architecture
 
+#: Ops whose ATTRIBUTES are read by their name; of all others only a program config is.
+ATTRIBUTED = ("Matmul", "OptimizedConvNew", "Conv2d", "HaloDeviceOperation")
+PROGRAM_CONFIG = "program_config"
+
 Modelled = Literal["full", "flops_only", "none"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
@@ -292,7 +296,7 @@ def _halo(attributes: str) -> str:
 
 
 def _program_config(attributes: str) -> dict[str, Any]:
-    if "program_config" not in attributes:
+    if PROGRAM_CONFIG not in attributes:
         return {}
     keys = ("in0_block_w", "out_subblock_h", "out_subblock_w")
     hits = {key: re.search(key + r"=(\d+)", attributes) for key in keys}

@@ -1,8 +1,8 @@
 """The device's half of a run: its steps, the chosen one, and the ops of it.
 
-A file up to :data:`analysis.load.WHOLE_FILE_BYTES` is parsed as a whole, so that every step has its device time.
-Of a larger one only the chosen step is cut out; the others then say when they were, not how
-long the device took.
+A file up to :data:`analysis.load.WHOLE_FILE_BYTES` is parsed as a whole, so that every step has
+its device time. Of a larger one only the chosen step is cut out; of the others it is only known
+that they were there.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from analysis.load import load
 from analysis.roofline import architecture
 from analysis.savings import ideal_us, savings
 from analysis.stacked import stacked
-from tests.analysis.ops_rows import Row, host_op, matmul, op, text
+from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
 
 WORMHOLE = architecture("wormhole")
 
@@ -141,3 +141,11 @@ def test_stacked_names(tmp_path: Path, group_by: str, names: list[str]) -> None:
     assert table["name"].tolist() == names
     assert table["percent"].tolist() == [100.0, 0.0]
     assert table["count"].tolist() == [2, 1]
+
+
+def test_cache_misses_and_constants_are_remarked_on() -> None:
+    ops = per_op(load(FIXTURES / "locations.csv").frame, WORMHOLE)
+    assert any("1 ops evaluate constants" in remark for remark in figures.remarks(ops))
+    hits = ops.assign(program_cache_hit=["True", "False", *[None] * 6])
+    assert figures.program_cache_hit_percent(hits) == 50.0
+    assert any("50 % of the ops missed" in remark for remark in figures.remarks(hits))

@@ -17,6 +17,7 @@ from analysis.locations import (
     LineMap,
     Place,
     by_source_line,
+    module_name,
     places,
     read_diff,
     user_place,
@@ -131,6 +132,26 @@ def test_device_time_per_source_line() -> None:
     assert found.note is None
     assert found.lines[0].ops == ("UnaryDeviceOperation",)
     assert sum(line.percent or 0 for line in found.lines) == pytest.approx(48 / 75 * 100)
+
+
+@pytest.mark.parametrize(
+    ("location", "name"),
+    [
+        ('loc("Net[net]/Linear[fc1]/aten__mm"("a.py":1:1))', "Net[net].Linear[fc1]"),
+        ('loc("aten__mm"("a.py":1:1))', "a.py"),
+        ("loc(unknown)", None),
+    ],
+)
+def test_modules_by_name_else_by_file(location: str, name: str | None) -> None:
+    assert module_name(location, user_place(location, LineMap())) == name
+
+
+def test_device_time_per_module() -> None:
+    modules = by_source_line(ops_of("locations.csv")).modules
+    assert [(m.name, m.device_time_ms, m.op_count) for m in modules] == [
+        ("train.py", 0.037, 3),
+        ("model.py", 0.011, 1),
+    ]
 
 
 def test_a_diff_turns_them_into_the_users_lines(tmp_path: Path) -> None:
