@@ -1,0 +1,15 @@
+"""Runs one process tree to its end: log, samples as they come, time limits, gentle endings.
+
+The script's processes hang on a guard (runtime/guard.py), which ends them when this process
+disappears. Output goes straight into the log file, and both log and record file are read as they
+grow, so that a slow callback never holds up the script that is being measured.
+"""
+
+from __future__ import annotations
+
+from instrumentor.process.model import Finished, Stall, Stop, Watch
+from instrumentor.process.running import run
+from instrumentor.process.tail import Tail
+from instrumentor.process.tree import RUN_ID, processes_of
+
+__all__ = ["RUN_ID", "Finished", "Stall", "Stop", "Tail", "Watch", "processes_of", "run"]

@@ -1,0 +1,109 @@
+"""What goes into a run of a process tree, and what comes out of it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended.
+
+    Attributes:
+        returncode: of the started process; minus the signal's number when one ended it, and
+            minus SIGINT while it still runs.
+        signal: that number, else None.
+        timed_out: the time limit was reached.
+        interrupted: the user (or SIGTERM) asked for the end.
+        duration_s: from start to the end of the last process.
+        left_running: processes that were not ended because they hold a device.
+        ended: processes that had to be ended.
+        run_id: the mark in the environment of every process of the run.
+    """
+
+    returncode: int
+    signal: int | None
+    timed_out: bool
+    interrupted: bool
+    duration_s: float
+    left_running: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()
+    run_id: str = ""
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Nothing has happened for ``idle_s`` seconds: no output, no sample, no CPU time.
+
+    Attributes:
+        pids: the processes of the run.
+        last_lines: the last lines of the log, which often say what is waited for.
+    """
+
+    idle_s: float
+    pids: tuple[int, ...]
+    last_lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Limits and listeners of a run.
+
+    Attributes:
+        on_line: gets each line of output.
+        on_record: gets each object of the record file.
+        on_stall: gets a :class:`Stall` once per standstill; a true answer ends the run.
+        on_event: gets what the guard does, as ``{"event": "signalled", "signal": ..., "pids"}``.
+        timeout_s: limit for the whole run.
+        stall_s: how long nothing may happen.
+        grace_s: how long each gentle step of an ending may take.
+        linger_s: how long other processes may outlive the main one by themselves.
+        clock: seconds, monotonic.
+    """
+
+    on_line: Callable[[str], None] | None = None
+    on_record: Callable[[dict[str, Any]], None] | None = None
+    on_stall: Callable[[Stall], bool] | None = None
+    on_event: Callable[[dict[str, Any]], None] | None = None
+    timeout_s: float | None = None
+    stall_s: float | None = None
+    grace_s: float = 10.0
+    linger_s: float = 1.0
+    clock: Callable[[], float] = time.monotonic
+
+
+class Stop:
+    """Counts requests to end: Ctrl-C, SIGTERM, or :meth:`request` from another thread."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def request(self) -> None:
+        """Ask for a gentle end; the second time, stop waiting for it."""
+        self.requests += 1
+
+    @contextlib.contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM while the block runs; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def requested(number: int, frame: FrameType | None) -> None:
+            self.request()
+
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
+            signal.signal(number, requested)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

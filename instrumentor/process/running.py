@@ -1,0 +1,206 @@
+"""The run itself: starts the guard, follows it, and tells how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from instrumentor.environment import device_root
+from instrumentor.errors import NotReady, RunFailed
+from instrumentor.process.model import Finished, Stop, Watch
+from instrumentor.process.stillness import Stillness
+from instrumentor.process.tail import Tail, record_of
+from instrumentor.process.tree import RUN_ID, below, processes_of
+from instrumentor.profilers.base import RUNTIME, Launch
+
+POLL_S = 0.05
+
+
+def run(
+    launch: Launch,
+    *,
+    log: Path,
+    record: Path | None = None,
+    watch: Watch | None = None,
+    stop: Stop | None = None,
+    device_folder: Path | None = None,
+) -> Finished:
+    """Run ``launch`` to its end, or end it.
+
+    Args:
+        log: file for the whole output; appended to.
+        record: the recorder's file of JSON lines.
+        stop: to end the run from another thread.
+        device_folder: where the device nodes are; processes that hold one are never killed.
+
+    Raises:
+        NotReady: the program cannot be started.
+        RunFailed: the guard itself was killed.
+    """
+    return _Run(launch, log, record, watch or Watch(), stop or Stop(), device_folder).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        launch: Launch,
+        log: Path,
+        record: Path | None,
+        watch: Watch,
+        stop: Stop,
+        device_folder: Path | None,
+    ) -> None:
+        self.launch = launch
+        self.watch = watch
+        self.stop = stop
+        self.log_path = log
+        self.log = Tail(log)
+        self.record = Tail(record) if record else None
+        self.device_folder = device_folder or device_root(launch.env)
+        self.run_id = launch.env.get(RUN_ID) or uuid.uuid4().hex
+        self.returncode: int | None = None
+        self.finished: dict[str, Any] | None = None
+        self.last_lines: list[str] = []
+        self.pending = b""
+
+    def run(self) -> Finished:
+        ours, theirs = socket.socketpair()
+        with ours, self.stop.on_signals():
+            self.log_path.parent.mkdir(parents=True, exist_ok=True)
+            with self.log_path.open("ab") as output, theirs:
+                self.log.offset = output.tell()
+                self.guard = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(RUNTIME / "guard.py"), str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            self.control = ours
+            self.start = self.watch.clock()
+            self._send(self._order())
+            try:
+                return self._follow()
+            except BaseException:
+                ours.close()  # the guard takes this for our death and ends the run
+                self.guard.wait()
+                raise
+
+    def _order(self) -> dict[str, Any]:
+        return {
+            "argv": list(self.launch.argv),
+            "env": {**self.launch.env, RUN_ID: self.run_id},
+            "cwd": str(self.launch.cwd),
+            "pid_file": str(self.launch.pid_file) if self.launch.pid_file else None,
+            "finish_s": self.launch.finish_s,
+            "grace_s": self.watch.grace_s,
+            "linger_s": self.watch.linger_s,
+            "device_root": str(self.device_folder),
+            "run_id": self.run_id,
+        }
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.control.sendall((json.dumps(message) + "\n").encode())
+
+    def _follow(self) -> Finished:
+        """The loop: what the guard says, what the script writes, what the clock says."""
+        timed_out = interrupted = asked = False
+        stillness = Stillness(self.watch, self.start, lambda: below(self.guard.pid))
+        while self._hear():
+            moved = self._read()
+            now = self.watch.clock()
+            if self.stop.requests and self.returncode is None:
+                interrupted = True
+            if self.stop.requests > 1:
+                break
+            if self.watch.timeout_s is not None and now - self.start >= self.watch.timeout_s:
+                timed_out = timed_out or (self.returncode is None and not asked)
+            stalled = not asked and stillness.ends(now, moved, self.last_lines)
+            if (interrupted or timed_out or stalled) and not asked:
+                asked = True
+                self._send({"event": "end"})
+        self._read(final=True)
+        return self._result(timed_out, interrupted)
+
+    def _hear(self) -> bool:
+        """Take the guard's messages, waiting a moment for them; False when it is gone."""
+        self.control.settimeout(POLL_S)
+        try:
+            data = self.control.recv(65536)
+        except TimeoutError:
+            return True
+        except ConnectionResetError:
+            return False
+        *lines, self.pending = (self.pending + data).split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
+        return bool(data)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        event = message["event"]
+        if event == "failed":
+            raise NotReady(
+                f"{self.launch.argv[0]} could not be started: {message['text']}",
+                "See that the interpreter and the working directory exist.",
+            )
+        if event == "exited":
+            self.returncode = message["code"]
+        elif event == "finished":
+            self.finished = message
+        if self.watch.on_event is not None:
+            self.watch.on_event(message)
+
+    def _read(self, *, final: bool = False) -> bool:
+        moved = False
+        for line in self.log.lines(final=final):
+            moved = True
+            self.last_lines = [*self.last_lines[-14:], line]
+            if self.watch.on_line is not None:
+                self.watch.on_line(line)
+        if self.record is not None:
+            for line in self.record.lines(final=final):
+                moved = True
+                entry = record_of(line)
+                if entry is not None and self.watch.on_record is not None:
+                    self.watch.on_record(entry)
+        return moved
+
+    def _result(self, timed_out: bool, interrupted: bool) -> Finished:
+        told = self.finished
+        if told is None and self.stop.requests > 1:
+            # The guard goes on ending them after we are gone.
+            left = [process.pid for process in below(self.guard.pid)]
+            told = {"left": left, "ended": []}
+            self.guard.returncode = 0  # it is left running on purpose
+        elif told is None:
+            self.guard.wait()
+            for pid in processes_of(self.run_id):  # the kernel ends the first of them only
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            raise RunFailed(
+                f"The process that watches over the run was ended (code {self.guard.returncode}).",
+                f"The run's output so far stands in {self.log_path}.",
+            )
+        else:
+            self.guard.wait()
+        code = self.returncode if self.returncode is not None else -int(signal.SIGINT)
+        return Finished(
+            returncode=code,
+            signal=-code if code < 0 else None,
+            timed_out=timed_out,
+            interrupted=interrupted,
+            duration_s=self.watch.clock() - self.start,
+            left_running=tuple(told["left"]),
+            ended=tuple(told["ended"]),
+            run_id=self.run_id,
+        )
