@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from instrumentor.diagnose import FAILURES, diagnose, last_traceback, plain, relevant_tail
+from instrumentor.diagnose import diagnose, last_traceback, plain, relevant_tail
+from instrumentor.failures import FAILURES
 
 LOCK = "Waiting for lock 'CHIP_IN_USE_0_PCIe' which is currently held by thread TID: 77, PID: {}"
 EXAMPLES = [

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from instrumentor import doctor as doctor_module
-from instrumentor.doctor import Check, Situation, Status, doctor, failed
+from instrumentor.doctor import Check, Situation, Status, disk, doctor, failed
 from instrumentor.environment import Machine, Package, find_tools
 
 STANDINS = Path(__file__).parent / "standins"
@@ -220,5 +219,5 @@ def test_disk_space(
         def __init__(self, path: Path) -> None:
             self.free = free
 
-    monkeypatch.setattr(doctor_module.shutil, "disk_usage", Usage)
+    monkeypatch.setattr(disk.shutil, "disk_usage", Usage)
     assert named(doctor(make_situation()), "disk").status is status

@@ -1,0 +1,42 @@
+"""Is this machine ready for a run? Each check answers ok, warning or failed, with a remedy.
+
+``run`` does the same checks quietly first and stops at a failed one. Nothing is changed here, no
+device is opened, and no environment is activated (blacksmith's activation upgrades packages).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from instrumentor.doctor import device, disk, interpreter, tracy
+from instrumentor.doctor.device import describe
+from instrumentor.doctor.model import Check, Situation, Status
+
+__all__ = ["CHECKS", "Check", "Situation", "Status", "describe", "doctor", "failed"]
+
+CHECKS: tuple[Callable[[Situation], Iterator[Check]], ...] = (
+    interpreter.interpreter,
+    interpreter.torch,
+    tracy.plugin,
+    tracy.tracy,
+    tracy.report_modules,
+    tracy.tools,
+    tracy.perf_report,
+    device.devices,
+    device.holders,
+    device.smi,
+    tracy.port,
+    disk.space,
+    tracy.runtime_trace,
+    tracy.programs,
+)
+
+
+def doctor(situation: Situation) -> tuple[Check, ...]:
+    """All checks that apply, in the order in which they should be mended."""
+    return tuple(check for one in CHECKS for check in one(situation))
+
+
+def failed(checks: Sequence[Check]) -> tuple[Check, ...]:
+    """The checks that stop a run."""
+    return tuple(check for check in checks if check.status is Status.FAILED)

@@ -1,0 +1,34 @@
+"""Checks of the script's interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from instrumentor.doctor.model import Check, Situation, Status
+
+OLDEST_PYTHON = (3, 8)
+
+
+def interpreter(situation: Situation) -> Iterator[Check]:
+    """The script's interpreter, and what was passed over for it."""
+    machine = situation.machine
+    text = f"{machine.python} (Python {machine.python_version}, {machine.python_source})"
+    version = tuple(int(part) for part in machine.python_version.split(".")[:2])
+    if version < OLDEST_PYTHON:
+        yield Check("interpreter", Status.FAILED, text, "Python 3.8 or newer is needed.")
+    else:
+        yield Check("interpreter", Status.OK, text)
+    for note in machine.notes:
+        remedy = "Activate the environment again, or name the interpreter with --python."
+        yield Check("interpreter", Status.WARNING, note, remedy)
+
+
+def torch(situation: Situation) -> Iterator[Check]:
+    """Whether that interpreter has torch."""
+    machine = situation.machine
+    if machine.has("torch"):
+        yield Check("torch", Status.OK, f"torch {machine.version_of('torch') or 'from a folder'}")
+        return
+    status = Status.FAILED if situation.profiler == "torch" else Status.WARNING
+    remedy = "Name the interpreter that the script runs under with --python."
+    yield Check("torch", status, f"no torch in {machine.python}", remedy)
