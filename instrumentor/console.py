@@ -78,6 +78,14 @@ def diff(text: str) -> None:
         raw(paint(line.rstrip("\n"), color, sys.stdout) + "\n" if color else line)
 
 
+def counts_line(counts: dict[str, int], steps: int) -> str:
+    """What would be changed, in one line."""
+    return (
+        f"Would insert at {counts['inserted']} places, move {counts['moved']}, disable "
+        f"{counts['disabled']} statements: signposts, timers, barrier, stop after {steps} steps"
+    )
+
+
 def progress_bar() -> Callable[[int, int], None]:
     """A bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():

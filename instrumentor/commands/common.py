@@ -98,11 +98,3 @@ def existing(path: Path | None, option: str) -> Path | None:
     if path is not None and not path.exists():
         raise UsageError(f"{option} {path}: does not exist")
     return path
-
-
-def counts_line(counts: dict[str, int], steps: int) -> str:
-    """What would be changed, in one line."""
-    return (
-        f"Would insert at {counts['inserted']} places, move {counts['moved']}, disable "
-        f"{counts['disabled']} statements: signposts, timers, barrier, stop after {steps} steps"
-    )

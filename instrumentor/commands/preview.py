@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from instrumentor import console
-from instrumentor.commands.common import counts_line
 from instrumentor.options import Options
 from instrumentor.prepare import prepare
 
@@ -26,7 +25,7 @@ def preview(script: Path, options: Options) -> None:
         f"Found the training loop at {loop['file']}:{loop['line']} (forward "
         f"{explanation['forward']['line']}, backward {explanation['backward']['line']}{counted})"
     )
-    console.say(counts_line(prepared.plan.counts(), options.steps))
+    console.say(console.counts_line(prepared.plan.counts(), options.steps))
     for warning in prepared.plan.warnings:
         console.warn(warning)
     console.say(f"Next: instrument run {script}")

@@ -234,7 +234,7 @@ def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: b
 
 
 def _describe(found: DryRun, options: RunOptions) -> None:
-    console.say(common.counts_line(found.prepared.plan.counts(), options.rewrite.steps))
+    console.say(console.counts_line(found.prepared.plan.counts(), options.rewrite.steps))
     console.say(f"Profiler {found.reason}")
     megabytes = found.copied_bytes / 1e6
     console.say(

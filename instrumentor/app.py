@@ -1,0 +1,144 @@
+"""The verbs and their options: one Typer application, thin over the library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from instrumentor import console
+from instrumentor.commands import apply, common, explain, report, run, skill
+from instrumentor.errors import EXIT_CODES, UsageError
+
+_EPILOG = (
+    "Exit codes: "
+    + "; ".join(f"{code} {text.split(':')[0]}" for code, text in EXIT_CODES.items())
+    + "."
+)
+# Options that act once: no default of theirs may stand in a file.
+_ONE_TIME = frozenset({"help", "version", "force", "summary"})
+
+
+class _Group(typer.core.TyperGroup):
+    """Takes the defaults of pyproject.toml before any option is read."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not {"-h", "--help", "--version"}.intersection(args[:1]):
+            ctx.default_map = _defaults(self)
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="instrument",
+    help="Measure one training step with one command; your files are never touched.",
+    epilog=_EPILOG,
+    cls=_Group,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+app.command("run", context_settings=_SCRIPT_LAST)(run.run)
+app.command("explain", context_settings={"allow_interspersed_args": True})(explain.explain)
+app.command("apply")(apply.apply)
+app.command("report")(report.report)
+app.command("skill")(skill.skill)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        console.out(f"instrument {version('instrumentor')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    dry_run: Annotated[
+        Path | None,
+        typer.Option(
+            "--dry-run",
+            metavar="SCRIPT",
+            help="Print the diff that a run would apply; write nothing.",
+        ),
+    ] = None,
+    steps: common.Steps = 5,
+    warmup: common.Warmup = 1,
+    scope: common.Scope = "auto",
+    loop: common.Loop = "",
+    keep_validation: common.KeepValidation = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    if dry_run is None:
+        return
+    if context.invoked_subcommand is not None:
+        raise UsageError(
+            "--dry-run SCRIPT stands alone",
+            f"For a run: instrument {context.invoked_subcommand} --dry-run SCRIPT ARGS.",
+        )
+    from instrumentor.commands.preview import preview
+
+    preview(
+        dry_run,
+        common.make_options(
+            steps=steps, warmup=warmup, scope=scope, loop=loop, keep_validation=keep_validation
+        ),
+    )
+    raise typer.Exit
+
+
+def _defaults(group: Any) -> dict[str, Any]:
+    """Defaults of `[tool.instrument]`, for the bare command and for each verb."""
+    from instrumentor.config import find_defaults
+
+    table, path = find_defaults(Path.cwd())
+    if not table:
+        return {}
+    known = {name: _options(command) for name, command in group.commands.items()}
+    # `apply -o` names a file, the others a folder.
+    known["apply"] -= {"output"}
+    unknown = sorted(set(table) - set().union(*known.values()))
+    if unknown:
+        raise UsageError(
+            f"{path}: [tool.instrument] has no option {unknown[0]!r}", "See instrument run --help."
+        )
+    own = _options(group) - {"dry_run"}
+    verbs = {name: {k: table[k] for k in table if k in known[name]} for name in known}
+    return {k: table[k] for k in table if k in own} | verbs
+
+
+def _options(command: Any) -> set[str]:
+    return {p.name for p in command.params if p.param_type_name == "option"} - _ONE_TIME
+
+
+def invoke(argv: Sequence[str]) -> int:
+    """Run one command line; returns its exit code.
+
+    Raises:
+        InstrumentError: what the library raised.
+        KeyboardInterrupt: the user interrupted outside of a run.
+    """
+    try:
+        code = app(list(argv), standalone_mode=False, prog_name="instrument")
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.Abort as abort:
+        raise KeyboardInterrupt from abort
+    except Exception as error:
+        # Typer's own usage errors know how to show themselves and carry code 2.
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        show()
+        return int(getattr(error, "exit_code", 2))
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,13 @@
+"""`instrument skill`: how a coding agent uses this tool, as Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from instrumentor import console
+
+
+def skill() -> None:
+    """Print instructions for coding agents (Markdown, to be saved as a skill)."""
+    text = Path(__file__).parent.with_name("SKILL.md").read_text(encoding="utf-8")
+    console.raw(text)
