@@ -47,6 +47,7 @@ def render(
         _categories(summary, width, paint),
         _slow_ops(summary, width, paint),
         _sources(summary, width, paint),
+        _modules(summary, width, paint),
         _savings(summary, width, paint),
         _verdict(summary, width, paint),
         _warnings(summary, width, paint),
@@ -142,6 +143,20 @@ def _sources(summary: Summary, width: int, paint: Paint) -> list[str]:
         Column("device time", words.column([each.device_time_ms for each in most], "ms")),
         Column("share", [words.share(each.percent) for each in most]),
     )
+    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
+
+
+def _modules(summary: Summary, width: int, paint: Paint) -> list[str]:
+    most = () if summary.locations is None else summary.locations.modules[:MOST_LINES]
+    if not most:
+        return []
+    columns = (
+        Column("module", [words.visible(each.name) for each in most], right=False, least=24),
+        Column("ops", [words.count(each.op_count) for each in most]),
+        Column("device time", words.column([each.device_time_ms for each in most], "ms")),
+        Column("share", [words.share(each.percent) for each in most]),
+    )
+    heading = paint("Device time by module", "bold")
     return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 

@@ -40,6 +40,7 @@ _WIDTHS = {
     "grid": 0,
 }
 _WIDTH = 112
+MOST_MODULES = 40
 #: Lines shown around a line that ops come from.
 CONTEXT_LINES = 3
 
@@ -111,6 +112,7 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "gap_threshold": GAP_THRESHOLD_US,
         "savings": _saving_rows(summary),
         "sources": source_files(summary, detail.sources),
+        "modules": _module_rows(summary),
         "source_note": None if summary.locations is None else summary.locations.note,
         "warnings": warnings(summary),
         "facts": facts(summary),
@@ -214,6 +216,15 @@ def _slow_rows(summary: Summary, by_device: bool) -> list[tuple[Any, ...]]:
     return [
         (op.op, op.category or "", op.bound or "", f"{op.count:,}", time, words.share(op.percent))
         for op, time in zip(slow, times, strict=True)
+    ]
+
+
+def _module_rows(summary: Summary) -> list[tuple[str, ...]]:
+    most = () if summary.locations is None else summary.locations.modules[:MOST_MODULES]
+    times = words.column([each.device_time_ms for each in most], "ms")
+    return [
+        (each.name, f"{each.op_count:,}", time, words.share(each.percent))
+        for each, time in zip(most, times, strict=True)
     ]
 
 

@@ -29,6 +29,7 @@ def render(summary: Summary) -> str:
         _categories(summary),
         _slow_ops(summary),
         _sources(summary),
+        _modules(summary),
         _savings(summary),
         _levers(summary),
         _warnings(summary),
@@ -125,6 +126,19 @@ def _sources(summary: Summary) -> str:
     ]
     heading = ("line", "ops", "device time", "share")
     return f"### Device time by source line\n\n{table(heading, rows, (0,))}"
+
+
+def _modules(summary: Summary) -> str:
+    most = () if summary.locations is None else summary.locations.modules[:MOST_LINES]
+    if not most:
+        return ""
+    times = words.column([each.device_time_ms for each in most], "ms")
+    rows = [
+        [code(each.name), words.count(each.op_count), time, words.share(each.percent)]
+        for each, time in zip(most, times, strict=True)
+    ]
+    heading = ("module", "ops", "device time", "share")
+    return f"### Device time by module\n\n{table(heading, rows, (0,))}"
 
 
 def _savings(summary: Summary) -> str:

@@ -13,6 +13,7 @@ from analysis.model import (
     Interval,
     Lever,
     Locations,
+    Module,
     Outlier,
     Saving,
     SlowOp,
@@ -108,7 +109,8 @@ def tracy() -> Summary:
                 SourceLine("train.py", 4, 38.4, 60.76, 120, ops=("MatmulDeviceOperation",)),
                 SourceLine("model/attention.py", 71, 11.7, 18.51, 24, True, ("Attention",)),
             ),
-            13.1,
+            modules=(Module("Net[net].Attention[0]", 11.7, 18.51, 24),),
+            unlocated_ms=13.1,
         ),
         host_bound=True,
         verdict=Verdict(
