@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from analysis.attributes import PROGRAM_CONFIG
 from analysis.categories import category, is_host, tt_perf_report_category
+from analysis.cells import clean
+from analysis.distinct import distinct
 from analysis.load import SIGNPOST
 from analysis.merge import BROKEN_GAP_NS, device_ids, valid_duration_ns
-from analysis.op_models import ATTRIBUTED, PROGRAM_CONFIG, OpModel, clean, model
+from analysis.op_models import ATTRIBUTED, OpModel, model
 from analysis.roofline import BOUND_PERCENT, Architecture, whole_cores
 from analysis.schema import DIMENSIONS, TENSORS
 
@@ -97,7 +100,6 @@ def per_op(
     or math fidelity lacks the figures that need them; a signpost whose name contains "Matmul"
     is a signpost; columns that a file lacks are blank.
     """
-    import numpy as np
     import pandas as pd
 
     frame = frame.assign(attributes=_relevant_attributes(frame))
@@ -106,75 +108,100 @@ def per_op(
     signpost = (frame["op_type"] == SIGNPOST).to_numpy()
     codes = [clean(op) for op in frame["op_code"].cat.categories]
     host = _by_code(frame, [is_host(code) for code in codes], False) & ~signpost
+    modelled = _modelled(models, which)
+    if signpost.any():
+        posts = frame["op_code"][signpost]
+        modelled["op"][signpost] = [f"{clean(name)} (signpost)" for name in posts]
+        modelled["cores"][signpost] = float("nan")
+    full = (modelled["bound_analysis"] == "full") & ~signpost
+    columns = {
+        **modelled,
+        **_rates(frame, modelled, signpost, arch),
+        **_cells(frame, arch),
+        "op_code": _by_code(frame, codes, ""),
+        "tt_perf_report_category": _categories(frame, codes, signpost, tt_perf_report_category),
+        "category": _categories(frame, codes, signpost, category),
+        "is_host": host,
+        "is_signpost": signpost,
+    }
+    columns["bound"] = _bound(full, host, columns["dram_percent"], columns["flops_percent"])
+    # A host op has no device time, unless a model was run for it.
+    columns["device_time_us"][host & ~full] = float("nan")
+    columns["gap_us"] = _gaps_us(frame, signpost, columns["invalid_duration"])
+    columns["total_percent"] = float("nan")
+    optional = [name for name in ("location", "const_eval") if name in frame.columns]
+    table = pd.DataFrame({name: columns[name] for name in COLUMNS})
+    return with_totals(table.assign(**{name: _text(frame, name) for name in optional}))
 
-    def take(values: Sequence[Any], kind: str = "O") -> Any:
+
+def _modelled(models: Sequence[OpModel], which: npt.NDArray[np.intp]) -> dict[str, Any]:
+    """What the models of the distinct ops say, spread over the rows."""
+    import numpy as np
+
+    def spread(values: Sequence[Any], kind: str) -> Any:
         return np.asarray(values, dtype=kind)[which]
 
-    full = take([m.modelled == "full" for m in models], "?") & ~signpost
-    duration_ns = np.where(signpost, np.nan, valid_duration_ns(frame))
-    work = take([_nan(m.flops) for m in models], "f8")
-    peak = take([_nan(m.peak_flops) for m in models], "f8")
-    moved = take([_nan(m.dram_bytes) for m in models], "f8")
-    # An op of no duration has no rate; nor has a signpost.
+    numbers = {
+        name: spread([_nan(getattr(m, name)) for m in models], "f8")
+        for name in (
+            *("flops", "dram_bytes", "peak_flops", "cores"),
+            *("in0_block_w", "out_subblock_h", "out_subblock_w"),
+        )
+    }
+    return numbers | {
+        "op": spread([m.name for m in models], "O"),
+        "math_fidelity": spread([m.fidelity for m in models], "O"),
+        "bound_analysis": spread([m.modelled for m in models], "O"),
+        "sparse_source": spread([m.sparse_source for m in models], "O"),
+        "dram_sharded": spread([m.dram_sharded for m in models], "?"),
+        "sparse": spread([m.sparse for m in models], "?"),
+        "sparse_batches_missing": spread([m.sparse_batches_missing for m in models], "?"),
+    }
+
+
+def _rates(
+    frame: pd.DataFrame, modelled: dict[str, Any], signpost: Any, arch: Architecture
+) -> dict[str, Any]:
+    """Times, and work and traffic over them; a row without a duration has no rate."""
+    import numpy as np
+
+    valid = valid_duration_ns(frame)
+    duration_ns = np.where(signpost, np.nan, valid)
     seconds = np.where(duration_ns > 0, duration_ns * 1e-9, np.nan)
-    flops_rate = work / seconds
-    moved = np.where(np.isnan(seconds), np.nan, moved)
+    moved = np.where(np.isnan(seconds), np.nan, modelled["dram_bytes"])
     dram_gb_s = np.where(moved > 0, moved / seconds / 1e9, np.nan)
-    dram_percent = dram_gb_s / arch.dram_gb_s * 100
-    flops_percent = flops_rate / peak * 100
-    invalid = np.isnan(valid_duration_ns(frame))
+    flops = modelled["flops"] / seconds
+    return {
+        "device_time_us": duration_ns / 1000,
+        "invalid_duration": np.isnan(valid),
+        "dram_bytes": moved,
+        "dram_gb_s": dram_gb_s,
+        "dram_percent": dram_gb_s / arch.dram_gb_s * 100,
+        "tflops": flops / 1e12,
+        "flops_percent": flops / modelled["peak_flops"] * 100,
+    }
+
+
+def _cells(frame: pd.DataFrame, arch: Architecture) -> dict[str, Any]:
+    """What a row says by itself."""
+    import numpy as np
+
     available = whole_cores(frame["available_core_count"]).fillna(arch.worker_cores)
-    names = take([m.name for m in models])
-    if signpost.any():
-        names[signpost] = [f"{clean(name)} (signpost)" for name in frame["op_code"][signpost]]
-    columns: dict[str, Any] = {
+    return {
         "id": frame["line"].to_numpy(),
-        "total_percent": np.full(len(frame), np.nan),
-        "bound": _bound(full, host, dram_percent, flops_percent),
-        "op": names,
-        "op_code": _by_code(frame, codes, ""),
         "device_id": device_ids(frame).to_numpy(),
-        # A host op has no device time, unless a model was run for it.
-        "device_time_us": np.where(host & ~full, np.nan, duration_ns / 1000),
-        "gap_us": _gaps_us(frame, signpost, invalid),
-        "cores": np.where(signpost, np.nan, take([_nan(m.cores) for m in models], "f8")),
         "sub_device_id": _sub_device_ids(frame),
         "available_cores": available.to_numpy(np.int64),
-        "dram_gb_s": dram_gb_s,
-        "dram_percent": dram_percent,
-        "tflops": flops_rate / 1e12,
-        "flops_percent": flops_percent,
-        "math_fidelity": take([m.fidelity for m in models]),
         "output_datatype": _text(frame, "output_0_datatype"),
         "input_0_datatype": _text(frame, "input_0_datatype"),
         "input_1_datatype": _text(frame, "input_1_datatype"),
-        "dram_sharded": take([m.dram_sharded for m in models], "?"),
         "input_0_memory": _text(frame, "input_0_memory"),
-        "in0_block_w": take([_nan(m.in0_block_w) for m in models], "f8"),
-        "out_subblock_h": take([_nan(m.out_subblock_h) for m in models], "f8"),
-        "out_subblock_w": take([_nan(m.out_subblock_w) for m in models], "f8"),
         "global_call_count": frame["global_call_count"].to_numpy(),
-        "tt_perf_report_category": _categories(frame, codes, signpost, tt_perf_report_category),
-        "category": _categories(frame, codes, signpost, category),
-        "bound_analysis": take([m.modelled for m in models]),
-        "dram_bytes": moved,
-        "flops": work,
-        "peak_flops": peak,
-        "sparse": take([m.sparse for m in models], "?"),
-        "sparse_batches_missing": take([m.sparse_batches_missing for m in models], "?"),
-        "sparse_source": take([m.sparse_source for m in models]),
-        "invalid_duration": invalid,
-        "is_host": host,
-        "is_signpost": signpost,
         "firmware_time_us": frame["firmware_duration_ns"].to_numpy() / 1000,
         "host_start_ns": frame["host_start_ns"].to_numpy(),
         "host_duration_us": frame["host_duration_ns"].to_numpy() / 1000,
         "program_cache_hit": _text(frame, "program_cache_hit"),
     }
-    for optional in ("location", "const_eval"):
-        if optional in frame.columns:
-            columns[optional] = _text(frame, optional)
-    return with_totals(pd.DataFrame(columns))
 
 
 def with_totals(ops: pd.DataFrame) -> pd.DataFrame:
@@ -183,36 +210,6 @@ def with_totals(ops: pd.DataFrame) -> pd.DataFrame:
     total = float(time.sum() + gap.sum())
     share = (time.fillna(0) + gap.fillna(0)) / total * 100 if total else time * float("nan")
     return ops.assign(total_percent=share.where(time.notna() | gap.notna()))
-
-
-def distinct(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[npt.NDArray[np.intp], Any]:
-    """Number the distinct rows over some columns: number per row, first row of each number."""
-    import numpy as np
-    import pandas as pd
-
-    key = np.zeros(len(frame), dtype=np.int64)
-    radix = 1
-    for name in columns:
-        if name not in frame.columns:
-            continue
-        column = frame[name]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            codes, size = column.cat.codes.to_numpy(), len(column.cat.categories) + 1
-        else:
-            codes, values = pd.factorize(column)
-            size = len(values) + 1
-        if size <= 2 and (len(codes) == 0 or (codes == codes[0]).all()):
-            continue
-        if radix * size >= 1 << 62:
-            key, seen = pd.factorize(key)
-            key, radix = key.astype(np.int64), len(seen)
-        key = key * size + codes + 1
-        radix *= size
-    which, seen = pd.factorize(key)
-    first = np.empty(len(seen), dtype=np.intp)
-    # The last assignment wins, so from the end to the beginning.
-    first[which[::-1]] = np.arange(len(frame) - 1, -1, -1)
-    return which, first
 
 
 def _relevant_attributes(frame: pd.DataFrame) -> Any:

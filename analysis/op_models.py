@@ -8,22 +8,19 @@ figures and the naming agree with tt-perf-report 1.4.1 wherever that does not cr
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from analysis.attributes import conv_config, conv_window, flag, halo_config, integer, program_config
+from analysis.cells import clean, datatype_bytes, dimension
 from analysis.roofline import Architecture
 
 #: Ops whose ATTRIBUTES are read by their name; of all others only a program config is.
 ATTRIBUTED = ("Matmul", "OptimizedConvNew", "Conv2d", "HaloDeviceOperation")
-PROGRAM_CONFIG = "program_config"
 
 Modelled = Literal["full", "flops_only", "none"]
 
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-# Above what any device could hold; a larger cell is corrupt, and its product would overflow.
-_MAX_DIMENSION = 1 << 32
 _SHORT = {"FLOAT32": "FP32", "BFLOAT16": "BF16", "BFLOAT8_B": "BFP8", "BFLOAT4_B": "BFP4"}
 _DRAM_SHARDED = "MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig"
 
@@ -68,41 +65,12 @@ def model(op: Mapping[str, Any], arch: Architecture, active_experts: int | None)
     elif "OptimizedConvNew" in code or "Conv2d" in code:
         found = _conv(code, op, arch)
     elif "HaloDeviceOperation" in code:
-        found = {"name": f"{code} {_halo(_attributes(op))}"}
+        found = {"name": f"{code} {halo_config(_attributes(op))}"}
     else:
         found = {"name": code}
     found.setdefault("cores", _cores(op))
     found.setdefault("fidelity", _datatypes(op))
-    return OpModel(**found | _program_config(_attributes(op)))
-
-
-def clean(text: object) -> str:
-    """Text of a cell without control characters: a newline or an escape would break a table."""
-    return _CONTROL.sub("", str(text)) if text is not None else ""
-
-
-def dimension(cell: object) -> int | None:
-    """Padded size of a dimension cell (``32[19]`` is 32), or None when it is not one."""
-    if cell is None:
-        return None
-    text = str(cell)
-    if "[" in text and "]" in text:
-        text = text.split("[", 1)[0]
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if not math.isfinite(value) or not value.is_integer() or not 0 < value <= _MAX_DIMENSION:
-        return None
-    return int(value)
-
-
-def datatype_bytes(datatype: str | None) -> float | None:
-    """Bytes of one element: the digits of the type's name over eight (block formats as well)."""
-    if datatype is None:
-        return None
-    digits = re.search(r"\d+", datatype)
-    return int(digits.group()) / 8 if digits else 4.0
+    return OpModel(**found | program_config(_attributes(op)))
 
 
 def _attributes(op: Mapping[str, Any]) -> str:
@@ -204,8 +172,8 @@ def _sparse(
 ) -> dict[str, Any]:
     """A sparse matmul works on its non-zero batches: `nnz`, else active experts per group."""
     attributes = _attributes(op)
-    a_sparse = _flag(attributes, "is_input_a_sparse", False)
-    b_sparse = _flag(attributes, "is_input_b_sparse", True)
+    a_sparse = flag(attributes, "is_input_a_sparse", False)
+    b_sparse = flag(attributes, "is_input_b_sparse", True)
     if a_sparse and b_sparse:
         groups, dense = 1, batches[1]
     elif a_sparse:
@@ -214,7 +182,7 @@ def _sparse(
     else:
         groups = batches[0]
         dense = groups * batches[1] if b_sparse else max(batches)
-    nnz = _integer(attributes, "nnz")
+    nnz = integer(attributes, "nnz")
     active = nnz if nnz is not None else None if active_experts is None else active_experts * groups
     m, k, n = mkn
     name = f"{code} active={'?' if active is None else active}/{dense} x {m} x {k} x {n}"
@@ -232,93 +200,16 @@ def _sparse(
 def _conv(code: str, op: Mapping[str, Any], arch: Architecture) -> dict[str, Any]:
     attributes = _attributes(op)
     rows, channels = dimension(op.get("output_0_y")), dimension(op.get("input_0_x"))
-    out, window = dimension(op.get("input_1_x")), _window(attributes)
+    out, window = dimension(op.get("input_1_x")), conv_window(attributes)
     found: dict[str, Any] = {
         "modelled": "flops_only",
         "peak_flops": _peak(op, arch, _cores(op)),
         "fidelity": _fidelity(op),
     }
     if rows is None or channels is None or out is None or window is None:
-        return found | {"name": f"{code} unknown shape {_conv_config(attributes)}"}
+        return found | {"name": f"{code} unknown shape {conv_config(attributes)}"}
     k = channels * window[0] * window[1]
     return found | {
-        "name": f"{code} {rows} x {k} x {out} {_conv_config(attributes)}",
+        "name": f"{code} {rows} x {k} x {out} {conv_config(attributes)}",
         "flops": float(rows * k * out * 2),
     }
-
-
-def _window(attributes: str) -> tuple[int, int] | None:
-    """Kernel height and width: the first ``window_hw`` of the cell, ``=(3;3)`` in the attribute."""
-    _, found, rest = attributes.partition("window_hw")
-    parts = rest.split("; ", 1)[0][2:-1].split(";") if found else []
-    sizes = [dimension(part) for part in parts[:2]]
-    if len(sizes) < 2 or sizes[0] is None or sizes[1] is None:
-        return None
-    return sizes[0], sizes[1]
-
-
-def _after(attributes: str, key: str) -> str | None:
-    """Text between the first mention of a key and the next one; None without a mention."""
-    _, found, rest = attributes.partition(key)
-    return rest.split(key, 1)[0] if found else None
-
-
-def _conv_config(attributes: str) -> str:
-    def tiles(key: str) -> str:
-        try:
-            return str(int((_after(attributes, key) or "")[1:].split(";")[0]))
-        except ValueError:
-            return "x"
-
-    def on(key: str) -> bool:
-        # A flag that the cell does not mention is shown as set: so does tt-perf-report.
-        value = _after(attributes, f"{key}': '")
-        return value is None or value.split("'", 1)[0] == "true"
-
-    height, block = tiles("per_core_out_matrix_height_ntile"), tiles("act_block_h_ntiles")
-    text = f"[ABH={height}|{block}"
-    text += " ADB" if on("enable_act_double_buffer") else ""
-    text += " SR" if on("enable_split_reader") else ""
-    return text + "]"
-
-
-def _halo(attributes: str) -> str:
-    def part(key: str, count: int) -> str:
-        value = _after(attributes, key)
-        return "x" if value is None else ",".join(value.split(";")[:count])
-
-    scoped = (_after(attributes, "memory_layout=") or "").split(";")[0].split("::")
-    layout = scoped[1] if len(scoped) > 1 else "x"
-    return (
-        f"w={part('window_hw=', 2)} s={part('stride_hw=', 2)} p={part('padding=', 4)} "
-        f"d={part('dilation_hw=', 2)} | {layout}"
-    )
-
-
-def _program_config(attributes: str) -> dict[str, Any]:
-    if PROGRAM_CONFIG not in attributes:
-        return {}
-    keys = ("in0_block_w", "out_subblock_h", "out_subblock_w")
-    hits = {key: re.search(key + r"=(\d+)", attributes) for key in keys}
-    return {key: int(hit.group(1)) if hit else None for key, hit in hits.items()}
-
-
-def _value(attributes: str, name: str) -> str | None:
-    """Value of one attribute, quoted or bare."""
-    key = rf"['\"]{re.escape(name)}['\"]\s*:\s*"
-    quoted = re.search(key + r"['\"]([^'\"]+)['\"]", attributes)
-    found = quoted or re.search(key + r"([^;,\}\s]+)", attributes)
-    return found.group(1) if found else None
-
-
-def _integer(attributes: str, name: str) -> int | None:
-    value = _value(attributes, name)
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None
-
-
-def _flag(attributes: str, name: str, default: bool) -> bool:
-    value = _value(attributes, name)
-    return default if value is None else value.lower() == "true"

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.device import COLUMNS, distinct, per_op, with_totals
+from analysis.device import COLUMNS, per_op, with_totals
+from analysis.distinct import distinct
 from analysis.load import load
 from analysis.roofline import architecture
 from tests.analysis.ops_rows import Row, host_op, matmul, op, signpost, text
