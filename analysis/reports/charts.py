@@ -149,7 +149,7 @@ def category_parts(summary: Summary) -> tuple[Part, ...]:
             each.name.lower(),
         )
         for each in summary.categories
-        if each.percent is not None and words.measured(each.percent)
+        if each.percent and words.measured(each.percent)
     )
 
 
@@ -165,7 +165,7 @@ def op_parts(summary: Summary) -> tuple[Part, ...]:
             (op.category or "other").lower(),
         )
         for op in summary.slow_ops[:MOST_PARTS]
-        if op.percent is not None and words.measured(op.percent)
+        if op.percent and words.measured(op.percent)
     ]
     rest = 100 - sum(part.percent for part in parts)
     if parts and rest > 0.05:

@@ -9,7 +9,16 @@ from __future__ import annotations
 from analysis.model import Summary
 from analysis.reports import words
 from analysis.reports.files import listed
-from analysis.reports.headline import Line, Section, sections, subtitle, title, warnings
+from analysis.reports.headline import (
+    Line,
+    Section,
+    category_shares,
+    category_times,
+    sections,
+    subtitle,
+    title,
+    warnings,
+)
 from analysis.reports.terminal import (
     Column,
     Paint,
@@ -86,8 +95,8 @@ def _categories(summary: Summary, width: int, paint: Paint) -> list[str]:
     bars = max(min(width - 50, 40), 8)
     columns = (
         Column("category", [words.visible(each.name) for each in every], right=False),
-        Column("share", [words.share(each.percent) for each in every]),
-        Column("device time", words.column([each.device_time_ms for each in every], "ms")),
+        Column("share", category_shares(summary)),
+        Column("device time", category_times(summary)),
         Column("ops", [words.count(each.op_count) for each in every]),
         Column("", [words.bar(each.percent, bars) for each in every], right=False, colours="cyan"),
     )

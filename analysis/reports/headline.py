@@ -227,3 +227,15 @@ def warnings(summary: Summary) -> tuple[str, ...]:
     if summary.script_exit_code:
         found.append(f"the script ended with exit code {summary.script_exit_code}")
     return (*found, *summary.warnings)
+
+
+def category_times(summary: Summary) -> list[str]:
+    """Device time of each category for a column; ops on the host have none."""
+    return words.column([each.device_time_ms or None for each in summary.categories], "ms")
+
+
+def category_shares(summary: Summary) -> list[str]:
+    """Share of each category that has a device time."""
+    return [
+        words.share(each.percent if each.device_time_ms else None) for each in summary.categories
+    ]

@@ -17,7 +17,15 @@ from analysis.model import GAP_THRESHOLD_US, SourceLine, Summary
 from analysis.reports import charts, words
 from analysis.reports.detail import Detail
 from analysis.reports.files import listed
-from analysis.reports.headline import Line, sections, subtitle, title, warnings
+from analysis.reports.headline import (
+    Line,
+    category_shares,
+    category_times,
+    sections,
+    subtitle,
+    title,
+    warnings,
+)
 from analysis.reports.ops_data import ops_table, script_safe
 from analysis.reports.roofline_chart import roofline_chart
 
@@ -201,10 +209,10 @@ def _step_rows(summary: Summary) -> list[tuple[str, ...]]:
 
 
 def _category_rows(summary: Summary) -> list[tuple[str, ...]]:
-    times = words.column([each.device_time_ms for each in summary.categories], "ms")
+    shares, times = category_shares(summary), category_times(summary)
     return [
-        (each.name, words.share(each.percent), time, words.count(each.op_count))
-        for each, time in zip(summary.categories, times, strict=True)
+        (each.name, share, time, words.count(each.op_count))
+        for each, share, time in zip(summary.categories, shares, times, strict=True)
     ]
 
 

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from analysis.model import Summary
 from analysis.reports import words
 from analysis.reports.files import listed
-from analysis.reports.headline import Section, sections, subtitle, title, warnings
+from analysis.reports.headline import (
+    Section,
+    category_shares,
+    category_times,
+    sections,
+    subtitle,
+    title,
+    warnings,
+)
 
 #: An underscore within a word is no markup.
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w)")
@@ -73,10 +81,10 @@ def _section(section: Section) -> str:
 def _categories(summary: Summary) -> str:
     if not summary.categories:
         return ""
-    times = words.column([each.device_time_ms for each in summary.categories], "ms")
+    shares, times = category_shares(summary), category_times(summary)
     rows = [
-        [escape(each.name), words.share(each.percent), time, words.count(each.op_count)]
-        for each, time in zip(summary.categories, times, strict=True)
+        [escape(each.name), share, time, words.count(each.op_count)]
+        for each, share, time in zip(summary.categories, shares, times, strict=True)
     ]
     heading = ("category", "share", "device time", "ops")
     return f"### Where the device time goes\n\n{table(heading, rows, (0,))}"
