@@ -115,7 +115,8 @@ class Window:
         step: name of the chosen step; None when the window is not one step.
         how: in words, how it was chosen.
         steps: names of all steps pooled into it (one for a single step).
-        order: ``host-time`` (sorted by HOST START TS) or ``file`` (trace replays).
+        order: ``host-time``, or ``file`` where host times say nothing about it (replays of a
+            trace bear the time of its capture).
     """
 
     start: str | None

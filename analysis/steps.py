@@ -133,6 +133,12 @@ def _assemble(
     ops = [per_op(merged[at], architecture) for at in picked]
     rows = [parts[at].frame for at in picked]
     replayed = bool(chosen.frame["trace_replay_session"].notna().any())
+    in_order = bool(chosen.frame["host_start_ns"].dropna().is_monotonic_increasing)
+    if not in_order and not replayed:
+        warnings.append(
+            "the rows of the step are not in the order of their host times; they are taken as "
+            "they lie in the file, so gaps and the busy share may be wrong"
+        )
     last = marks[picked[-1]]
     how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
     if step is None:
@@ -144,7 +150,7 @@ def _assemble(
             step=last.name if len(picked) == 1 else None,
             how=how,
             steps=tuple(marks[at].name for at in picked),
-            order="file" if replayed else "host-time",
+            order="host-time" if in_order and not replayed else "file",
         ),
         rows=pd.concat(rows) if len(rows) > 1 else rows[0],
         ops=pd.concat(ops, ignore_index=True) if len(ops) > 1 else ops[0],

@@ -323,3 +323,16 @@ def test_importing_the_package_is_cheap() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_order_of_the_ops_is_said(tmp_path: Path) -> None:
+    replayed = summarise(FIXTURES / "replay.csv").window
+    assert replayed is not None
+    assert (replayed.step, replayed.order) == ("step_steady_1", "file")
+    late, early = op() | {"HOST START TS": "900"}, op() | {"HOST START TS": "100"}
+    path = tmp_path / "x.csv"
+    path.write_text(text(step("step_steady_1", [late, early])), encoding="utf-8")
+    summary = summarise(path)
+    assert summary.window is not None
+    assert summary.window.order == "file"
+    assert any("not in the order of their host times" in w for w in summary.warnings)
