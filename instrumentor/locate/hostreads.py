@@ -17,12 +17,14 @@ from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
 from instrumentor.locate.regions import Region
+from instrumentor.locate.syncs import may_leave
 from instrumentor.locate.syntax import LOOPS, Source, own_calls, own_nodes, suites
-from instrumentor.locate.tree import contains, path_to
+from instrumentor.locate.tree import between, contains, path_to
 from instrumentor.locate.vocabulary import (
     callee,
     host_read,
     is_backward,
+    is_logging,
     is_sync_statement,
     under_no_grad,
 )
@@ -46,12 +48,31 @@ def find_host_reads(
             pass
         statements = _inside(candidate, region)
         tensors = _tensors(candidate, region, statements)
+        if region.resume:
+            warnings.extend(_between_micro_steps(candidate, region, statements, tensors))
         warnings.extend(_fetches(candidate.source, region, statements))
         plan = _decide(knowledge, candidate, region, statements, tensors, counter)
         source = candidate.source
         moved.extend(Deferred(source, s, number, _read_lines(source, s, tensors)) for s in plan[0])
         warnings.extend(plan[1])
     return HostReads(moved, warnings)
+
+
+def _between_micro_steps(
+    candidate: Candidate, region: Region, statements: list[ast.stmt], tensors: frozenset[str]
+) -> Iterator[str]:
+    """Reads and logging outside the straight path: with several micro-steps they are timed."""
+    source, known = candidate.source, set(statements)
+    for top in candidate.loop.body:
+        for node in (top, *own_nodes(top)):
+            if not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign)) or node in known:
+                continue
+            logs = any(is_logging(c) for c in own_calls(node))
+            if logs or host_read(node, tensors) is not None:
+                yield (
+                    f"{source.path.name}:{node.lineno}: runs between the micro-steps of one "
+                    "sample, inside the timed region"
+                )
 
 
 def _fetches(source: Source, region: Region, statements: list[ast.stmt]) -> Iterator[str]:
@@ -156,6 +177,11 @@ def _decide(
     wanted = [w for w in wanted if not _feeds_loss(candidate, region, statements, w, warnings)]
     moving: list[ast.stmt] = []
     for statement in wanted:
+        if not _reaches(source, candidate.loop, statement, region.end):
+            warnings.append(
+                _warning(source, statement.lineno, "the barrier is not on its every path")
+            )
+            continue
         group = _closure(
             statements, statement, site_statements, moving, counter, tensors, region, candidate
         )
@@ -171,6 +197,17 @@ def _decide(
         moving.extend(s for s in group if s not in moving)
     moving.sort(key=lambda s: (s.lineno, s.col_offset))
     return moving, warnings
+
+
+def _reaches(source: Source, loop: ast.AST, statement: ast.stmt, end: ast.stmt) -> bool:
+    """Whether every iteration that runs a statement also comes to the end of the region."""
+    own = source.places[statement].suite
+    for parent in source.parents(end):
+        if source.places[end].suite is own or parent is loop:
+            break
+        if isinstance(parent, ast.If) and not contains(parent, statement):
+            return False
+    return not any(may_leave(s) for s in between(source, loop, statement, end))
 
 
 def _own_read(statement: ast.stmt, tensors: frozenset[str]) -> ast.AST | None:

@@ -21,6 +21,7 @@ from instrumentor.locate.syncs import (
     fused_branch,
     is_sync,
     kept,
+    may_leave,
     syncs_every_n,
     with_sync,
 )
@@ -226,11 +227,7 @@ def _region(
             end = with_sync(source, whole)
             if is_sync(end):
                 sync = kept(source, end)
-            resume = not contains(loop, whole) or any(
-                isinstance(p, ast.If) and not contains(p, final.statement)
-                for p in source.parents(whole)
-                if p is not loop and contains(loop, p)
-            )
+            resume = not contains(loop, whole) or not _always_reached(source, loop, final, whole)
         if stepped_in_helper and not wants_step:
             warnings.append(
                 f"{source.path.name}:{final.statement.lineno}: the helper also steps the "
@@ -269,6 +266,16 @@ def _region(
                 "own sync is inside the timed region"
             )
     return region, forward, scope
+
+
+def _always_reached(source: Source, loop: ast.AST, site: Site, unit: ast.stmt) -> bool:
+    """Whether every iteration with this backward also comes to the statement."""
+    for parent in source.parents(unit):
+        if parent is loop:
+            break
+        if isinstance(parent, ast.If) and not contains(parent, site.statement):
+            return False
+    return not any(may_leave(s) for s in between(source, loop, site.statement, unit))
 
 
 def _helper_sync(site: Site, source: Source, statement: ast.stmt) -> bool:

@@ -67,7 +67,7 @@ def _sync_after(
                 return (statement, sync_api(call)), False
             if _steps(knowledge, source, scope, statement):
                 return None, True
-            if _may_leave(statement):
+            if may_leave(statement):
                 return None, False
     return None, False
 
@@ -82,14 +82,14 @@ def _steps(knowledge: Knowledge, source: Source, scope: ScopeNode, statement: as
     )
 
 
-def _may_leave(statement: ast.stmt) -> bool:
+def may_leave(statement: ast.stmt) -> bool:
     """`continue`, `break` or `return` of this iteration, at any depth but in inner loops."""
     if isinstance(statement, (ast.Continue, ast.Break, ast.Return)):
         return True
     if isinstance(statement, LOOPS):
         return any(isinstance(n, ast.Return) for n in own_nodes(statement))
     return any(
-        _may_leave(inner)
+        may_leave(inner)
         for suite in suites(statement)
         for inner in suite
         if not isinstance(statement, (*FUNCTIONS, ast.ClassDef))

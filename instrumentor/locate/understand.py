@@ -171,6 +171,27 @@ def _with_forward(
         )
 
 
+_BREAKPOINTS = ("breakpoint", "pdb.set_trace", "ipdb.set_trace")
+
+
+def _before_stop(program: Program, candidate: Candidate, source: Source, node: ast.AST) -> bool:
+    """Not behind the loop in its own function, nor behind the call that leads to it."""
+    statement = source.statement_of(node)
+    if statement is None:
+        return True
+    scope = source.scope_of(statement)
+    anchor: ast.stmt = candidate.loop
+    where: ast.AST = candidate.scope
+    for _ in range(6):
+        if scope is where:
+            return statement.lineno <= (anchor.end_lineno or anchor.lineno)
+        callers = program.callers.get(where, ()) if isinstance(where, FUNCTIONS) else ()
+        if len(callers) != 1:
+            break
+        where, _call, anchor = callers[0]
+    return True
+
+
 def _warnings(program: Program, candidate: Candidate) -> list[str]:
     found: list[str] = []
     source = candidate.source
@@ -178,7 +199,7 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
         for node in ast.walk(current.tree):
             if isinstance(node, ast.Call):
                 name = dotted(node.func)
-                if name in ("breakpoint", "pdb.set_trace", "ipdb.set_trace"):
+                if name in _BREAKPOINTS and _before_stop(program, candidate, current, node):
                     found.append(
                         f"{current.path.name}:{node.lineno}: {name}() would wait for input"
                     )
