@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,24 +34,37 @@ class Trace:
         return [e for e in self.events if e.split(" ", 1)[0] in kinds]
 
 
-def record(
-    scripts: Sequence[Mapping[str, Any]], folder: Path, device: str = "xla"
-) -> dict[str, Trace]:
-    """Run scripts (name, and code or path) in one process; traces by name."""
-    answer = folder / f"events-{device}.json"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("INSTRUMENT_")}
-    done = subprocess.run(
-        [sys.executable, "-S", "-E", str(STANDINS), str(answer)],
-        input=json.dumps({"device": device, "scripts": list(scripts)}),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(answer.read_text())
-    return {name: Trace(tuple(t["events"]), t["error"]) for name, t in found.items()}
+class Recorder:
+    """A process with the stand-ins that runs one script after the other."""
+
+    def __init__(self) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("INSTRUMENT_")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-E", str(STANDINS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+
+    def run(
+        self, code: bytes | None = None, path: Path | None = None, device: str = "xla"
+    ) -> Trace:
+        """Run a script, given by its text or its path."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        request: dict[str, Any] = {"device": device, "steps": STEPS}
+        if code is not None:
+            request["code"] = code.decode("latin-1")
+        if path is not None:
+            request["path"] = str(path)
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        return Trace(tuple(answer["events"]), answer["error"])
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
 
 @dataclass(frozen=True)

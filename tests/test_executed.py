@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from instrumentor.plan import Plan
 from tests.passes.goldens import Case, all_cases
-from tests.recording import Expectation, Trace, is_prefix, record, shown, violations
+from tests.recording import Expectation, Recorder, Trace, is_prefix, shown, violations
 
 Runs = dict[tuple[str, str], tuple[Trace, Trace, Plan]]
 DEVICES = ("xla", "cuda", "cpu")
-# The helper of the project steps the optimizer and cuts the graph itself.
-SYNCS_INSIDE = {"fused_last_micro_batch", "syncs_every_n"}
+# The region holds more than one sync of the script's own: around the optimizer, in its helper.
+SYNCS_INSIDE = {"fused_last_micro_batch", "syncs_every_n", "scope_step"}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def recorder() -> Iterator[Recorder]:
+    process = Recorder()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, recorder: Recorder) -> Runs:
     """(original's trace, instrumented one's, plan) of every case and device."""
     folder = tmp_path_factory.mktemp("executed")
-    before, after, plans = [], [], {}
+    found: Runs = {}
     for case in all_cases():
         prepared = case.prepare(folder / "original")
         case.prepare(folder / "copy")
         root = folder / "copy" / case.name
         for path, code in prepared.replacements.items():
             (root / path.relative_to(prepared.project.root)).write_bytes(code)
-        before.append({"name": case.name, "path": str(prepared.script)})
-        after.append({"name": case.name, "path": str(root / "train.py")})
-        plans[case.name] = prepared.plan
-    (folder / "before").mkdir()
-    found: Runs = {}
-    for device in DEVICES:
-        original = record(before, folder / "before", device)
-        instrumented = record(after, folder, device)
-        for name, plan in plans.items():
-            found[name, device] = (original[name], instrumented[name], plan)
+        for device in DEVICES:
+            original = recorder.run(path=prepared.script, device=device)
+            instrumented = recorder.run(path=root / "train.py", device=device)
+            found[case.name, device] = (original, instrumented, prepared.plan)
     return found
 
 

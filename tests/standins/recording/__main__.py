@@ -1,14 +1,15 @@
 """Runs scripts one after another in this process and reports the events of each.
 
-Reads from stdin ``{"device": ..., "scripts": [{"name", "code" | "path", "steps"}]}``, writes
-``{name: {"events": [...], "error": text or null}}`` to the file named by the first argument.
-A script with a ``path`` is a file with its folder on sys.path; one with ``code`` stands alone.
+Reads lines ``{"device", "steps", "code" | "path"}`` and answers each with a line
+``{"events": [...], "error": text or null}``. A script with a ``path`` is a file with its folder
+on sys.path; one with ``code`` (Latin-1 for its bytes) stands alone.
 """
 
 import contextlib
 import io
 import json
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -24,21 +25,20 @@ import tracy  # noqa: F401
 def run(script):
     """One script: its events, and the last line of what ended it, if anything but the stop."""
     events.reset()
-    os.environ["INSTRUMENT_STEPS"] = str(script.get("steps", 5))
+    os.environ["INSTRUMENT_STEPS"] = str(script["steps"])
     path = script.get("path", "")
     code = script.get("code")
     folder = str(Path(path).parent)
-    if code is None:
-        code = Path(path).read_bytes()
+    code = Path(path).read_bytes() if code is None else code.encode("latin-1")
     before = set(sys.modules)
-    namespace = {"__name__": "__main__", "__file__": path or script["name"]}
+    namespace = {"__name__": "__main__", "__file__": path or "<generated>"}
     if path:
         sys.path.insert(0, folder)
     error = None
     events.install()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            exec(compile(code, path or script["name"], "exec", dont_inherit=True), namespace)
+            exec(compile(code, path or "<generated>", "exec", dont_inherit=True), namespace)
     except SystemExit as stop:
         if stop.code not in (0, None):
             error = f"SystemExit({stop.code!r})"
@@ -54,12 +54,22 @@ def run(script):
     return {"events": list(events.log), "error": error}
 
 
+def out_of_time(*signal_and_frame):
+    raise TimeoutError("the script does not end")
+
+
 def main():
-    request = json.loads(sys.stdin.read())
-    torch.DEVICE[0] = request["device"]
+    answers = sys.stdout
+    signal.signal(signal.SIGALRM, out_of_time)
     os.environ["INSTRUMENT_PROFILER"] = "tracy"
-    answers = {script["name"]: run(script) for script in request["scripts"]}
-    Path(sys.argv[1]).write_text(json.dumps(answers))
+    for line in sys.stdin:
+        script = json.loads(line)
+        torch.DEVICE[0] = script["device"]
+        signal.alarm(10)
+        answer = run(script)
+        signal.alarm(0)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
     sys.stdout = io.StringIO()  # the recorders' summaries at exit
 
 

@@ -38,6 +38,8 @@ _module(
     optimizer_step=_optimizer_step,
     xla_device=device,
     save=torch.save,
+    get_rng_state=lambda *args: 0,
+    set_rng_state=lambda *args: None,
 )
 _module(
     "torch_xla.runtime",
