@@ -58,10 +58,7 @@ def step_figure(summary: Summary) -> Figure | None:
         return None
     steps = [s for s in summary.steps if words.measured(s.wall_clock_ms)][-len(chart.bars) :]
     figure, axes = _axes(summary, "Step times", (8.0, 3.6))
-    top = max(
-        [s.wall_clock_ms or 0.0 for s in steps if s.kind != "compile"]
-        or [s.wall_clock_ms or 0.0 for s in steps]
-    )
+    top = charts.compared_ms(steps)
     at = list(range(len(steps)))
     walls = [s.wall_clock_ms or 0.0 for s in steps]
     shades = [
@@ -70,7 +67,7 @@ def step_figure(summary: Summary) -> Figure | None:
     axes.bar(at, walls, width=0.72, color=shades)
     keys = [Patch(color=_WALL, label="wall clock")]
     if _COMPILE in shades:
-        keys.append(Patch(color=_COMPILE, label="compile or warm-up"))
+        keys.append(Patch(color=_COMPILE, label="compile, warm-up, profiled"))
     device = [s.device_time_ms if words.measured(s.device_time_ms) else None for s in steps]
     if any(value is not None for value in device):
         heights = [value or 0.0 for value in device]

@@ -6,6 +6,7 @@ The page's template draws them, so that every text passes its escaping.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.model import GAP_THRESHOLD_US, Gaps, Step, Summary
@@ -13,6 +14,8 @@ from analysis.reports import words
 
 #: Ops of their own in a stacked bar before the rest is one part.
 MOST_PARTS = 8
+#: Kinds of steps whose times say nothing about the others.
+APART = ("compile", "profiled")
 #: Steps drawn; of more, the last ones.
 MOST_STEPS = 200
 
@@ -62,6 +65,11 @@ class StepChart:
     left_out: int
     some_device: bool
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of steps among the bars."""
+        return frozenset(bar.kind for bar in self.bars)
+
 
 @dataclass(frozen=True)
 class GapBin:
@@ -79,9 +87,7 @@ def step_chart(summary: Summary, width: float = 1000, height: float = 180) -> St
     steps = timed[-MOST_STEPS:]
     if len(timed) < 2:
         return None
-    # The compile step takes minutes and is no part of the comparison.
-    compared = [step.wall_clock_ms or 0.0 for step in steps if step.kind != "compile"]
-    top = max(compared or [step.wall_clock_ms or 0.0 for step in steps]) * 1.08 or 1.0
+    top = compared_ms(steps) * 1.08 or 1.0
     pitch = width / len(steps)
     bar = min(pitch * 0.72, 72.0)
     bars = [
@@ -101,6 +107,13 @@ def step_chart(summary: Summary, width: float = 1000, height: float = 180) -> St
         len(timed) - len(steps),
         any(bar.device_height is not None for bar in bars),
     )
+
+
+def compared_ms(steps: Sequence[Step]) -> float:
+    """The slowest of the steps that can be compared: none compiled, none under a profiler."""
+    every = [step.wall_clock_ms or 0.0 for step in steps]
+    fair = [step.wall_clock_ms or 0.0 for step in steps if step.kind not in APART]
+    return max(fair or every)
 
 
 def _step_bar(step: Step, x: float, width: float, height: float, top: float) -> StepBar:

@@ -113,6 +113,7 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "op_parts": charts.op_parts(summary),
         "categories": _category_rows(summary),
         "slow_ops": _slow_rows(summary, by_device),
+        "bounds": any(op.bound for op in summary.slow_ops),
         "time_name": "device time" if by_device else "self time",
         "roofline": roofline_chart(detail),
         "gap_bins": charts.gap_bins(summary.gaps),
@@ -137,6 +138,8 @@ def tiles(summary: Summary) -> tuple[Line, ...]:
     # The step's own wall clock stands in its section; the tile is the median of all.
     names = ("median", "device time", "op self time", "overhead", "dispatch per op", "ops")
     shown = [found[name] for name in (*names, "matmul FLOPs") if name in found]
+    # That there is no device time is news; what follows from it is not.
+    shown = [line for line in shown if line.tone != "absent" or line.name == "device time"]
     wall = summary.wall_clock
     label = "" if wall is None else f"of {words.plural(wall.samples, 'steady step')}"
     return tuple(
