@@ -19,7 +19,8 @@ from analysis.schema import REQUIRED
 # Small enough to stay in a core's cache for the three passes over each block.
 _BLOCK = 1 << 20
 _NEEDLE = b",signpost,"
-_SHORTEST_RUN, _LONGEST_RUN = 24, 48
+_NEWLINE, _COMMA = ord("\n"), ord(",")
+_SHORTEST_RUN, _LONGEST_RUN = 24, 64
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,6 @@ class Scan:
     Attributes:
         quoted: the file holds a quote: byte offsets of rows cannot be trusted.
         lines: number of newlines, the header's included.
-        commas: number of commas, the header's included.
     """
 
     path: Path
@@ -69,7 +69,6 @@ class Scan:
     quoted: bool
     lines: int
     size: int
-    commas: int
 
 
 def read_header(path: Path) -> Header:
@@ -111,7 +110,7 @@ def scan(path: Path) -> Scan:
         signposts = _signposts(path, header, found.hits)
     if not found.quoted:
         _check_last_line(path, header, found.lines, found.size)
-    return Scan(path, header, signposts, found.quoted, found.lines, found.size, found.commas)
+    return Scan(path, header, signposts, found.quoted, found.lines, found.size)
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,6 @@ class _Pass:
     quoted: bool
     lines: int
     size: int
-    commas: int
 
 
 def _blank_run(header: Header) -> bytes | None:
@@ -148,29 +146,42 @@ def _pass(path: Path, needle: bytes) -> _Pass:
     import numpy as np
 
     hits: list[tuple[int, int]] = []
-    lines, commas, size, quoted, kept = 0, 0, 0, False, 0
+    lines, size, quoted, kept = 0, 0, False, 0
     overlap = len(needle) - 1
     buffer = bytearray(_BLOCK + overlap)
     view, array = memoryview(buffer), np.frombuffer(buffer, dtype=np.uint8)
-    hit = np.empty(len(buffer), dtype=np.bool_)
+    newline = np.empty(len(buffer), dtype=np.bool_)
     with path.open("rb", buffering=0) as file:
         # What is kept of the last block has been counted; the needle may reach over its end.
         while read := file.readinto(view[kept : kept + _BLOCK]):
             filled = kept + read
+            np.equal(array[kept:filled], _NEWLINE, out=newline[kept:filled])
+            counted = kept
             position = buffer.find(needle, 0, filled)
             while position >= 0:
-                before = buffer.count(b"\n", kept, position) if position > kept else 0
-                hits.append((size - kept + position, lines + before))
+                lines += int(np.count_nonzero(newline[counted : max(counted, position)]))
+                counted = max(counted, position)
+                hits.append((size - kept + position, lines))
                 row_end = buffer.find(b"\n", position, filled)
                 position = -1 if row_end < 0 else buffer.find(needle, row_end, filled)
-            fresh, into = array[kept:filled], hit[kept:filled]
-            lines += int(np.count_nonzero(np.equal(fresh, ord("\n"), out=into)))
-            commas += int(np.count_nonzero(np.equal(fresh, ord(","), out=into)))
+            lines += int(np.count_nonzero(newline[counted:filled]))
             quoted = quoted or buffer.find(b'"', kept, filled) >= 0
             size += read
             kept = min(overlap, filled)
             buffer[:kept] = buffer[filled - kept : filled]
-    return _Pass(tuple(hits), quoted, lines, size, commas)
+    return _Pass(tuple(hits), quoted, lines, size)
+
+
+def _commas(path: Path) -> int:
+    import numpy as np
+
+    buffer = bytearray(_BLOCK)
+    array, comma = np.frombuffer(buffer, dtype=np.uint8), np.empty(_BLOCK, dtype=np.bool_)
+    count = 0
+    with path.open("rb", buffering=0) as file:
+        while read := file.readinto(buffer):
+            count += int(np.count_nonzero(np.equal(array[:read], _COMMA, out=comma[:read])))
+    return count
 
 
 def _check_last_line(path: Path, header: Header, newlines: int, size: int) -> None:
@@ -199,7 +210,7 @@ def check_rows(scanned: Scan) -> None:
     """
     per_row = len(scanned.header.columns) - 1
     # The last line may lack its newline; a count of lines that is one short is looked at below.
-    if scanned.quoted or scanned.commas == scanned.lines * per_row:
+    if scanned.quoted or _commas(scanned.path) == scanned.lines * per_row:
         return
     with scanned.path.open("rb") as file:
         for number, line in enumerate(file, start=1):
