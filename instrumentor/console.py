@@ -13,6 +13,8 @@ from instrumentor.errors import InstrumentError
 
 _COLORS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2", "cyan": "36"}
 
+_DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
+
 
 def colored(stream: TextIO) -> bool:
     """Colour only on a terminal, never with NO_COLOR."""
@@ -61,21 +63,16 @@ def fail(error: InstrumentError) -> None:
         print(f"{paint('do:', 'bold', sys.stderr)} {error.hint}", file=sys.stderr, flush=True)
 
 
-def diff(text: str) -> None:
-    """A unified diff, coloured on a terminal."""
+def diff(patch: bytes) -> None:
+    """A unified diff: exact bytes, so that it can be applied; coloured on a terminal."""
     if not colored(sys.stdout):
-        raw(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(patch)
+        sys.stdout.flush()
         return
-    for line in text.splitlines(keepends=True):
-        color = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
-        color = (
-            "bold"
-            if line.startswith(("+++", "---"))
-            else "cyan"
-            if line.startswith("@@")
-            else color
-        )
-        raw(paint(line.rstrip("\n"), color, sys.stdout) + "\n" if color else line)
+    for line in patch.decode("utf-8", "backslashreplace").removesuffix("\n").split("\n"):
+        color = next((c for start, c in _DIFF_COLORS.items() if line.startswith(start)), "")
+        raw(paint(line, color, sys.stdout) + "\n" if color else line + "\n")
 
 
 def counts_line(counts: dict[str, int], steps: int) -> str:

@@ -13,7 +13,7 @@ from instrumentor.locate.model import Declined, Reason
 from instrumentor.options import Options
 from instrumentor.plan import Plan, explain_declined, make_plan
 from instrumentor.project import Project, find_project
-from instrumentor.rewrite import instrument, refuse_instrumented, unified_diff
+from instrumentor.rewrite import instrument, refuse_instrumented, unified_patch
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,14 @@ class Prepared:
 
     @property
     def diff(self) -> str:
-        """Unified diff of all files, names relative to the project."""
+        """The patch as text, for reading."""
+        return self.patch.decode("utf-8", "backslashreplace")
+
+    @property
+    def patch(self) -> bytes:
+        """Unified diff of all files, names relative to the project, exact bytes."""
         files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
-        return unified_diff(files, self.project.root)
+        return unified_patch(files, self.project.root)
 
 
 @dataclass(frozen=True)

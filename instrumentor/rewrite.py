@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,27 +77,35 @@ def instrument(data: bytes, plan: Plan, path: Path) -> bytes:
     return code
 
 
-def unified_diff(files: Mapping[Path, tuple[bytes, bytes]], relative_to: Path | None = None) -> str:
-    """A unified diff of several files, decoded for reading (undecodable bytes escaped)."""
-    parts: list[str] = []
+def unified_patch(
+    files: Mapping[Path, tuple[bytes, bytes]], relative_to: Path | None = None
+) -> bytes:
+    """A patch of several files, byte for byte: `git apply` gives the new ones from the old."""
+    parts: list[bytes] = []
     for path, (before, after) in files.items():
-        name = (
-            str(path.relative_to(relative_to))
-            if relative_to and path.is_relative_to(relative_to)
-            else str(path)
+        inside = relative_to is not None and path.is_relative_to(relative_to)
+        name = os.fsencode(path.relative_to(relative_to) if relative_to and inside else path)
+        # As diff(1) does: a tab ends a name that has spaces.
+        tab = b"\t" if b" " in name else b""
+        lines = difflib.diff_bytes(
+            difflib.unified_diff,
+            _lines(before),
+            _lines(after),
+            b"a/" + name.lstrip(b"/") + tab,
+            b"b/" + name.lstrip(b"/") + tab,
         )
-        parts.extend(_diff_lines(_lines(before), _lines(after), f"a/{name}", f"b/{name}"))
-    return "".join(parts)
-
-
-def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "backslashreplace").splitlines(keepends=True)
-
-
-def _diff_lines(before: Sequence[str], after: Sequence[str], a: str, b: str) -> list[str]:
-    lines: list[str] = []
-    for line in difflib.unified_diff(before, after, a, b):
-        lines.append(
-            line if line.endswith(("\n", "\r")) else line + "\n\\ No newline at end of file\n"
+        parts.extend(
+            line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
+            for line in lines
         )
-    return lines
+    return b"".join(parts)
+
+
+def unified_diff(files: Mapping[Path, tuple[bytes, bytes]], relative_to: Path | None = None) -> str:
+    """The patch as text, for reading (undecodable bytes escaped)."""
+    return unified_patch(files, relative_to).decode("utf-8", "backslashreplace")
+
+
+def _lines(data: bytes) -> list[bytes]:
+    *whole, last = data.split(b"\n")
+    return [line + b"\n" for line in whole] + ([last] if last else [])

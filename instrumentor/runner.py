@@ -11,10 +11,8 @@ import json
 import os
 import platform
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +46,9 @@ class RunOptions:
         keep: keep the files that the script wrote into the copy, under `<output>/files`.
         link, no_link: folders of the project to link into the copy, or not to.
         env: environment of the script; None means this process's own.
+
+    Raises:
+        UsageError: a value out of range.
     """
 
     rewrite: Options = field(default_factory=Options)
@@ -64,6 +65,12 @@ class RunOptions:
     no_link: tuple[Path, ...] = ()
     cwd: Path | None = None
     env: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.label or "/" in self.label or self.label in (".", ".."):
+            raise UsageError(f"--label {self.label!r}: must be a plain name")
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
 
 
 class Progress(Protocol):
@@ -104,13 +111,13 @@ class RunResult:
 
     Attributes:
         folder: the run folder.
-        summary: what it says; None when nothing could be analysed.
+        summary: what it says; without figures when nothing was measured.
         script_exit_code: the script's own code, None when it never ran to an end.
         new_files: what the script wrote into the copy, relative to the project.
     """
 
     folder: Path
-    summary: Summary | None
+    summary: Summary
     script_exit_code: int | None
     new_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -140,10 +147,7 @@ def run_name(script: Path) -> str:
 
 def _run_folder(script: Path, options: RunOptions, cwd: Path) -> Path:
     """A folder that does not exist yet: the one asked for, or with -2, -3 ... behind it."""
-    label = options.label
-    if not label or "/" in label or label in (".", ".."):
-        raise UsageError(f"--label {label!r}: must be a plain name")
-    wanted = cwd / (options.output or Path(f"{run_name(script)}_{label}"))
+    wanted = cwd / (options.output or Path(f"{run_name(script)}_{options.label}"))
     number, folder = 1, wanted
     while True:
         try:
@@ -289,11 +293,8 @@ class _Run:
         self._check_compiles()
         self.progress.stage("profiler", self.reason)
         self.folder = _run_folder(self.prepared.script, self.options, self.cwd)
-        (self.folder / "changes.diff").write_text(self.prepared.diff, encoding="utf-8", newline="")
-        _write_json(self.folder / "plan.json", self.prepared.plan.to_json())
         watched = list(dict.fromkeys([*self.prepared.replacements, self.prepared.script]))
         originals = Originals.take(self.prepared.project, watched)
-        scratch = Path(tempfile.mkdtemp(prefix="instrument-"))
         try:
             with shadow(
                 self.prepared.project,
@@ -309,7 +310,12 @@ class _Run:
                     f"{workspace.copied_files} files to {workspace.root}"
                     + (f", {len(workspace.linked)} linked" if workspace.linked else ""),
                 )
+                (self.folder / "changes.diff").write_bytes(self.prepared.patch)
+                _write_json(self.folder / "plan.json", self.prepared.plan.to_json())
                 linked = Originals.take(self.prepared.project, (), watched=workspace.linked)
+                # In the copy's place, beside its tree: a killed run's is swept with it.
+                scratch = workspace.root.parent / ".scratch"
+                scratch.mkdir()
                 self._execute(workspace, scratch)
                 self._check_loaded(workspace)
                 self.new_files = tuple(p for p in workspace.new_files() if not _is_ours(p))
@@ -320,11 +326,19 @@ class _Run:
                 self.warnings.append(
                     "the original changed during the run: " + "; ".join(differences)
                 )
+        except InstrumentError as error:
+            if self.finished is None:
+                raise
+            self.failure = self.failure or error
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
             if self.finished is None:
                 self._remove_empty_folder()
-        return self._conclude()
+        try:
+            return self._conclude()
+        except KeyboardInterrupt as stop:
+            raise Interrupted(
+                "interrupted during the analysis", f"Next: instrument report {self.folder}"
+            ) from stop
 
     def _check_compiles(self) -> None:
         version = ".".join(self.machine.python_version.split(".")[:2])
@@ -362,6 +376,7 @@ class _Run:
             tools_folder=tools,
         )
         self.launch: Launch = self.profiler.launch(request)
+        self._write_facts()
         self.progress.stage(
             "running", f"{self.options.rewrite.steps} steps under {self.profiler.name}"
         )
@@ -466,7 +481,9 @@ class _Run:
             self.failure = error
 
     def _remove_empty_folder(self) -> None:
-        for name in ("changes.diff", "plan.json"):
+        if (self.folder / "timings.jsonl").exists():
+            return
+        for name in ("changes.diff", "plan.json", "run.json", "run.log"):
             (self.folder / name).unlink(missing_ok=True)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
@@ -484,11 +501,13 @@ class _Run:
                 "ran out before the early stop"
             )
         self._write_facts()
-        summary: Summary | None = None
-        if samples:
-            summary = self._summarise()
+        summary = self._summarise() if samples else None
         result = RunResult(
-            self.folder, summary, self.exit_code, self.new_files, tuple(self.warnings)
+            self.folder,
+            summary or self._summary_of_nothing(),
+            self.exit_code,
+            self.new_files,
+            tuple(dict.fromkeys(self.warnings)),
         )
         if self.failure is not None:
             self.failure.result = result  # type: ignore[attr-defined]
@@ -506,18 +525,39 @@ class _Run:
             return None
         return summary
 
-    def _write_facts(self) -> None:
-        assert self.finished is not None
-        partial = self.failure is not None
-        loop = self.prepared.plan.explanation["loop"]
-        artifacts = {
+    def _summary_of_nothing(self) -> Summary:
+        """Profiler, exit code and warnings; every figure null. Written like any other summary."""
+        from analysis.model import Summary
+        from analysis.render import write_all
+
+        summary = Summary(
+            profiler=self.profiler.name,
+            scope=self.prepared.plan.label,
+            loop=self.prepared.plan.explanation["loop"],
+            interrupted=isinstance(self.failure, Interrupted),
+            partial=True,
+            script_exit_code=self.exit_code,
+            artifacts=self._artifacts(),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+        )
+        write_all(summary, self.folder, formats=("json",))
+        return summary
+
+    def _artifacts(self) -> dict[str, str]:
+        named = {
             "log": "run.log",
             "timings": "timings.jsonl",
             "plan": "plan.json",
             "diff": "changes.diff",
         }
-        for name, path in (self.artifacts.files if self.artifacts else {}).items():
-            artifacts[name] = os.path.relpath(path, self.folder)
+        made = self.artifacts.files if self.artifacts else {}
+        here = {name: path for name, path in named.items() if (self.folder / path).is_file()}
+        return here | {name: os.path.relpath(path, self.folder) for name, path in made.items()}
+
+    def _write_facts(self) -> None:
+        """Write run.json: before the script starts, in case that we are killed, and afterwards."""
+        finished = self.finished
+        loop = self.prepared.plan.explanation["loop"]
         commit, dirty = (
             git_state(self.prepared.project.root) if self.prepared.project.git else (None, None)
         )
@@ -536,12 +576,12 @@ class _Run:
                 "scope": self.prepared.plan.label,
                 "steps": self.options.rewrite.steps,
                 "warmup": self.options.rewrite.warmup,
-                "interrupted": self.finished.interrupted,
-                "partial": partial,
+                "interrupted": finished is None or finished.interrupted,
+                "partial": finished is None or self.failure is not None,
                 "started": datetime.fromtimestamp(self.started, timezone.utc).isoformat(
                     timespec="seconds"
                 ),
-                "duration_s": round(self.finished.duration_s, 3),
+                "duration_s": round(finished.duration_s, 3) if finished else None,
                 "script_exit_code": self.exit_code,
                 "python": str(self.machine.python),
                 "python_version": self.machine.python_version,
@@ -553,7 +593,7 @@ class _Run:
                 "loop": {"file": loop["file"], "line": loop["line"]},
                 "new_files": [str(p) for p in self.new_files],
                 "warnings": list(dict.fromkeys(self.warnings)),
-                "artifacts": artifacts,
+                "artifacts": self._artifacts(),
                 "environment": _environment(self.machine),
             },
         )

@@ -70,7 +70,9 @@ Skip = Annotated[
         "--skip", envvar="INSTRUMENT_SKIP", metavar="PASS,...", help="Leave these passes out."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Json = Annotated[
+    bool, typer.Option("--json", envvar="INSTRUMENT_JSON", help="Print the result as JSON.")
+]
 
 
 def names(text: str) -> tuple[str, ...]:

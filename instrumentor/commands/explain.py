@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,7 +104,9 @@ def _show(script: Path, document: dict[str, Any]) -> None:
 
 def _margin(file: Path, document: dict[str, Any]) -> None:
     """The loop's source with its margin marked."""
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    source = file.read_bytes()
+    lines = source.decode("utf-8", "replace").split("\n")
+    ends = _statement_ends(source)
     loop, region = document["loop"], document["region"]
     marks: dict[int, str] = {}
     for edit in document["edits"]:
@@ -114,8 +117,11 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
             letter = "stop"
         elif edit["pass"] == "region":
             letter = "begin" if edit["kind"] == "insert-before" else "wait"
-        if letter:
-            marks[edit["line"]] = letter
+        first, last = edit["line"], ends.get(edit["line"], edit["line"])
+        if letter in ("skip", "move"):
+            marks.update(dict.fromkeys(range(first, last + 1), letter))
+        elif letter:
+            marks[last if edit["kind"] == "insert-after" else first] = letter
     first = min([loop["line"], *marks]) if marks else loop["line"]
     previous_shown = True
     for number in range(first, loop["end_line"] + 1):
@@ -129,3 +135,12 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
         previous_shown = True
         bar = "|" if inside else " "
         console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {lines[number - 1]}")
+
+
+def _statement_ends(source: bytes) -> dict[int, int]:
+    """Last line of the statement that starts on a line."""
+    ends: dict[int, int] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            ends[node.lineno] = max(ends.get(node.lineno, 0), node.end_lineno or node.lineno)
+    return ends

@@ -16,7 +16,7 @@ def preview(script: Path, options: Options) -> None:
         InstrumentError: declined, or a wrong path or option.
     """
     prepared = prepare(script, options)
-    console.diff(prepared.diff)
+    console.diff(prepared.patch)
     explanation = prepared.plan.explanation
     loop = explanation["loop"]
     counter = explanation["counter"]

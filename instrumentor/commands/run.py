@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,7 +114,12 @@ def run(
     only: common.Only = "",
     skip: common.Skip = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show diff, command and environment; run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            envvar="INSTRUMENT_DRY_RUN",
+            help="Show diff, command and environment; run nothing.",
+        ),
     ] = False,
     json: common.Json = False,
     quiet: Annotated[
@@ -174,6 +180,8 @@ def _measure(
 ) -> None:
     from instrumentor.runner import run as run_script
 
+    # Outside of the script's own time, too, SIGTERM is to leave nothing behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
     try:
         result = run_script(script, arguments, options, narrator)
@@ -181,6 +189,8 @@ def _measure(
         partial: RunResult | None = getattr(error, "result", None)
         if partial is not None:
             _show(partial, json=json)
+            folder = _shown(partial.folder)
+            console.say(f"Kept in {folder}/: what was measured, and the output in {folder}/run.log")
         raise
     _show(result, json=json)
     if not quiet and not json:
@@ -188,11 +198,11 @@ def _measure(
 
 
 def _show(result: RunResult, *, json: bool) -> None:
-    if result.summary is None:
-        console.say(f"Wrote {_shown(result.folder)}/ (no summary: nothing was measured)")
-        return
     if json:
         console.out_json({**result.summary.to_json(), "folder": str(result.folder)})
+        return
+    if result.summary.wall_clock is None and result.summary.op_count is None:
+        console.say("Nothing was measured")
         return
     from instrumentor.commands.report import show_summary
 
@@ -229,7 +239,7 @@ def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: b
             }
         )
         return
-    console.diff(found.prepared.diff)
+    console.diff(found.prepared.patch)
     _describe(found, options)
 
 
