@@ -1,0 +1,622 @@
+"""What must not be instrumented: each kind with its line, its reason and what would work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumentor import Declined, Options, Reason, UsageError, explain, rewrite
+
+PREAMBLE = """\
+import torch
+
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def reason_of(source: str, options: Options | None = None) -> Reason:
+    """The first reason for which a script is declined."""
+    with pytest.raises(Declined) as caught:
+        rewrite(source, options, filename="train.py")
+    reason = caught.value.reasons[0]
+    assert caught.value.exit_code == 3
+    assert reason.message and reason.remedy
+    assert str(reason).startswith(f"train.py:{reason.line}: ")
+    return reason
+
+
+def line_of(source: str, mark: str) -> int:
+    """1-based line that holds a text."""
+    return next(n for n, line in enumerate(source.splitlines(), 1) if mark in line)
+
+
+DECLINED: dict[str, tuple[str, str, str]] = {
+    # name: (kind, text on the line that is named, source)
+    "jax": (
+        "jax",
+        "import jax",
+        """\
+import jax
+import optax
+
+def step(params, state, batch):
+    loss, gradients = jax.value_and_grad(loss_fn)(params, batch)
+    updates, state = optimizer.update(gradients, state)
+    return optax.apply_updates(params, updates), state, loss
+
+for batch in batches:
+    params, state, loss = step(params, state, batch)
+""",
+    ),
+    "lightning_fit": (
+        "lightning",
+        "trainer.fit",
+        """\
+import lightning
+
+class Module(lightning.LightningModule):
+    def training_step(self, batch, index):
+        return self.model(batch).loss
+
+trainer = lightning.Trainer(max_epochs=3)
+trainer.fit(Module(), loader)
+""",
+    ),
+    "lightning_manual": (
+        "lightning",
+        "",
+        """\
+import lightning
+
+class Module(lightning.LightningModule):
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()
+        loss = self.model(batch).loss
+        self.manual_backward(loss)
+        optimizer.step()
+""",
+    ),
+    "hf_trainer": (
+        "hf-trainer",
+        "trainer.train()",
+        """\
+from transformers import Trainer, TrainingArguments
+
+trainer = Trainer(model=model, args=TrainingArguments("out"), train_dataset=data)
+trainer.train()
+""",
+    ),
+    "trl": (
+        "hf-trainer",
+        "trainer.train()",
+        """\
+from trl import SFTTrainer
+
+def main():
+    trainer = SFTTrainer(model="m", train_dataset=data)
+    trainer.train()
+
+main()
+""",
+    ),
+    "forge_compiled_backward": (
+        "foreign-runtime",
+        "import forge",
+        """\
+import forge
+import torch
+
+compiled_model = forge.compile(model, sample_inputs=[x], training=True)
+loss_fn = forge.compile(loss, training=True)
+for epoch in range(3):
+    for x, y in loader:
+        prediction = compiled_model(x)[0]
+        value = loss_fn(prediction, y)
+        loss_fn.backward()
+        compiled_model.backward()
+        optimizer.step()
+""",
+    ),
+    "ttml": (
+        "foreign-runtime",
+        "import ttml",
+        """\
+import ttml
+
+for batch in loader:
+    loss = model(batch)
+    loss.backward(False)
+    optimizer.step()
+""",
+    ),
+    "lbfgs": (
+        "closure",
+        "optimizer.step(closure)",
+        """\
+import torch
+
+optimizer = torch.optim.LBFGS(model.parameters())
+for epoch in range(10):
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(inputs), targets)
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+""",
+    ),
+    "generator": (
+        "generator",
+        "yield loss",
+        PREAMBLE
+        + """\
+
+def steps(loader):
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        yield loss
+        optimizer.step()
+
+for loss in steps(loader):
+    print(loss.item())
+""",
+    ),
+    "gan": (
+        "several-optimizers",
+        "optimizer_g.step()",
+        """\
+import torch
+
+optimizer_d = torch.optim.Adam(discriminator.parameters())
+optimizer_g = torch.optim.Adam(generator.parameters())
+for real in loader:
+    fake = generator(noise)
+    loss_d = criterion(discriminator(real), ones) + criterion(discriminator(fake.detach()), zeros)
+    optimizer_d.zero_grad()
+    loss_d.backward()
+    optimizer_d.step()
+    loss_g = criterion(discriminator(fake), ones)
+    optimizer_g.zero_grad()
+    loss_g.backward()
+    optimizer_g.step()
+""",
+    ),
+    "sac": (
+        "several-optimizers",
+        "",
+        """\
+import torch
+
+q_optimizer = torch.optim.Adam(qf.parameters())
+actor_optimizer = torch.optim.Adam(actor.parameters())
+for step in range(1000):
+    data = buffer.sample(64)
+    q_loss = (qf(data.observations) - targets(data)).pow(2).mean()
+    q_optimizer.zero_grad()
+    q_loss.backward()
+    q_optimizer.step()
+    if step % 2 == 0:
+        actor_loss = -qf(actor(data.observations)).mean()
+        actor_optimizer.zero_grad()
+        actor_loss.backward()
+        actor_optimizer.step()
+""",
+    ),
+    "train_and_eval_in_one_loop": (
+        "train-and-eval",
+        'if phase == "train"',
+        PREAMBLE
+        + """\
+for epoch in range(3):
+    for phase in ("train", "val"):
+        for x, y in loaders[phase]:
+            with torch.set_grad_enabled(phase == "train"):
+                loss = (model(x) - y).pow(2).mean()
+                if phase == "train":
+                    loss.backward()
+                    optimizer.step()
+""",
+    ),
+    "train_and_eval_in_one_function": (
+        "train-and-eval",
+        "if is_train",
+        PREAMBLE
+        + """\
+
+def run_epoch(loader, is_train):
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        if is_train:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+for epoch in range(3):
+    run_epoch(train_loader, True)
+    run_epoch(test_loader, False)
+""",
+    ),
+    "compiled_step_with": (
+        "compiled-step",
+        "with torch_xla.step()",
+        PREAMBLE
+        + """\
+import torch_xla
+for x, y in loader:
+    with torch_xla.step():
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+""",
+    ),
+    "compiled_step_function": (
+        "compiled-step",
+        "torch_xla.compile(",
+        PREAMBLE
+        + """\
+import torch_xla
+
+def step(x, y):
+    loss = (model(x) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+compiled = torch_xla.compile(step, full_graph=True)
+for x, y in loader:
+    step(x, y)
+""",
+    ),
+    "process_group": (
+        "distributed",
+        "init_process_group",
+        PREAMBLE
+        + """\
+import torch.distributed as dist
+dist.init_process_group("nccl")
+for x, y in loader:
+    loss = (model(x) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    "spawn": (
+        "distributed",
+        "mp.spawn",
+        """\
+import torch
+import torch.multiprocessing as mp
+
+def worker(rank, world):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    mp.spawn(worker, args=(2,), nprocs=2)
+""",
+    ),
+    "async_loop": (
+        "async",
+        "async for",
+        """\
+import torch
+
+async def train(model, stream, optimizer):
+    async for x, y in stream:
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+""",
+    ),
+    "hidden_in_a_scaler": (
+        "hidden-backward",
+        "loss_scaler(loss",
+        """\
+import torch
+from timm.utils import NativeScaler
+
+loss_scaler = NativeScaler()
+for step, (x, y) in enumerate(loader):
+    loss = model(x, y)
+    loss_scaler(loss, optimizer, parameters=model.parameters())
+""",
+    ),
+    "bare_except_that_eats_the_stop": (
+        "swallowed-stop",
+        "except:",
+        PREAMBLE
+        + """\
+try:
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+except:
+    print("failed")
+""",
+    ),
+    "base_exception_and_used_result": (
+        "swallowed-stop",
+        "except BaseException",
+        """\
+import torch
+
+def train(model, optimizer, loader):
+    losses = []
+    try:
+        for x, y in loader:
+            loss = (model(x) - y).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    except BaseException as error:
+        print(error)
+    return losses
+
+losses = train(model, optimizer, loader)
+print(losses[-1])
+""",
+    ),
+    "no_optimizer": (
+        "no-optimizer-step",
+        "for x in images",
+        """\
+import torch
+
+for x in images:
+    x.requires_grad_(True)
+    score = model(x).max()
+    score.backward()
+    saliency.append(x.grad.abs())
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_declined(name: str) -> None:
+    kind, mark, source = DECLINED[name]
+    reason = reason_of(source)
+    assert reason.kind == kind
+    if mark:
+        assert reason.line == line_of(source, mark), reason.message
+
+
+NOT_TRAINING: dict[str, str] = {
+    "empty": "",
+    "train_switch": """\
+import torch
+model.train()
+for x in loader:
+    print(model(x))
+model.train(False)
+""",
+    "validation": """\
+import torch
+
+def validate(model, loader):
+    model.eval()
+    with torch.no_grad():
+        return sum(criterion(model(x), y).item() for x, y in loader)
+
+for epoch in range(3):
+    for x, y in loader:
+        print(validate(model, loader))
+""",
+    "generation": """\
+import torch
+for step in range(100):
+    logits = model(tokens)
+    tokens = torch.cat([tokens, logits.argmax(-1)])
+""",
+    "scheduler_only": """\
+for epoch in range(3):
+    scheduler.step()
+    lr.append(scheduler.get_last_lr())
+""",
+    "environment_steps": """\
+for episode in range(3):
+    state = env.reset()
+    while True:
+        state, reward, done = env.step(policy(state))
+        if done:
+            break
+""",
+    "words_in_text": '''\
+"""Call loss.backward() and optimizer.step() in a loop."""
+for line in text:
+    print("loss.backward(); optimizer.step()")  # optimizer.step()
+''',
+    "autograd_function": """\
+import torch
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+for x in inputs:
+    print(Scale.apply(x))
+""",
+    "delegating_backward": """\
+import torch
+
+class Outer(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, gradient):
+        for part in ctx.parts:
+            gradient = Inner.backward(ctx, gradient)
+        return gradient
+""",
+    "single_step": """\
+import torch
+loss = model(x).mean()
+loss.backward()
+optimizer.step()
+""",
+}
+
+
+@pytest.mark.parametrize("name", NOT_TRAINING)
+def test_not_a_training_loop(name: str) -> None:
+    reason = reason_of(NOT_TRAINING[name])
+    assert reason.kind == "no-loop"
+    assert "backward()" in reason.message
+
+
+def test_assertions_on_gradients_are_no_training() -> None:
+    source = """\
+import pytest
+import torch
+
+@pytest.mark.parametrize("shape", [(2, 2), (4, 4)])
+def test_backward(shape):
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.randn(shape, dtype=dtype, requires_grad=True)
+        model(x).sum().backward()
+        assert x.grad is not None
+"""
+    assert reason_of(source).kind in ("no-loop", "no-optimizer-step")
+
+
+@pytest.mark.parametrize(
+    "filename", ["test_tiny_llama_finetuning.py", "evaluate.py", "conftest.py", "generate.py"]
+)
+def test_names_of_files_and_functions_decide_nothing(filename: str) -> None:
+    source = (
+        PREAMBLE
+        + """\
+
+def test_validate_generate(loader):
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+"""
+    )
+    assert rewrite(source, filename=filename).plan.explanation["loop"]["line"] == 7
+
+
+def test_gradient_penalty_is_no_backward_of_its_own() -> None:
+    """`autograd.grad` in a helper called inside does not make a second loop or region."""
+    source = (
+        PREAMBLE
+        + """\
+
+def gradient_penalty(critic, real):
+    total = 0.0
+    for sample in real:
+        (gradient,) = torch.autograd.grad(critic(sample).sum(), sample, create_graph=True)
+        total = total + (gradient.norm() - 1).pow(2)
+    return total
+
+for x, y in loader:
+    loss = (model(x) - y).pow(2).mean() + 10 * gradient_penalty(model, x)
+    loss.backward()
+    optimizer.step()
+"""
+    )
+    plan = rewrite(source).plan.explanation
+    assert plan["loop"]["line"] == line_of(source, "for x, y in loader")
+    assert plan["backward"]["others"] == []
+
+
+SEVERAL = (
+    PREAMBLE
+    + """\
+for x, y in warm_up:
+    loss = (model(x) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+for x, y in loader:
+    loss = (model(x) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+)
+
+
+def test_several_loops_are_listed() -> None:
+    with pytest.raises(Declined) as caught:
+        rewrite(SEVERAL, filename="train.py")
+    reasons = caught.value.reasons
+    assert [(r.kind, r.line) for r in reasons] == [("several-loops", 5), ("several-loops", 9)]
+    assert "--loop train.py:5" in caught.value.hint
+    assert "--loop train.py:9" in caught.value.hint
+
+
+@pytest.mark.parametrize(("file", "line", "found"), [("", 5, 5), ("train.py", 9, 9), ("", 10, 9)])
+def test_the_named_loop_is_taken(file: str, line: int, found: int) -> None:
+    result = rewrite(SEVERAL, Options(loop=(file, line)), filename="train.py")
+    assert result.plan.explanation["loop"]["line"] == found
+
+
+@pytest.mark.parametrize("place", [("", 1), ("other.py", 5)])
+def test_a_named_loop_that_is_none(place: tuple[str, int]) -> None:
+    with pytest.raises(UsageError, match="no training loop starts there") as caught:
+        rewrite(SEVERAL, Options(loop=place), filename="train.py")
+    assert "train.py:5" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (b"def f(:\n    pass\n", 1),
+        (b"x = 1\nloss.cuda(async=True)\n", 2),
+        (b"print 'Python 2'\n", 1),
+        (b"if True:\nx = 1\n", 2),
+        (b"# coding: nonsense\n", 1),
+        (b"x = '\xff'\n", 1),
+        (b"x = 1\0\n", 1),
+    ],
+)
+def test_what_does_not_parse(source: bytes, line: int) -> None:
+    with pytest.raises(Declined) as caught:
+        rewrite(source, filename="train.py")
+    (reason,) = caught.value.reasons
+    assert (reason.kind, reason.line) == ("syntax", line)
+    assert "syntax" in reason.remedy
+
+
+def test_a_conditional_launch_is_only_warned_about() -> None:
+    source = (
+        """\
+import os
+import torch
+import torch.distributed as dist
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if "RANK" in os.environ:
+    dist.init_process_group("nccl")
+"""
+        + """\
+for x, y in loader:
+    loss = (model(x) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+    )
+    (warning,) = rewrite(source, filename="train.py").plan.warnings
+    assert warning.startswith("train.py:7: dist.init_process_group under a condition")
+
+
+def test_declining_is_an_answer_of_explain(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(DECLINED["gan"][2])
+    answer = explain(script)
+    assert not answer.eligible and answer.plan is None
+    document = answer.to_json()
+    assert document["eligible"] is False and document["loop"] is None
+    assert document["reasons"][0]["kind"] == "several-optimizers"
+    assert document["reasons"][0]["line"] == 14
+    assert document["reasons"][0]["file"] == str(script)
