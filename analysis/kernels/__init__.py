@@ -1,0 +1,6 @@
+"""What tt-lang's profilers print and write, as values: parsers, verdict, report.
+
+``parse_log`` reads a whole log in any order and spelling, ``read_device_log`` the structured
+``profile_log_device.csv``; ``bottleneck`` judges them and ``report`` gathers everything of a run.
+Nothing here knows how the kernel was run.
+"""
