@@ -69,6 +69,7 @@ class Region:
     clipping: list[ast.stmt] = field(default_factory=list)
     label: str = "fwd+bwd"
     other_ends: tuple[End, ...] = ()
+    batch: tuple[str, ...] = ()  # names of this iteration's data, bound ahead of `begin`
     resume: bool = False  # several micro-steps make one sample: begin only when none is open
 
 
@@ -252,6 +253,7 @@ def _region(
         label=label,
         other_ends=other_ends,
     )
+    region.batch = _batch_names(candidate, begin)
     region.hints = _hints(knowledge, candidate, region, forward)
     if (
         sync.action == "keep"
@@ -321,6 +323,35 @@ def _out_of_loops(source: Source, loop: ast.AST, statement: ast.stmt) -> ast.stm
         if isinstance(parent, LOOPS):
             current = parent
     return current
+
+
+def _batch_names(candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
+    """Names of the iteration's data: the loop's targets, or what `next(...)` was bound to."""
+    loop = candidate.loop
+    names: list[str] = []
+    if isinstance(loop, ast.For):
+        target: ast.expr = loop.target
+        counts = any(callee(c) == "enumerate" for c in own_calls(loop.iter))
+        if counts and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+            target = target.elts[1]
+        ranges = any(callee(c) in ("range", "count", "trange") for c in own_calls(loop.iter))
+        if not ranges:
+            names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+    if not names:
+        for statement in loop.body:
+            for node in (statement, *own_nodes(statement)):
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                    if callee(node.value) in ("next", "get_batch") and node.lineno < begin.lineno:
+                        names += [
+                            n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)
+                        ]
+    deleted = {
+        n.id
+        for top in loop.body
+        for n in (top, *own_nodes(top))
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)
+    }
+    return tuple(n for n in dict.fromkeys(names) if n not in deleted and n not in ("_", "self"))[:2]
 
 
 def _hints(

@@ -23,7 +23,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     for region in located.regions:
         if region.begin not in begun:
             begun.add(region.begin)
-            argument = "resume=True" if region.resume else ""
+            argument = ", ".join([*region.batch, *(["resume=True"] if region.resume else [])])
             yield (
                 source,
                 Edit(

@@ -35,6 +35,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
             self.name = None  # the open region
             self.done = False
             self.device = None
+            self.shape = None  # of the first tensor in the batch
             self.started = 0.0
             self.file = None
             self.signpost = self.find_signpost()
@@ -58,7 +59,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
                 event["pid"] = self.pid
                 os.write(self.file, (json.dumps(event) + "\n").encode())
 
-        def begin(self, resume=False):
+        def begin(self, *batch, resume=False):
             """Open a region, ahead of the forward; `resume` keeps one that is open."""
             if self.done or not self.active or os.getpid() != self.pid:
                 return
@@ -67,10 +68,8 @@ def _instrument_recorder(file, steps, warmup, profiler):
                     return
                 self.signpost(self.name + "_cancelled")
                 self.write(event="cancelled", name=self.name)
+            self.drain()  # what runs still, such as the last optimizer step, is not this sample's
             index = len(self.samples)
-            if self.hook and index >= self.steps and self.device == "xla":
-                self.write(event="warning", text="torch.profiler sees nothing of XLA work: skipped")
-                self.hook = ""
             if self.hook and index >= self.steps:
                 self.name = "step_profiled"
                 self.open_profile()
@@ -78,6 +77,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
                 self.name = "step_compile"
             else:
                 self.name = "step_%s_%d" % ("warmup" if index < self.warmup else "steady", index)
+            self.shape = self.shape_of(batch, 0)
             self.signpost(self.name + "_start")
             self.started = time.perf_counter()
 
@@ -105,8 +105,15 @@ def _instrument_recorder(file, steps, warmup, profiler):
                 ms=milliseconds,
                 start_s=self.started,
                 device=self.device,
+                batch_shape=self.shape,
             )
             self.samples.append(milliseconds)
+            if self.hook and self.device == "xla":
+                self.hook = ""
+                self.write(
+                    event="warning",
+                    text="torch.profiler sees nothing of XLA work: wall clock only",
+                )
             if kind == "steady":
                 self.labels.setdefault(label, []).append(milliseconds)
             print(
@@ -129,18 +136,27 @@ def _instrument_recorder(file, steps, warmup, profiler):
                     self.write(event="warning", text="no tensor at the barrier: not waited for")
             else:
                 self.device = kind
-            if kind == "xla":
+            if kind == "xla" and not synced:
                 import torch_xla
                 import torch_xla.core.xla_model
 
-                if not synced:
-                    if hasattr(torch_xla, "sync"):
-                        torch_xla.sync(wait=True)
-                    else:
-                        torch_xla.core.xla_model.mark_step(wait=True)
+                # A sync advances the seed on the device: keep the dropout masks of the script.
+                seed = torch_xla.core.xla_model.get_rng_state()
+                if hasattr(torch_xla, "sync"):
+                    torch_xla.sync(wait=True)
+                else:
+                    torch_xla.core.xla_model.mark_step(wait=True)
+                torch_xla.core.xla_model.set_rng_state(seed)
+            self.drain()
+
+        def drain(self):
+            """Wait until the device that held the last loss is idle; nothing before the first."""
+            if self.device == "xla":
+                import torch_xla.core.xla_model
+
                 torch_xla.core.xla_model.wait_device_ops()
-            elif kind in ("cuda", "mps", "xpu"):
-                getattr(sys.modules["torch"], kind).synchronize()
+            elif self.device in ("cuda", "mps", "xpu"):
+                getattr(sys.modules["torch"], self.device).synchronize()
 
         def device_of(self, value, depth):
             kind = getattr(getattr(value, "device", None), "type", None)
@@ -156,6 +172,19 @@ def _instrument_recorder(file, steps, warmup, profiler):
             elif callable(getattr(type(value), "parameters", None)):
                 for parameter in value.parameters():
                     return self.device_of(parameter, depth + 1)
+            return None
+
+        def shape_of(self, value, depth):
+            shape = getattr(value, "shape", None)
+            if isinstance(shape, tuple) and shape:
+                return [int(size) for size in shape]
+            value = getattr(value, "data", value)  # a batch of a tokenizer keeps its dict there
+            items = list(value.values()) if isinstance(value, dict) else value
+            if depth < 3 and isinstance(items, (list, tuple)):
+                for item in items[:8]:
+                    found = self.shape_of(item, depth + 1)
+                    if found:
+                        return found
             return None
 
         def finished(self, stepped=True):
