@@ -26,6 +26,8 @@ OUTLIER_DEVIATIONS = 6.0
 MAD_TO_SIGMA = 1.4826
 BOOTSTRAP_SEED = 20240229
 BOOTSTRAP_DRAWS = 2000
+#: Number of samples above which a single one no longer moves their median.
+MANY = 200
 
 
 @dataclass(frozen=True)
@@ -193,10 +195,17 @@ def bootstrap_median(values: Sequence[float], confidence: float = 0.95) -> Inter
     """Percentile bootstrap interval of the median, the same for the same values.
 
     None below three values, where resampling says nothing. The interval assumes that the
-    samples are exchangeable: a trend makes it too narrow.
+    samples are exchangeable: a trend makes it too narrow. Of many values it is read off their
+    ranks (the normal approximation of the binomial), which is what resampling converges to.
     """
     if len(values) < 3:
         return None
+    if len(values) > MANY:
+        reach = statistics.NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(len(values)) / 2
+        ordered, half = sorted(values), (len(values) - 1) / 2
+        return Interval(
+            ordered[math.floor(half - reach)], ordered[math.ceil(half + reach)], confidence
+        )
     # A shuffled copy of a seeded generator, so that nothing else in the process is disturbed.
     draw = random.Random(BOOTSTRAP_SEED)
     medians = sorted(
@@ -210,19 +219,26 @@ def outliers(steady: Sequence[Sample]) -> tuple[Outlier, ...]:
     """Steady samples far above the rest: a recompilation hides among them, or a pause.
 
     Each sample is held against the *other* ones of its label, so that one slow step among
-    three is seen although it moves their common median.
+    three is seen although it moves their common median. Of many samples one cannot.
     """
+    everything = [s.ms for s in steady]
+    common = _limit(everything) if len(everything) > MANY else None
     found: list[Outlier] = []
     for position, sample in enumerate(steady):
-        rest = [s.ms for i, s in enumerate(steady) if i != position]
-        if len(rest) < 2:
-            continue
-        middle = statistics.median(rest)
-        spread = MAD_TO_SIGMA * statistics.median(abs(ms - middle) for ms in rest)
-        limit = max(OUTLIER_TIMES_MEDIAN * middle, middle + OUTLIER_DEVIATIONS * spread)
-        if middle > 0 and sample.ms > limit:
-            found.append(Outlier(sample.name, sample.ms, sample.ms / middle))
+        limit = common or _limit(everything[:position] + everything[position + 1 :])
+        if limit is not None and sample.ms > limit[1]:
+            found.append(Outlier(sample.name, sample.ms, sample.ms / limit[0]))
     return tuple(found)
+
+
+def _limit(values: Sequence[float]) -> tuple[float, float] | None:
+    """Median, and what counts as far above it; None below two values or without a time."""
+    if len(values) < 2:
+        return None
+    middle = statistics.median(values)
+    spread = MAD_TO_SIGMA * statistics.median(abs(ms - middle) for ms in values)
+    limit = max(OUTLIER_TIMES_MEDIAN * middle, middle + OUTLIER_DEVIATIONS * spread)
+    return (middle, limit) if middle > 0 else None
 
 
 def trend_percent(values: Sequence[float]) -> float | None:

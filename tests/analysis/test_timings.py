@@ -160,6 +160,19 @@ def test_the_interval_of_the_median_is_reproducible() -> None:
     assert bootstrap_median([1.0, 2.0]) is None
 
 
+def test_many_samples_take_no_time_and_say_the_same() -> None:
+    draw = random.Random(5)
+    values = [draw.gauss(10.0, 0.5) for _ in range(20_001)]
+    few = bootstrap_median(values[:200])
+    many = bootstrap_median(values)
+    assert few is not None
+    assert many is not None
+    assert few.low < many.low < statistics.median(values) < many.high < few.high
+    assert many.high - many.low == pytest.approx(2 * 1.96 * 1.2533 * 0.5 / 20_001**0.5, rel=0.15)
+    values[7] = 900.0
+    assert [o.name for o in outliers(steady(*values))] == ["step_steady_8"]
+
+
 @given(st.lists(st.floats(0.001, 1e6), min_size=3, max_size=30))
 def test_the_interval_holds_the_median(values: list[float]) -> None:
     interval = bootstrap_median(values)
