@@ -2,23 +2,30 @@
 
 ``shadow`` makes the copy and removes it, ``plan_shadow`` tells beforehand what it will hold,
 ``Originals`` proves afterwards that the user's files are as they were, ``check_loaded`` that the
-copy is what ran, and ``sweep`` removes what killed runs left in the cache.
+copy is what ran, and ``sweep`` removes what killed runs left in the cache. ``in_place`` is for
+scripts that cannot run from a copy, ``restore`` undoes what is left of it.
 """
 
+from instrumentor.workspace.in_place import InPlace, in_place
 from instrumentor.workspace.loads import check_loaded
 from instrumentor.workspace.originals import Fingerprint, Originals
 from instrumentor.workspace.places import sweep
 from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
+from instrumentor.workspace.restoring import Restored, restore
 from instrumentor.workspace.shadow import Workspace, shadow
 
 __all__ = [
     "Fingerprint",
+    "InPlace",
     "LeftOut",
     "Originals",
+    "Restored",
     "ShadowPlan",
     "Workspace",
     "check_loaded",
+    "in_place",
     "plan_shadow",
+    "restore",
     "shadow",
     "sweep",
 ]

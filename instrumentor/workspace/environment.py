@@ -53,6 +53,26 @@ def shadow_environment(
     return environment
 
 
+def in_place_environment(
+    base: Mapping[str, str], import_paths: Sequence[Path], bytecode: Path
+) -> dict[str, str]:
+    """The user's environment for a run in the project itself.
+
+    Args:
+        base: the user's environment.
+        import_paths: joined to PYTHONPATH in front of the user's own entries.
+        bytecode: where bytecode goes: beside the files it would outlive the instrumented text.
+    """
+    environment = dict(base)
+    paths = [str(path) for path in import_paths]
+    if base.get("PYTHONPATH"):
+        paths.append(base["PYTHONPATH"])
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    environment["WANDB_MODE"] = "disabled"
+    return environment
+
+
 def _mapped(path: Path, root: Path, tree: Path, stands: Callable[[Path], bool]) -> Path:
     """The shadow's counterpart, unless the shadow has none (an environment, a left-out clone)."""
     real = path.resolve()

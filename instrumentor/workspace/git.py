@@ -1,4 +1,7 @@
-"""Questions to the git program. Every call only reads: no lock is taken, no index refreshed."""
+"""Questions to the git program: no lock is taken, no index refreshed.
+
+Only :func:`write` changes something, for runs in place: objects and refs of our own.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,9 @@ LOCAL_VARIABLES = (
     "GIT_WORK_TREE",
 )
 
+# The first is git 2.36's word for it, the second the one before.
+DURABLE = ("-c", "core.fsync=loose-object,reference", "-c", "core.fsyncObjectFiles=true")
+
 
 @cache
 def available() -> bool:
@@ -47,14 +53,18 @@ def read(root: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
     Raises:
         NotReady: git failed; its message is quoted.
     """
+    return _call(root, arguments, stdin or b"", ())
+
+
+def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence[str]) -> bytes:
     environment = clean_environment(os.environ)
     environment["GIT_OPTIONAL_LOCKS"] = "0"
     environment["LC_ALL"] = "C"
     done = subprocess.run(
-        ["git", "-c", "core.fsmonitor=false", *arguments],
+        ["git", "-c", "core.fsmonitor=false", *settings, *arguments],
         cwd=root,
         env=environment,
-        input=stdin if stdin is not None else b"",
+        input=stdin,
         capture_output=True,
         check=False,
     )
@@ -66,6 +76,15 @@ def read(root: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
             f"`git config --global --add safe.directory {root}`.",
         )
     return done.stdout
+
+
+def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss.
+
+    Raises:
+        NotReady: git failed; its message is quoted.
+    """
+    return _call(root, arguments, stdin, DURABLE)
 
 
 def names(root: Path, arguments: Sequence[str]) -> list[str]:

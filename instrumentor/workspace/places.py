@@ -66,6 +66,12 @@ def cache_folder(avoid: Path | None = None) -> Path:
     return _private(next(folder for folder in _temporary_folders() if _usable(folder, avoid)))
 
 
+def cache_folders() -> tuple[Path, ...]:
+    """All folders that :func:`cache_folder` may have given to some run."""
+    own = _own_folder()
+    return tuple(dict.fromkeys((*([own] if own else []), *_temporary_folders())))
+
+
 def _own_folder() -> Path | None:
     named = os.environ.get("INSTRUMENT_CACHE")
     if named:
@@ -185,9 +191,7 @@ def sweep() -> tuple[Path, ...]:
         the places removed.
     """
     removed: list[Path] = []
-    for cache in dict.fromkeys((_own_folder(), *_temporary_folders())):
-        if cache is None:
-            continue
+    for cache in cache_folders():
         shadows = cache / "shadows"
         if not shadows.is_dir() or shadows.is_symlink():
             continue

@@ -1,0 +1,196 @@
+"""For scripts that cannot run from a copy: the instrumented text stands in the file itself.
+
+The original's bytes go into git first and a journal names them; the file is exchanged in one step;
+after the body, or at the next start when this process was killed, it is put back and verified.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from instrumentor.errors import NotReady
+from instrumentor.locate.model import Declined, Reason
+from instrumentor.project import Project
+from instrumentor.workspace import git, journal, places
+from instrumentor.workspace.disk import Disk
+from instrumentor.workspace.environment import in_place_environment
+from instrumentor.workspace.interrupts import Interrupts
+from instrumentor.workspace.journal import Entry, Journal
+from instrumentor.workspace.restoring import Restored, check, fulfil, state
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """The project itself, with the instrumented text in its files; members as of ``Workspace``."""
+
+    project: Project
+    cwd: Path
+    script: Path
+    replaced: tuple[Path, ...]
+    linked: tuple[Path, ...] = ()
+    copied_files: int = 0
+    restored: list[Restored] = field(default_factory=list)
+
+    @property
+    def root(self) -> Path:
+        """The project's own root."""
+        return self.project.root
+
+    def environment(
+        self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
+    ) -> dict[str, str]:
+        """``base`` with the import roots first; bytecode goes into the cache, W&B is off."""
+        cache = places.cache_folder(avoid=self.project.root)
+        return in_place_environment(
+            base, (*self.project.import_roots, *extra_paths), places.bytecode_folder(cache)
+        )
+
+    def new_files(self) -> tuple[Path, ...]:
+        """None: what the script writes is where it always writes it."""
+        return ()
+
+    def source_of(self, path: Path) -> Path:
+        """The file itself."""
+        return self.cwd / path
+
+    def counterpart(self, path: Path) -> Path:
+        """The file itself."""
+        return self.project.root / path
+
+
+@contextmanager
+def in_place(
+    project: Project,
+    script: Path,
+    cwd: Path,
+    originals: Mapping[Path, bytes],
+    replacements: Mapping[Path, bytes],
+    disk: Disk | None = None,
+) -> Iterator[InPlace]:
+    """Let the instrumented text stand in the user's files during the body.
+
+    Args:
+        project: the script's project.
+        script: the training script; relative to ``cwd``.
+        cwd: the user's working folder.
+        originals: bytes of the files as they were read.
+        replacements: instrumented text by the file whose place it takes.
+        disk: how files are changed.
+
+    Raises:
+        Declined: a file is outside git, has several names, or is no plain file.
+        NotReady: git, the journal or the folder cannot be written, or the file has changed since
+            it was read.
+        RestoreNeeded: at the end: it was edited during the run, or could not be put back.
+    """
+    disk = disk or Disk()
+    interrupts = Interrupts()
+    with interrupts.taken():
+        texts = {path.resolve(): text for path, text in replacements.items()}
+        files = {path.resolve(): data for path, data in originals.items() if path in replacements}
+        entries = tuple(inspect(path, files[path], texts[path], disk) for path in files)
+        record = journal.new(entries, project.root)
+        site = InPlace(project, cwd, cwd / script, tuple(files))
+        with journal.written(record, disk):
+            try:
+                with interrupts.put_off():
+                    journal.hold(record, disk)
+                    for entry in record.entries:
+                        put(entry, texts[entry.path], disk)
+                yield site
+            finally:
+                with interrupts.put_off():
+                    site.restored.extend(fulfil(record, disk))
+                check(site.restored)
+
+
+def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
+    """Look at a file that is to be swapped, and give its bytes to git.
+
+    Raises:
+        Declined: it cannot be swapped without harm.
+        NotReady: git or its folder cannot be written.
+    """
+    facts = path.lstat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise _declined(path, "not-a-file", "is no plain file", "Run it without --in-place.")
+    if facts.st_nlink > 1:
+        raise _declined(
+            path,
+            "hard-linked",
+            f"has {facts.st_nlink} names (hard links): the others would lead to another file",
+            "Give it a file of its own (cp FILE NEW; mv NEW FILE), or run without --in-place.",
+        )
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise NotReady(
+            f"{path.parent} cannot be written: a file in it cannot be exchanged",
+            "Make the folder writable, or run without --in-place.",
+        )
+    repository = _repository(path)
+    if path.read_bytes() != data:
+        raise NotReady(f"{path} was changed while the run began", "Run again.")
+    return Entry(
+        path=path,
+        repository=repository,
+        blob=journal.store(path, data, repository, disk),
+        sha256=journal.digest(data),
+        instrumented_sha256=journal.digest(text),
+        mode=stat.S_IMODE(facts.st_mode),
+        mtime_ns=facts.st_mtime_ns,
+        stem="",
+    )
+
+
+def _repository(path: Path) -> Path:
+    """Git's common folder, where worktrees keep their objects and refs, too."""
+    remedy = "Put it into git (git init; git add), or run without --in-place."
+    if not git.available():
+        raise _declined(path, "outside-git", "cannot be kept: there is no git program", remedy)
+    try:
+        inside, common = git.read(
+            path.parent, "rev-parse", "--is-inside-work-tree", "--git-common-dir"
+        ).splitlines()
+    except NotReady as error:
+        if "not a git repository" not in error.message:
+            raise
+        inside, common = b"false", b""
+    if inside != b"true":
+        raise _declined(
+            path, "outside-git", "is in no git repository, which would keep the original", remedy
+        )
+    return (path.parent / os.fsdecode(common)).resolve()
+
+
+def put(entry: Entry, text: bytes, disk: Disk) -> None:
+    """Exchange the file for the instrumented text; the original is beside it afterwards.
+
+    Raises:
+        NotReady: the folder cannot be written, or the file is not what it was when it was read.
+    """
+    try:
+        disk.write(entry.part, text, entry.mode)
+        disk.sync(entry.part)
+        disk.rename(entry.part, entry.side)
+        disk.sync_folder(entry.path.parent)
+        disk.swap(entry.side, entry.path)
+        disk.sync_folder(entry.path.parent)
+        if state(entry, entry.side) != "original":
+            disk.swap(entry.side, entry.path)
+            raise NotReady(f"{entry.path} was changed while the run began", "Run again.")
+    except OSError as error:
+        raise NotReady(
+            f"{entry.path} cannot be exchanged: {error.strerror}",
+            "Make that possible, or run without --in-place.",
+        ) from error
+
+
+def _declined(path: Path, kind: str, message: str, remedy: str) -> Declined:
+    return Declined(Reason(path, 1, kind, f"--in-place: {path.name} {message}", remedy))
+
+
+__all__ = ["InPlace", "Journal", "in_place"]

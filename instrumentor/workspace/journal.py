@@ -1,0 +1,346 @@
+"""What an in-place run writes down before it changes anything, so that any later start can undo it.
+
+A journal is one file in the cache folder, written whole and synced; the same text stands in git,
+in a tree that ``refs/instrumentor/<id>`` leads to together with the originals, so that it is found
+from the repository when the cache is gone. The kernel gives the journal's lock back when the run
+ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import NotReady, RestoreNeeded
+from instrumentor.workspace import git, places
+from instrumentor.workspace.disk import SWAP_SUFFIX, Disk
+
+SCHEMA = "instrument-journal/1"
+REFS = "refs/instrumentor"
+TEXT = "journal.json"
+_PART = re.compile(r"[0-9a-f]{12}\.json\.(?P<pid>\d+)\.part\Z")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file that is swapped.
+
+    Attributes:
+        path: absolute, symlinks resolved.
+        repository: git's common folder that holds the blob.
+        blob: git's object id of the original's bytes, unfiltered.
+        sha256: of the original's bytes.
+        instrumented_sha256: of what takes their place.
+        mode: permission bits of the original.
+        mtime_ns: its modification time, ns.
+        stem: beginning of the names of our own files beside it.
+    """
+
+    path: Path
+    repository: Path
+    blob: str
+    sha256: str
+    instrumented_sha256: str
+    mode: int
+    mtime_ns: int
+    stem: str
+
+    @property
+    def part(self) -> Path:
+        """A file being written: never anything but ours."""
+        return self.path.with_name(f"{self.stem}.part")
+
+    @property
+    def side(self) -> Path:
+        """A whole file: what goes into the path, or what came out of it."""
+        return self.path.with_name(f"{self.stem}.side")
+
+    @property
+    def aside(self) -> Path:
+        """Where :meth:`Disk.swap` puts the path's file on simple file systems."""
+        return self.side.with_name(self.side.name + SWAP_SUFFIX)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """An in-place run: what it swaps and who it is.
+
+    Attributes:
+        id: 12 hexadecimal digits.
+        location: the journal file.
+        host, pid, process_started: the process that runs it; Unix seconds.
+    """
+
+    id: str
+    entries: tuple[Entry, ...]
+    location: Path
+    host: str
+    pid: int
+    process_started: float
+
+    @property
+    def ref(self) -> str:
+        """What keeps the originals in git."""
+        return f"{REFS}/{self.id}"
+
+    @property
+    def repositories(self) -> tuple[Path, ...]:
+        """The git folders that hold an original, each once."""
+        return tuple(dict.fromkeys(entry.repository for entry in self.entries))
+
+    def text(self) -> bytes:
+        """The document ``instrument-journal/1``."""
+        document = {"schema": SCHEMA, **asdict(self)}
+        return (json.dumps(document, indent=2, default=str) + "\n").encode()
+
+
+def new(entries: tuple[Entry, ...], root: Path) -> Journal:
+    """A journal of this process, not yet written; the entries get their names.
+
+    Raises:
+        NotReady: there is no safe cache folder.
+    """
+    name = uuid.uuid4().hex[:12]
+    named = tuple(
+        replace(entry, stem=f".instrument-{name}-{number}") for number, entry in enumerate(entries)
+    )
+    location = places.cache_folder(avoid=root) / "journal" / f"{name}.json"
+    return Journal(name, named, location, platform.node(), os.getpid(), _started(os.getpid()))
+
+
+def parse(text: bytes) -> Journal:
+    """A journal from its text.
+
+    Raises:
+        RestoreNeeded: it is damaged, or of a version that this one does not know.
+    """
+    try:
+        document = json.loads(text)
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"schema {document['schema']}")
+        return Journal(
+            id=re.fullmatch(r"[0-9a-f]{12}", document["id"])[0],  # type: ignore[index]
+            entries=tuple(_entry(entry) for entry in document["entries"]),
+            location=Path(document["location"]),
+            host=str(document["host"]),
+            pid=int(document["pid"]),
+            process_started=float(document["process_started"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise RestoreNeeded(f"a journal cannot be read: {error}") from error
+
+
+def _entry(value: Mapping[str, Any]) -> Entry:
+    entry = Entry(**{**value, "path": Path(value["path"]), "repository": Path(value["repository"])})
+    if not entry.stem.startswith(".instrument-") or "/" in entry.stem:
+        raise ValueError(f"name {entry.stem}")
+    return entry
+
+
+@contextmanager
+def written(journal: Journal, disk: Disk) -> Iterator[None]:
+    """Write the journal and hold its lock during the body; removing it is :func:`close`'s.
+
+    Raises:
+        NotReady: the cache folder cannot be written.
+    """
+    folder = journal.location.parent
+    part = folder / f"{journal.location.name}.{journal.pid}.part"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disk.write(part, journal.text(), 0o600)
+        descriptor = os.open(part, os.O_RDONLY)
+    except OSError as error:
+        raise NotReady(
+            f"the journal {part} cannot be written: {error.strerror}",
+            "Make room there, or set INSTRUMENT_CACHE to another folder.",
+        ) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            disk.sync(part)
+            disk.rename(part, journal.location)
+            disk.sync_folder(folder)
+            # A new folder's own name; the cache folder above it may be new as well.
+            disk.sync_folder(folder.parent)
+        except OSError as error:
+            with suppress(OSError):
+                disk.remove(part)
+            raise NotReady(
+                f"the journal {journal.location} cannot be written: {error.strerror}",
+                "Make room there, or set INSTRUMENT_CACHE to another folder.",
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def taken(location: Path) -> Iterator[Journal | None]:
+    """Hold a journal whose run is gone; None when the run is alive or somebody else is at it.
+
+    Raises:
+        RestoreNeeded: it is damaged.
+    """
+    try:
+        descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        yield None
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None
+            return
+        facts = os.fstat(descriptor)
+        if facts.st_nlink == 0 or facts.st_uid != os.getuid():
+            yield None
+            return
+        with os.fdopen(os.dup(descriptor), "rb") as stream:
+            yield replace(parse(stream.read()), location=location)
+    finally:
+        os.close(descriptor)
+
+
+def pending() -> tuple[Path, ...]:
+    """Journal files in the cache, of living runs too."""
+    found: list[Path] = []
+    for cache in places.cache_folders():
+        folder = cache / "journal"
+        try:
+            names = sorted(os.listdir(folder))  # noqa: PTH208 - asked at each start
+        except OSError:
+            continue
+        if folder.stat().st_uid == os.getuid():
+            found += [folder / name for name in names if name.endswith(".json")]
+            _remove_parts(folder, names)
+    return tuple(found)
+
+
+def _remove_parts(folder: Path, names: list[str]) -> None:
+    """Half-written journals of killed runs: nothing was swapped yet."""
+    for name in names:
+        match = _PART.match(name)
+        if match and not Path("/proc", match["pid"]).exists():
+            with suppress(OSError):
+                (folder / name).unlink()
+
+
+def hold(journal: Journal, disk: Disk) -> None:
+    """Let a ref in each repository keep the originals, with the journal beside them.
+
+    Raises:
+        NotReady: git failed.
+    """
+    for repository in journal.repositories:
+        text = disk.git(repository, *_in(repository), "hash-object", *STORE, stdin=journal.text())
+        lines = [f"100644 blob {text.decode().strip()}\t{TEXT}"]
+        lines += [
+            f"100644 blob {entry.blob}\t{number}"
+            for number, entry in enumerate(journal.entries)
+            if entry.repository == repository
+        ]
+        tree = disk.git(repository, *_in(repository), "mktree", stdin="\n".join(lines).encode())
+        name = tree.decode().strip()
+        disk.git(repository, *_in(repository), "update-ref", journal.ref, name)
+
+
+STORE = ("-w", "--no-filters", "--stdin")
+
+
+def store(path: Path, data: bytes, repository: Path, disk: Disk) -> str:
+    """Put bytes into git's object database, synced, and read them back; gives the object's id.
+
+    Raises:
+        NotReady: git cannot write or gives other bytes back.
+    """
+    arguments = _in(repository)
+    blob = disk.git(repository, *arguments, "hash-object", *STORE, stdin=data).decode().strip()
+    loose = repository / "objects" / blob[:2]
+    if loose.is_dir():
+        disk.sync_folder(loose)
+        disk.sync_folder(loose.parent)
+    if load(blob, repository) != data:
+        raise NotReady(
+            f"git does not give back the bytes of {path}",
+            "See `git fsck` in its repository; a run in place needs a sound one.",
+        )
+    return blob
+
+
+def load(blob: str, repository: Path) -> bytes:
+    """Bytes of a blob.
+
+    Raises:
+        NotReady: git has no such object.
+    """
+    return git.read(repository, *_in(repository), "cat-file", "blob", blob)
+
+
+def in_repository(folder: Path) -> tuple[Journal, ...]:
+    """Journals that the repository around a folder keeps, in its refs.
+
+    Raises:
+        RestoreNeeded: one is damaged.
+    """
+    top = Path(os.fsdecode(git.read(folder, "rev-parse", "--show-toplevel")).rstrip("\n"))
+    listed = git.read(folder, "for-each-ref", "--format=%(refname)", REFS).decode().split()
+    found = []
+    for ref in listed:
+        journal = parse(git.read(folder, "cat-file", "blob", f"{ref}:{TEXT}"))
+        # A repository may come from somebody else: it may name no file outside itself.
+        if journal.ref == ref and all(e.path.is_relative_to(top) for e in journal.entries):
+            found.append(journal)
+    return tuple(found)
+
+
+def run_is_alive(journal: Journal) -> bool:
+    """Whether the process of a journal without a file still runs on this machine."""
+    return journal.host == platform.node() and (
+        abs(_started(journal.pid) - journal.process_started) < 1.0
+    )
+
+
+def close(journal: Journal, disk: Disk) -> None:
+    """Forget a journal that is fulfilled: refs first, so that it can be found until the end.
+
+    Raises:
+        NotReady: git failed.
+        OSError: the journal file cannot be removed.
+    """
+    for repository in journal.repositories:
+        if repository.is_dir():
+            disk.git(repository, *_in(repository), "update-ref", "-d", journal.ref)
+    if journal.location.exists():
+        disk.remove(journal.location)
+        disk.sync_folder(journal.location.parent)
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _in(repository: Path) -> tuple[str, ...]:
+    return ("--git-dir", str(repository))
+
+
+def _started(pid: int) -> float:
+    import psutil
+
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return -time.time()

@@ -1,0 +1,280 @@
+"""Puts swapped files back, from whatever state a kill, a full disk or a power loss left them in.
+
+What a file holds decides, never how far the run had come: the original's bytes, the instrumented
+ones, or something else, which is then the user's and is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from instrumentor.errors import InstrumentError, NotReady, RestoreNeeded
+from instrumentor.workspace import git, journal
+from instrumentor.workspace.disk import Disk
+from instrumentor.workspace.journal import Entry, Journal
+
+Action = Literal["restored", "unchanged", "kept-both", "failed", "running"]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What became of one file.
+
+    Attributes:
+        path: the user's file.
+        action: ``restored`` from git; ``unchanged``: it was as before already; ``kept-both``: it
+            was edited during the run, so it stays as it is; ``failed``: see text; ``running``:
+            its run is alive.
+        text: one sentence.
+        kept: where another version of it was put, if one was.
+    """
+
+    path: Path
+    action: Action
+    text: str
+    kept: tuple[Path, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON types only."""
+        return {
+            "path": str(self.path),
+            "action": self.action,
+            "text": self.text,
+            "kept": [str(path) for path in self.kept],
+        }
+
+
+def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Restored, ...]:
+    """Put back what in-place runs left behind when they were killed.
+
+    Args:
+        folder: also look into the repository around this folder, for journals whose cache
+            folder is gone.
+        disk: how files are changed.
+
+    Returns:
+        one record for each file; empty when there is nothing to do. Files of living runs are
+        listed and left alone.
+
+    Raises:
+        RestoreNeeded: a file was edited during its run, or could not be put back; everything else
+            has been done, and ``error.restored`` holds the records.
+    """
+    disk = disk or Disk()
+    done: list[Restored] = []
+    seen: set[str] = set()
+    for location in journal.pending():
+        seen.add(location.stem)
+        done += _from_cache(location, disk)
+    if folder is not None and git.available() and _in_git(folder):
+        for found in journal.in_repository(folder):
+            if found.id not in seen and not found.location.exists():
+                done += _running(found) if journal.run_is_alive(found) else fulfil(found, disk)
+    check(done)
+    return tuple(done)
+
+
+def check(done: list[Restored] | tuple[Restored, ...]) -> None:
+    """Raise RestoreNeeded when something needs the user."""
+    bad = [each for each in done if each.action in ("kept-both", "failed")]
+    if not bad:
+        return
+    hint = "Compare the versions and keep the one you want."
+    if any(each.action == "failed" for each in bad):
+        hint = "Mend that, then: instrument restore"
+    error = RestoreNeeded("; ".join(each.text for each in bad), hint)
+    error.restored = tuple(done)  # type: ignore[attr-defined]
+    raise error
+
+
+def _in_git(folder: Path) -> bool:
+    try:
+        return git.read(folder, "rev-parse", "--is-inside-work-tree").strip() == b"true"
+    except (NotReady, OSError):
+        return False
+
+
+def _from_cache(location: Path, disk: Disk) -> list[Restored]:
+    try:
+        with journal.taken(location) as found:
+            if found is not None:
+                return fulfil(found, disk)
+            return _living(location)
+    except RestoreNeeded as error:
+        return [Restored(location, "failed", f"{location}: {error.message}")]
+
+
+def _living(location: Path) -> list[Restored]:
+    try:
+        return _running(journal.parse(location.read_bytes()))
+    except OSError:  # closed meanwhile
+        return []
+
+
+def _running(found: Journal) -> list[Restored]:
+    text = f"is instrumented by a run that is alive (process {found.pid})"
+    return [Restored(e.path, "running", f"{e.path} {text}") for e in found.entries]
+
+
+def fulfil(found: Journal, disk: Disk) -> list[Restored]:
+    """Put back every file of a journal whose lock is held; close it unless one failed."""
+    done = [_guarded(entry, disk) for entry in found.entries]
+    if any(each.action == "failed" for each in done):
+        return done
+    try:
+        journal.close(found, disk)
+    except (InstrumentError, OSError) as error:
+        text = f"{found.location}: the journal cannot be removed: {error}"
+        done.append(Restored(found.location, "failed", text))
+    return done
+
+
+def _guarded(entry: Entry, disk: Disk) -> Restored:
+    try:
+        return _restore(entry, disk)
+    except (OSError, InstrumentError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return Restored(
+            entry.path,
+            "failed",
+            f"{entry.path} could not be put back: {reason}; its original is git's blob "
+            f"{entry.blob} (git --git-dir {entry.repository} cat-file blob {entry.blob})",
+        )
+
+
+def _restore(entry: Entry, disk: Disk) -> Restored:
+    folder = entry.path.parent
+    if not folder.is_dir():
+        raise NotReady(f"the folder {folder} is gone")
+    if os.path.lexists(entry.part):
+        disk.remove(entry.part)
+    kept = _set_aside_foreign(entry, disk)
+    before = state(entry, entry.path)
+    if before in ("instrumented", "missing"):
+        _put_back(entry, disk, before)
+        kept += _set_aside_foreign(entry, disk)  # saved in the very moment of the exchange
+    elif before == "other":
+        kept += (_keep_original(entry, disk),)
+    _remove_ours(entry, disk)
+    if before == "other" or kept:
+        names = ", ".join(map(str, kept))
+        return Restored(
+            entry.path,
+            "kept-both",
+            f"{entry.path} was edited during the run; both versions are kept: it, and {names}",
+            kept,
+        )
+    stamped = _stamp(entry, disk)
+    _verify(entry)
+    if before == "original" and not stamped:
+        return Restored(entry.path, "unchanged", f"{entry.path} is as it was before the run")
+    return Restored(entry.path, "restored", f"{entry.path} is restored, as it was before the run")
+
+
+State = Literal["original", "instrumented", "missing", "other"]
+
+
+def state(entry: Entry, path: Path) -> State:
+    """What stands at a path.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        facts = path.lstat()
+    except FileNotFoundError:
+        return "missing"
+    if not stat.S_ISREG(facts.st_mode):
+        return "other"
+    found = journal.digest(path.read_bytes())
+    if found == entry.sha256:
+        return "original"
+    return "instrumented" if found == entry.instrumented_sha256 else "other"
+
+
+def _put_back(entry: Entry, disk: Disk, before: State) -> None:
+    """The original's own file where it is at hand and holds what git holds, else git's bytes."""
+    source = entry.side if state(entry, entry.side) == "original" else entry.aside
+    if state(entry, source) != "original":
+        _remove_ours(entry, disk)
+        source = _from_git(entry, disk)
+    if before == "missing":
+        disk.link(source, entry.path)
+    else:
+        disk.swap(source, entry.path)
+    disk.sync_folder(entry.path.parent)
+
+
+def _from_git(entry: Entry, disk: Disk) -> Path:
+    """Write git's bytes beside the file."""
+    data = journal.load(entry.blob, entry.repository)
+    if journal.digest(data) != entry.sha256:
+        raise NotReady(f"git's blob {entry.blob} holds other bytes than the original")
+    disk.write(entry.part, data, entry.mode)
+    disk.sync(entry.part)
+    disk.rename(entry.part, entry.side)
+    disk.sync_folder(entry.path.parent)
+    return entry.side
+
+
+def _set_aside_foreign(entry: Entry, disk: Disk) -> tuple[Path, ...]:
+    """Give what is neither version a name of its own: the user saved during an exchange."""
+    kept: tuple[Path, ...] = ()
+    for path in (entry.side, entry.aside):
+        if state(entry, path) == "other":
+            target = _free(entry.path.with_name(f"{entry.path.name}.edited"))
+            disk.rename(path, target)
+            disk.sync_folder(target.parent)
+            kept += (target,)
+    return kept
+
+
+def _keep_original(entry: Entry, disk: Disk) -> Path:
+    source = entry.side if state(entry, entry.side) == "original" else _from_git_anew(entry, disk)
+    target = _free(entry.path.with_name(f"{entry.path.name}.before-instrument"))
+    disk.stamp(source, entry.mode, entry.mtime_ns)
+    disk.rename(source, target)
+    disk.sync_folder(target.parent)
+    return target
+
+
+def _from_git_anew(entry: Entry, disk: Disk) -> Path:
+    _remove_ours(entry, disk)
+    return _from_git(entry, disk)
+
+
+def _remove_ours(entry: Entry, disk: Disk) -> None:
+    for path in (entry.side, entry.aside):
+        if state(entry, path) in ("original", "instrumented"):
+            disk.remove(path)
+            disk.sync_folder(path.parent)
+
+
+def _stamp(entry: Entry, disk: Disk) -> bool:
+    facts = entry.path.stat()
+    wanted = entry.mode, entry.mtime_ns
+    if (stat.S_IMODE(facts.st_mode), facts.st_mtime_ns) == wanted:
+        return False
+    disk.stamp(entry.path, entry.mode, entry.mtime_ns)
+    disk.sync(entry.path)
+    return True
+
+
+def _verify(entry: Entry) -> None:
+    facts = entry.path.lstat()
+    if state(entry, entry.path) != "original":
+        raise NotReady("its bytes are not those of before the run")
+    if (stat.S_IMODE(facts.st_mode), facts.st_mtime_ns) != (entry.mode, entry.mtime_ns):
+        raise NotReady("its mode or its modification time could not be set back")
+
+
+def _free(path: Path) -> Path:
+    number, free = 2, path
+    while os.path.lexists(free):
+        free = path.with_name(f"{path.name}-{number}")
+        number += 1
+    return free

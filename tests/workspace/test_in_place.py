@@ -1,0 +1,325 @@
+"""Runs in the user's own file: what is swapped, put back, declined, and kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from instrumentor.errors import NotReady, RestoreNeeded
+from instrumentor.locate.model import Declined
+from instrumentor.project import find_project
+from instrumentor.workspace import Originals, in_place, journal, restore
+from instrumentor.workspace import disk as disk_module
+from tests.conftest import git
+
+TEXT = b"import time\r\nx = 1\n"
+INSTRUMENTED = b"print('instrumented')\n" + TEXT
+
+
+@pytest.fixture
+def repo(git_repo) -> Path:
+    return git_repo({"train.py": TEXT, "other.py": "y = 1\n"})
+
+
+def opened(script: Path, **more):
+    project = find_project(script)
+    read = script.resolve().read_bytes()
+    return in_place(project, script, project.root, {script: read}, {script: INSTRUMENTED}, **more)
+
+
+def facts(path: Path) -> tuple[bytes, int, int]:
+    return path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns
+
+
+def listing(repo: Path) -> list[str]:
+    return sorted(path.name for path in repo.iterdir())
+
+
+def refs(repo: Path) -> str:
+    return git(repo, "for-each-ref", "refs/instrumentor")
+
+
+def left_over(repo: Path) -> list[object]:
+    return [*journal.pending(), *[n for n in listing(repo) if "instrument" in n], *refs(repo)]
+
+
+def test_the_file_is_swapped_and_put_back(repo: Path) -> None:
+    script = repo / "train.py"
+    script.chmod(0o755)
+    os.utime(script, ns=(1, 1_234_567_890_123_456_789))
+    before, inode = facts(script), script.stat().st_ino
+    with opened(script) as site:
+        assert script.read_bytes() == INSTRUMENTED
+        assert script.stat().st_mode == before[1]
+        assert site.script == script and site.root == repo and site.new_files() == ()
+        (pending,) = journal.pending()
+        entry = journal.parse(pending.read_bytes()).entries[0]
+        assert (entry.path, entry.mtime_ns, entry.mode) == (script, before[2], 0o755)
+        assert git(repo, "cat-file", "blob", entry.blob).encode() == TEXT.replace(b"\r\n", b"\n")
+        assert refs(repo)
+    assert facts(script) == before and script.stat().st_ino == inode
+    assert left_over(repo) == []
+    assert [each.action for each in site.restored] == ["restored"]
+
+
+def test_it_is_put_back_after_an_error_in_the_body(repo: Path) -> None:
+    before = facts(repo / "train.py")
+    with pytest.raises(ZeroDivisionError), opened(repo / "train.py"):
+        raise ZeroDivisionError
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+
+
+def test_uncommitted_edits_staged_state_and_filters_stay(repo: Path) -> None:
+    (repo / ".gitattributes").write_text("*.py text eol=lf filter=upper\n")
+    git(repo, "config", "filter.upper.clean", "tr a-z A-Z")
+    script = repo / "train.py"
+    script.write_bytes(b"staged\r\n")
+    git(repo, "add", "train.py")
+    script.write_bytes(b"edited\r\n")
+    index, before = (repo / ".git" / "index").read_bytes(), facts(script)
+    with opened(script):
+        pass
+    assert facts(script) == before
+    assert (repo / ".git" / "index").read_bytes() == index
+
+
+def test_read_only_files_and_untracked_ones_are_swapped(repo: Path) -> None:
+    script = repo / "new.py"
+    script.write_bytes(TEXT)
+    script.chmod(0o444)
+    before = facts(script)
+    with opened(script):
+        assert script.read_bytes() == INSTRUMENTED
+    assert facts(script) == before
+
+
+def test_a_symlink_is_resolved(repo: Path) -> None:
+    link = repo / "start.py"
+    link.symlink_to("train.py")
+    with opened(link):
+        assert link.is_symlink() and (repo / "train.py").read_bytes() == INSTRUMENTED
+    assert link.is_symlink() and (repo / "train.py").read_bytes() == TEXT
+
+
+def test_worktrees_and_submodules(repo: Path, git_repo, tmp_path: Path) -> None:
+    git(repo, "worktree", "add", "--quiet", str(tmp_path / "tree"))
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo), "sub")
+    for script in (tmp_path / "tree" / "train.py", repo / "sub" / "train.py"):
+        status = git(script.parent, "status", "--short")
+        with opened(script):
+            assert script.read_bytes() == INSTRUMENTED
+        assert script.read_bytes() == TEXT and left_over(script.parent) == []
+        assert git(script.parent, "status", "--short") == status
+
+
+def test_a_hard_linked_file_is_declined(repo: Path) -> None:
+    os.link(repo / "train.py", repo / "second.py")
+    with pytest.raises(Declined, match="2 names"), opened(repo / "train.py"):
+        pass
+    assert (repo / "train.py").read_bytes() == TEXT
+
+
+def test_a_script_outside_git_is_declined(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_bytes(TEXT)
+    with pytest.raises(Declined, match="no git repository"), opened(tmp_path / "train.py"):
+        pass
+
+
+def test_a_folder_that_cannot_be_written(repo: Path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(NotReady, match="cannot be written"), opened(repo / "train.py"):
+        pass
+
+
+def test_a_file_that_changed_since_it_was_read(repo: Path) -> None:
+    script = repo / "train.py"
+    project = find_project(script)
+    with (
+        pytest.raises(NotReady, match="was changed"),
+        in_place(project, script, repo, {script: b"old"}, {script: INSTRUMENTED}),
+    ):
+        pass
+    assert left_over(repo) == []
+
+
+def edited(script: Path) -> None:
+    script.write_bytes(b"mine\n")
+
+
+def saved_as_a_new_file(script: Path) -> None:
+    new = script.with_name("new")
+    new.write_bytes(b"mine\n")
+    new.replace(script)
+
+
+@pytest.mark.parametrize("save", [edited, saved_as_a_new_file])
+def test_an_edit_during_the_run_is_kept_beside_the_original(
+    repo: Path, save: Callable[[Path], None]
+) -> None:
+    script = repo / "train.py"
+    before = facts(script)
+    with pytest.raises(RestoreNeeded) as caught, opened(script):
+        save(script)
+    assert caught.value.exit_code == 5
+    assert "train.py.before-instrument" in caught.value.message
+    assert script.read_bytes() == b"mine\n"
+    assert facts(repo / "train.py.before-instrument") == before
+    assert journal.pending() == () and refs(repo) == ""
+    assert listing(repo) == [".git", "other.py", "train.py", "train.py.before-instrument"]
+
+
+def test_an_edit_is_kept_when_an_earlier_one_was(repo: Path) -> None:
+    (repo / "train.py.before-instrument").write_text("older")
+    with pytest.raises(RestoreNeeded, match="before-instrument-2"), opened(repo / "train.py"):
+        edited(repo / "train.py")
+    assert (repo / "train.py.before-instrument").read_text() == "older"
+
+
+def test_a_removed_file_is_put_back(repo: Path) -> None:
+    before = facts(repo / "train.py")
+    with opened(repo / "train.py"):
+        (repo / "train.py").unlink()
+    assert facts(repo / "train.py") == before
+
+
+def test_a_checkout_during_the_run_is_no_edit(repo: Path) -> None:
+    before = facts(repo / "train.py")
+    with opened(repo / "train.py"):
+        git(repo, "checkout", "train.py")
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+
+
+def test_the_original_comes_from_git_when_its_file_is_gone(repo: Path) -> None:
+    before = facts(repo / "train.py")
+    with opened(repo / "train.py"):
+        (side,) = repo.glob(".instrument-*")
+        side.unlink()
+    assert facts(repo / "train.py") == before
+
+
+def test_another_file_in_the_place_of_ours_is_kept(repo: Path) -> None:
+    with pytest.raises(RestoreNeeded), opened(repo / "train.py"):
+        (side,) = repo.glob(".instrument-*")
+        side.write_bytes(b"hm\n")
+    assert (repo / "train.py").read_bytes() == TEXT
+    assert (repo / "train.py.edited").read_bytes() == b"hm\n"
+
+
+def test_an_object_database_that_cannot_be_written(repo: Path, monkeypatch) -> None:
+    real = disk_module.git.write
+
+    def failing(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+        if "hash-object" in arguments:
+            raise NotReady("git hash-object failed")
+        return real(root, *arguments, stdin=stdin)
+
+    monkeypatch.setattr(disk_module.git, "write", failing)
+    with pytest.raises(NotReady, match="hash-object"), opened(repo / "train.py"):
+        pass
+    assert (repo / "train.py").read_bytes() == TEXT and left_over(repo) == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_file_systems_without_an_exchange(repo: Path, monkeypatch, links: bool) -> None:
+    def refuse(*values: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(disk_module, "exchange", refuse)
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    before = facts(repo / "train.py")
+    with opened(repo / "train.py"):
+        assert (repo / "train.py").read_bytes() == INSTRUMENTED
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.workspace.test_in_place import opened
+with opened(Path(sys.argv[1])):
+    print("open", flush=True)
+    if len(sys.argv) > 2:
+        os.kill(os.getpid(), int(sys.argv[2]))
+    import time
+    time.sleep(60)
+"""
+
+
+def start(script: Path, *more: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(script), *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"open\n"
+    return process
+
+
+def test_a_living_run_is_left_alone_and_a_killed_one_undone(repo: Path) -> None:
+    before = facts(repo / "train.py")
+    process = start(repo / "train.py")
+    (running,) = restore()
+    assert running.action == "running" and str(process.pid) in running.text
+    assert (repo / "train.py").read_bytes() == INSTRUMENTED
+    process.kill()
+    process.communicate()
+    (restored,) = restore()
+    assert restored.action == "restored" and restored.path == repo / "train.py"
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+    assert restore(repo) == ()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_gentle_end_restores_at_once(repo: Path, number: signal.Signals) -> None:
+    before = facts(repo / "train.py")
+    process = start(repo / "train.py", str(int(number)))
+    _, errors = process.communicate()
+    assert process.returncode != 0 and b"KeyboardInterrupt" in errors
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+
+
+def test_the_repository_tells_when_the_cache_is_gone(repo: Path, monkeypatch, tmp_path) -> None:
+    before = facts(repo / "train.py")
+    process = start(repo / "train.py")
+    (location,) = journal.pending()
+    location.unlink()
+    assert [each.action for each in restore(repo)] == ["running"]
+    process.kill()
+    process.communicate()
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "another cache"))
+    assert [each.action for each in restore(repo)] == ["restored"]
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+
+
+def test_a_damaged_journal_is_named(repo: Path) -> None:
+    location = Path(os.environ["INSTRUMENT_CACHE"]) / "journal" / ("0" * 12 + ".json")
+    location.parent.mkdir(parents=True)
+    location.write_text("{")
+    with pytest.raises(RestoreNeeded, match="cannot be read"):
+        restore()
+
+
+def test_a_half_written_journal_is_removed(repo: Path) -> None:
+    folder = Path(os.environ["INSTRUMENT_CACHE"]) / "journal"
+    folder.mkdir(parents=True)
+    for pid in (os.getpid(), 2**22 + 1):
+        (folder / f"{'0' * 12}.json.{pid}.part").write_text("{")
+    assert restore() == ()
+    assert listing(folder) == [f"{'0' * 12}.json.{os.getpid()}.part"]
+
+
+def test_the_proof_of_originals_holds(repo: Path) -> None:
+    originals = Originals.take(find_project(repo / "train.py"), [repo / "train.py"])
+    time.sleep(0.01)
+    with opened(repo / "train.py"):
+        assert originals.verify() != ()
+    assert originals.verify() == ()
