@@ -7,6 +7,8 @@ writes ``nan`` for a missing data type, the cell is empty.
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,42 +77,47 @@ def render(report: Report, *, raw_op_codes: bool = False, advice: bool = True) -
         raw_op_codes: with a last column ``Raw OP Code``.
         advice: with a column ``Advice``.
     """
-    import pandas as pd
-
     ops = report.ops
-    columns: dict[str, Any] = {theirs: _plain(ops[ours]) for theirs, ours in COLUMNS.items()}
+    columns = {theirs: _cells(ops[ours]) for theirs, ours in COLUMNS.items()}
     if advice:
-        sentences = [" • ".join(report.advice.get(at, ())) for at in range(len(ops))]
-        columns["Advice"] = pd.Series(sentences, index=ops.index, dtype="object")
+        columns["Advice"] = [" • ".join(report.advice.get(at, ())) for at in range(len(ops))]
     if raw_op_codes:
-        columns["Raw OP Code"] = _plain(ops["op_code"])
-    return pd.DataFrame(columns).to_csv(index=False, lineterminator="\n")
+        columns["Raw OP Code"] = _cells(ops["op_code"])
+    return _text(columns)
 
 
 def render_stacked(report: Report) -> str:
     """One row per kind of op."""
-    import pandas as pd
-
     stacked = report.stacked
-    columns = {
-        theirs: _plain(stacked[ours])
-        for theirs, ours in STACKED_COLUMNS.items()
-        if ours in stacked.columns
-    }
-    return pd.DataFrame(columns).to_csv(index=False, float_format="%.2f", lineterminator="\n")
+    known = {theirs: ours for theirs, ours in STACKED_COLUMNS.items() if ours in stacked.columns}
+    return _text({theirs: _cells(stacked[ours], digits=2) for theirs, ours in known.items()})
 
 
-def _plain(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Whole numbers without a fraction, texts that no spreadsheet evaluates."""
+def _text(columns: dict[str, list[Any]]) -> str:
+    out = io.StringIO()
+    # Twice as fast as DataFrame.to_csv, which matters at half a million ops.
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def _cells(values: pd.Series[Any], digits: int | None = None) -> list[Any]:
+    """Cells of a column: None for blank, whole numbers whole, texts that nothing evaluates."""
     import pandas as pd
 
     if values.name in _WHOLE:
-        return values.astype("Int64")
-    if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        return values
+        return [int(value) if value == value else None for value in values.tolist()]
+    if pd.api.types.is_float_dtype(values):
+        known = (value if value == value else None for value in values.tolist())
+        if digits is None:
+            return list(known)
+        return [None if value is None else f"{value:.{digits}f}" for value in known]
+    if pd.api.types.is_numeric_dtype(values):
+        return values.tolist()
     codes, distinct = pd.factorize(values.astype("object"))
     texts = [*(_literal(value) for value in distinct), None]
-    return pd.Series([texts[code] for code in codes.tolist()], values.index, dtype="object")
+    return [texts[code] for code in codes.tolist()]
 
 
 def _literal(value: Any) -> Any:

@@ -41,7 +41,8 @@ def title(summary: Summary) -> str:
     run = summary.run
     name, label = (str(run[key]) if run.get(key) else "" for key in ("name", "label"))
     both = " ".join(part for part in (name, label) if part)
-    return both or str(run.get("script") or "") or "run"
+    unnamed = "Ops of a trace" if summary.wall_clock is None else "Run"
+    return both or str(run.get("script") or "") or unnamed
 
 
 def subtitle(summary: Summary) -> str:

@@ -7,6 +7,8 @@ in a script element.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +32,11 @@ from analysis.reports.ops_data import ops_table, script_safe
 from analysis.reports.roofline_chart import roofline_chart
 
 _TEMPLATE = "report.html.j2"
+_SCRIPT = "report.js.j2"
 #: Widths of the op table's columns, pixels; ``op`` takes what is left beyond its own.
 _WIDTHS = {
     "op": 300,
-    "id": 64,
+    "id": 82,
     "category": 92,
     "bound": 72,
     "share": 74,
@@ -81,6 +84,7 @@ def render(summary: Summary, detail: Detail | None = None) -> str:
         detail: the single ops and what belongs to them; without it the page shows less.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -90,7 +94,14 @@ def render(summary: Summary, detail: Detail | None = None) -> str:
         lstrip_blocks=True,
     )
     environment.filters["column_width"] = lambda key: _WIDTHS.get(key, _WIDTH)
-    return environment.get_template(_TEMPLATE).render(context(summary, detail or Detail()))
+    script = (Path(__file__).parent / _SCRIPT).read_text("utf-8").strip()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template(_TEMPLATE).render(
+        context(summary, detail or Detail()),
+        script=Markup(script),
+        # The browser runs this script and no other, should a text ever get out of its place.
+        script_source=f"'sha256-{digest}'",
+    )
 
 
 def context(summary: Summary, detail: Detail) -> dict[str, Any]:

@@ -85,6 +85,7 @@ def test_a_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert not re.search(r"url\(|@import|https?://|//[a-z]+\.", text)
     policy = page.of("meta")[3]["content"]
     assert policy is not None and policy.startswith("default-src 'none'")
+    assert re.search(r"script-src 'sha256-[\w+/=]+';", policy)
 
 
 def test_the_figures_stand_on_the_page() -> None:
