@@ -174,6 +174,11 @@ class Parameter(Tensor):
     def __eq__(self, other):
         return self is other
 
+    def add_(self, gradient, alpha=1.0):
+        """An update by hand."""
+        events.add("optimizer")
+        self.value += alpha * (gradient or 0.0)
+
 
 class _Mode:
     """no_grad and kin: a context manager and a decorator."""
