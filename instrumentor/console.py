@@ -117,7 +117,7 @@ class Narrator:
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""
         words = {
-            "found": "Found the training loop at",
+            "found": "Found the loop at",
             "profiler": "Profiler",
             "copied": "Copied",
             "running": "Running",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from instrumentor.errors import UsageError
 
 SCOPES = ("auto", "fwd-bwd", "step")
+MODES = ("auto", "train", "inference")
 PROFILERS = ("auto", "tracy", "torch", "wallclock")
 
 
@@ -20,6 +22,8 @@ class Options:
         scope: what a sample covers: auto, fwd-bwd or step (with the optimizer).
         profiler: written into the copy as its default.
         keep_validation: leave initial and in-loop validation in place.
+        mode: what to look for: a training loop, an inference loop, or the one that is there.
+        region: (file or '', first line, last line) to time instead of a loop's step.
         loop: (file or '', line) of the loop to take when there are several.
         only, skip: names of passes.
 
@@ -32,6 +36,8 @@ class Options:
     scope: str = "auto"
     profiler: str = "auto"
     keep_validation: bool = False
+    mode: str = "auto"
+    region: tuple[str, int, int] | None = None
     loop: tuple[str, int] | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
@@ -46,8 +52,31 @@ class Options:
             )
         if self.scope not in SCOPES:
             raise UsageError(f"--scope {self.scope}: must be one of {', '.join(SCOPES)}")
+        if self.mode not in MODES:
+            raise UsageError(f"--mode {self.mode}: must be one of {', '.join(MODES)}")
         if self.profiler not in PROFILERS:
             raise UsageError(f"--profiler {self.profiler}: must be one of {', '.join(PROFILERS)}")
+
+
+def for_inference(options: Options) -> Options:
+    """The options with inference's own defaults (3 warm-up, 10 steady) where none were given."""
+    defaults = Options()
+    if (options.steps, options.warmup) == (defaults.steps, defaults.warmup):
+        return dataclasses.replace(options, steps=13, warmup=3)
+    return options
+
+
+def parse_region(text: str) -> tuple[str, int, int]:
+    """`FILE:START-END` or `START-END` as (file or '', start, end).
+
+    Raises:
+        UsageError: no two line numbers, or the wrong way round.
+    """
+    file, _, lines = text.rpartition(":")
+    start, _, end = lines.partition("-")
+    if not (start.isdigit() and end.isdigit()) or int(end) < int(start):
+        raise UsageError(f"--region {text}: expected FILE:START-END")
+    return file, int(start), int(end)
 
 
 def parse_loop(text: str) -> tuple[str, int]:

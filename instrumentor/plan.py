@@ -19,7 +19,7 @@ from instrumentor.locate.model import Declined, Located
 from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import FUNCTIONS
 from instrumentor.locate.vocabulary import callee, is_sync_statement
-from instrumentor.options import Options
+from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
 
 SCHEMA = "instrument-plan/1"
@@ -43,7 +43,8 @@ class Plan:
         edits: in the order in which they are applied, all files together.
         explanation: the document of `explain --json`.
         names: names that the copy adds to the module.
-        label: of the main samples: `fwd+bwd` or `step`.
+        label: of the main samples: `fwd+bwd`, `step`, `inference` or `region`.
+        options: as used: inference has its own default numbers of steps.
         warnings: what a reader of the result should know.
     """
 
@@ -52,6 +53,7 @@ class Plan:
     explanation: Mapping[str, Any]
     names: tuple[str, ...]
     label: str
+    options: Options
     warnings: tuple[str, ...]
 
     @property
@@ -100,6 +102,8 @@ def make_plan(located: Located, options: Options) -> Plan:
     for name in (*options.only, *options.skip):
         if name not in known:
             raise UsageError(f"no pass is called {name!r}", f"Passes: {', '.join(known)}.")
+    if not located.regions[0].sites:
+        options = for_inference(options)
     names = _fresh_names(located)
     edits: list[PlannedEdit] = []
     for module in PASSES:
@@ -117,6 +121,7 @@ def make_plan(located: Located, options: Options) -> Plan:
         explanation,
         names.all,
         located.regions[0].label,
+        options,
         tuple(located.warnings),
     )
 
@@ -159,12 +164,6 @@ def explain_located(located: Located) -> dict[str, Any]:
     candidate = located.candidate
     source, loop = candidate.source, candidate.loop
     region, forward = located.regions[0], located.forwards[0]
-    site = region.sites[0]
-    all_sites = [s for r in located.regions for s in r.sites]
-    others = sorted(
-        {s.backward_statement.lineno for s in all_sites} - {site.backward_statement.lineno}
-    )
-    spelled = bool(site.chain) and "backward" in callee(site.call)
     stop = located.stop
     end_lines = [r.end.end_lineno or r.end.lineno for r in located.regions]
     end_lines += [
@@ -173,6 +172,7 @@ def explain_located(located: Located) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "eligible": True,
+        "mode": "train" if region.sites else region.label,
         "reasons": [],
         "loop": {
             "file": str(source.path),
@@ -186,12 +186,7 @@ def explain_located(located: Located) -> dict[str, Any]:
             "end_line": max(end_lines),
         },
         "forward": {"file": str(forward.source.path), "line": forward.statement.lineno},
-        "backward": {
-            "file": str(source.path if spelled else site.backward_source.path),
-            "line": site.statement.lineno if spelled else site.backward_statement.lineno,
-            "others": others,
-        },
-        "call": {"line": site.statement.lineno} if site.chain and not spelled else None,
+        **_backward(located),
         "sync": {
             "action": region.sync.action,
             "line": _sync_line(region),
@@ -220,6 +215,25 @@ def explain_located(located: Located) -> dict[str, Any]:
     }
 
 
+def _backward(located: Located) -> dict[str, Any]:
+    """Where the backward is and the call that leads to it; null for inference and regions."""
+    region = located.regions[0]
+    if not region.sites:
+        return {"backward": None, "call": None}
+    site = region.sites[0]
+    lines = {s.backward_statement.lineno for r in located.regions for s in r.sites}
+    spelled = bool(site.chain) and "backward" in callee(site.call)
+    source = located.candidate.source
+    return {
+        "backward": {
+            "file": str(source.path if spelled else site.backward_source.path),
+            "line": site.statement.lineno if spelled else site.backward_statement.lineno,
+            "others": sorted(lines - {site.backward_statement.lineno}),
+        },
+        "call": {"line": site.statement.lineno} if site.chain and not spelled else None,
+    }
+
+
 def _sync_line(region: Region) -> int:
     """The sync call's own statement (inside its guard), or what the inserted one follows."""
     if region.sync.statement is None:
@@ -237,6 +251,7 @@ def explain_declined(declined: Declined) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "eligible": False,
+        "mode": None,
         "reasons": [
             {
                 "file": str(r.file),

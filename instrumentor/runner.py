@@ -371,14 +371,14 @@ class _Run:
             env=workspace.environment(base, self.machine.import_paths),
             scratch=scratch,
             record=record,
-            steps=self.options.rewrite.steps,
-            warmup=self.options.rewrite.warmup,
+            steps=self.prepared.plan.options.steps,
+            warmup=self.prepared.plan.options.warmup,
             tools_folder=tools,
         )
         self.launch: Launch = self.profiler.launch(request)
         self._write_facts()
         self.progress.stage(
-            "running", f"{self.options.rewrite.steps} steps under {self.profiler.name}"
+            "running", f"{self.prepared.plan.options.steps} steps under {self.profiler.name}"
         )
         watch = process.Watch(
             on_line=self.progress.line,
@@ -494,9 +494,9 @@ class _Run:
         self.progress.stage("analysing", str(self.folder))
         samples = [r for r in self.records if r.get("event") == "sample"]
         self.warnings.extend(str(r["text"]) for r in self.records if r.get("event") == "warning")
-        if samples and self.failure is None and len(samples) < self.options.rewrite.steps:
+        if samples and self.failure is None and len(samples) < self.prepared.plan.options.steps:
             self.warnings.append(
-                f"the script ended after {len(samples)} of {self.options.rewrite.steps} "
+                f"the script ended after {len(samples)} of {self.prepared.plan.options.steps} "
                 "samples: its data "
                 "ran out before the early stop"
             )
@@ -574,8 +574,8 @@ class _Run:
                 "profiler": self.profiler.name,
                 "profiler_reason": self.reason,
                 "scope": self.prepared.plan.label,
-                "steps": self.options.rewrite.steps,
-                "warmup": self.options.rewrite.warmup,
+                "steps": self.prepared.plan.options.steps,
+                "warmup": self.prepared.plan.options.warmup,
                 "interrupted": finished is None or finished.interrupted,
                 "partial": finished is None or self.failure is not None,
                 "started": datetime.fromtimestamp(self.started, timezone.utc).isoformat(
@@ -697,7 +697,8 @@ def _version() -> str:
 def _found(prepared: Prepared) -> str:
     e = prepared.plan.explanation
     counter = f", counter {e['counter']['name']} {e['counter']['line']}" if e["counter"] else ""
-    places = f"forward {e['forward']['line']}, backward {e['backward']['line']}{counter}"
+    backward = f", backward {e['backward']['line']}" if e["backward"] else ""
+    places = f"forward {e['forward']['line']}{backward}{counter}"
     return f"{_loop(prepared)} ({places})"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from instrumentor.errors import UsageError
-from instrumentor.options import Options, parse_loop
+from instrumentor.options import Options, parse_loop, parse_region
 
 Steps = Annotated[
     int,
@@ -49,6 +49,23 @@ KeepValidation = Annotated[
         help="Leave initial and in-loop validation in place.",
     ),
 ]
+Mode = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        envvar="INSTRUMENT_MODE",
+        help="What to time: train, inference (loops under no_grad), or auto, what is there.",
+    ),
+]
+Region = Annotated[
+    str,
+    typer.Option(
+        "--region",
+        envvar="INSTRUMENT_REGION",
+        metavar="FILE:START-END",
+        help="Time these lines instead of a loop's step.",
+    ),
+]
 ProfilerName = Annotated[
     str,
     typer.Option(
@@ -83,8 +100,10 @@ def names(text: str) -> tuple[str, ...]:
 def make_options(**values: Any) -> Options:
     """Options from what the command line gave."""
     loop = values.pop("loop", "")
+    region = values.pop("region", "")
     return Options(
         loop=parse_loop(loop) if loop else None,
+        region=parse_region(region) if region else None,
         only=names(values.pop("only", "")),
         skip=names(values.pop("skip", "")),
         **values,

@@ -21,11 +21,16 @@ def preview(script: Path, options: Options) -> None:
     loop = explanation["loop"]
     counter = explanation["counter"]
     counted = f", counter {counter['name']} {counter['line']}" if counter else ""
-    console.say(
-        f"Found the training loop at {loop['file']}:{loop['line']} (forward "
-        f"{explanation['forward']['line']}, backward {explanation['backward']['line']}{counted})"
+    backward = explanation["backward"]
+    backed = f", backward {backward['line']}" if backward else ""
+    kind = {"train": "training loop", "inference": "inference loop"}.get(
+        explanation["mode"], "lines"
     )
-    console.say(console.counts_line(prepared.plan.counts(), options.steps))
+    console.say(
+        f"Found the {kind} at {loop['file']}:{loop['line']} (forward "
+        f"{explanation['forward']['line']}{backed}{counted})"
+    )
+    console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
     for warning in prepared.plan.warnings:
         console.warn(warning)
     console.say(f"Next: instrument run {script}")

@@ -43,6 +43,8 @@ def run(
         str, typer.Option("--label", envvar="INSTRUMENT_LABEL", help="Name of this variant.")
     ] = "baseline",
     loop: common.Loop = "",
+    mode: common.Mode = "auto",
+    region: common.Region = "",
     keep_validation: common.KeepValidation = False,
     python: Annotated[
         str | None,
@@ -148,6 +150,8 @@ def run(
             scope=scope,
             profiler=profiler,
             loop=loop,
+            mode=mode,
+            region=region,
             keep_validation=keep_validation,
             only=only,
             skip=skip,

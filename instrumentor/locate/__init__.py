@@ -7,6 +7,7 @@ from pathlib import Path
 
 from instrumentor.locate import refusals
 from instrumentor.locate.config import mesh_reason
+from instrumentor.locate.inference import infers_only, locate_inference, locate_marked
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.program import Program
@@ -46,6 +47,8 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
         Declined: with every reason, in order of weight.
         UsageError: `--loop` names a line without a training loop.
     """
+    if options.region is not None or options.mode == "inference":
+        return _locate_other(source, options, roots)
     program = Program.single(source)
     chosen = choose(program, options) if b"backward" in source.data else None
     if isinstance(chosen, Located):
@@ -59,8 +62,19 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
             if found is not None and (chosen is None or found.kind != "no-loop"):
                 chosen = found
             program = wider
+    reason = chosen or refusals.no_loop(program, Knowledge(program), [])
+    if options.mode == "auto" and reason.kind == "no-loop" and infers_only(program):
+        return locate_inference(program, Knowledge(program), options.loop)
+    raise Declined(reason)
+
+
+def _locate_other(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:
+    """Inference loops and marked lines, in the module or what it imports."""
+    program = Program.single(source) if roots is None else Program.load(source, roots)
     knowledge = Knowledge(program)
-    raise Declined(chosen or refusals.no_loop(program, knowledge, []))
+    if options.region is not None:
+        return locate_marked(program, knowledge, options.region)
+    return locate_inference(program, knowledge, options.loop)
 
 
 def locate_file(

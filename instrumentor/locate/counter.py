@@ -44,7 +44,7 @@ def find_counter(candidate: Candidate, site: Site, forward: ast.stmt) -> Counter
                 return Counter(name, statement.lineno, "outer", statement)
     loop = candidate.loop
     if isinstance(loop, ast.For):
-        target = _enumerated(loop) or _counted(loop)
+        target = enumerated(loop) or counted(loop)
         if target:
             return Counter(target, loop.lineno, "enumerate", None)
     return None
@@ -88,7 +88,7 @@ def rank_of(name: str) -> int:
     return 0 if _STEP_COUNTER.search(word) else 2
 
 
-def _enumerated(loop: ast.For) -> str:
+def enumerated(loop: ast.For) -> str:
     iterator: ast.expr = loop.iter
     for call in (iterator, *own_nodes(iterator)):
         if isinstance(call, ast.Call) and callee(call) == "enumerate":
@@ -97,7 +97,7 @@ def _enumerated(loop: ast.For) -> str:
     return ""
 
 
-def _counted(loop: ast.For) -> str:
+def counted(loop: ast.For) -> str:
     """`for step in range(...)` and `itertools.count(...)`, when the name counts steps."""
     name = dotted(loop.target)
     for call in (loop.iter, *own_nodes(loop.iter)):

@@ -69,7 +69,7 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
         if after in seen:
             continue
         seen.add(after)
-        strategy = _strategy(knowledge, candidate, update)
+        strategy = strategy_of(knowledge, candidate, update)
         stops.append(
             Stop(update.source, update.scope, unit, after, strategy, _condition(candidate, update))
         )
@@ -135,7 +135,12 @@ def _condition(candidate: Candidate, update: Update) -> str:
     return ""
 
 
-def _strategy(knowledge: Knowledge, candidate: Candidate, update: Update) -> str:
+def strategy_of(knowledge: Knowledge, candidate: Candidate, update: Update) -> str:
+    """`return` where that ends everything, else `SystemExit`.
+
+    Raises:
+        Declined: a handler would swallow the exit.
+    """
     scope = update.scope
     if isinstance(scope, FUNCTIONS) and _return_is_safe(knowledge, update.source, scope):
         return "return"

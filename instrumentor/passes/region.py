@@ -57,7 +57,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
 
 def ends_of(region: Region) -> tuple[End, ...]:
     """All places that close a region."""
-    in_helper = region.sync.action == "keep" and bool(region.sites[-1].chain)
+    in_helper = region.sync.action == "keep" and bool(region.sites and region.sites[-1].chain)
     ends = (End(region.end, region.label), *region.other_ends)
     return tuple(
         dataclasses.replace(e, synced="True" if in_helper else sync_condition(e.after) or "")
