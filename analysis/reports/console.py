@@ -15,6 +15,7 @@ from analysis.reports.headline import (
     category_shares,
     category_times,
     sections,
+    slow_share,
     subtitle,
     title,
     warnings,
@@ -121,7 +122,7 @@ def _slow_ops(summary: Summary, width: int, paint: Paint) -> list[str]:
         Column("op", [words.visible(op.op) for op in slow], right=False, least=20),
         Column("count", [words.count(op.count) for op in slow]),
         Column("device time" if on_device else "self time", words.column(times, "ms")),
-        Column("share", [words.share(op.percent) for op in slow]),
+        Column("share", [slow_share(op) for op in slow]),
         *([bound] if any(op.bound for op in slow) else []),
         Column("category", categories, right=False, colours="dim", optional=True),
     )

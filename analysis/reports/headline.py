@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.model import GAP_THRESHOLD_US, HOST_BOUND_PERCENT, Summary, WallClock
+from analysis.model import GAP_THRESHOLD_US, HOST_BOUND_PERCENT, SlowOp, Summary, WallClock
 from analysis.reports import words
 
 #: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
@@ -240,3 +240,9 @@ def category_shares(summary: Summary) -> list[str]:
     return [
         words.share(each.percent if each.device_time_ms else None) for each in summary.categories
     ]
+
+
+def slow_share(op: SlowOp) -> str:
+    """Share of an op in what the ops took; of one that was not timed there is none."""
+    timed = words.measured(op.device_time_ms) or words.measured(op.op_self_time_ms)
+    return words.share(op.percent if timed else None)

@@ -24,6 +24,7 @@ from analysis.reports.headline import (
     category_shares,
     category_times,
     sections,
+    slow_share,
     subtitle,
     title,
     warnings,
@@ -40,7 +41,7 @@ _WIDTHS = {
     "category": 92,
     "bound": 72,
     "share": 74,
-    "gap": 108,
+    "gap": 122,
     "cores": 68,
     "dram": 78,
     "flops": 82,
@@ -50,8 +51,9 @@ _WIDTHS = {
     "source": 260,
     "grid": 0,
 }
-_WIDTH = 112
+_WIDTH = 132
 MOST_MODULES = 40
+MOST_SAVINGS = 12
 #: Lines shown around a line that ops come from.
 CONTEXT_LINES = 3
 
@@ -236,7 +238,7 @@ def _slow_rows(summary: Summary, by_device: bool) -> list[tuple[Any, ...]]:
         [op.device_time_ms if by_device else op.op_self_time_ms for op in slow], "ms"
     )
     return [
-        (op.op, op.category or "", op.bound or "", f"{op.count:,}", time, words.share(op.percent))
+        (op.op, op.category or "", op.bound or "", f"{op.count:,}", time, slow_share(op))
         for op, time in zip(slow, times, strict=True)
     ]
 
@@ -260,7 +262,7 @@ def _saving_rows(summary: Summary) -> list[tuple[str, ...]]:
             words.readable_us(each.saving_us),
             words.share(each.percent),
         )
-        for each in summary.savings
+        for each in summary.savings[:MOST_SAVINGS]
     ]
 
 

@@ -16,6 +16,7 @@ from analysis.reports.headline import (
     category_shares,
     category_times,
     sections,
+    slow_share,
     subtitle,
     title,
     warnings,
@@ -103,7 +104,7 @@ def _slow_ops(summary: Summary) -> str:
             code(op.op),
             words.count(op.count),
             time,
-            words.share(op.percent),
+            slow_share(op),
             escape(op.bound or ""),
             escape(op.category or ""),
         ]
