@@ -91,18 +91,18 @@ class WallClock:
         """The record of ``wall_clock_ms``; the unit stands in that key, hence bare names."""
         return {
             "label": self.label,
-            "mean": _plain(self.mean_ms),
-            "median": _plain(self.median_ms),
-            "min": _plain(self.min_ms),
-            "max": _plain(self.max_ms),
-            "stdev": _plain(self.stdev_ms),
+            "mean": plain(self.mean_ms),
+            "median": plain(self.median_ms),
+            "min": plain(self.min_ms),
+            "max": plain(self.max_ms),
+            "stdev": plain(self.stdev_ms),
             "samples": self.samples,
-            "compile": _plain(self.compile_ms),
-            "warmup": _plain(self.warmup_ms),
-            "median_interval": _plain(self.median_interval_ms),
-            "outliers": _plain(self.outliers),
-            "trend_percent": _plain(self.trend_percent),
-            "values": _plain(self.samples_ms),
+            "compile": plain(self.compile_ms),
+            "warmup": plain(self.warmup_ms),
+            "median_interval": plain(self.median_interval_ms),
+            "outliers": plain(self.outliers),
+            "trend_percent": plain(self.trend_percent),
+            "values": plain(self.samples_ms),
         }
 
 
@@ -381,58 +381,58 @@ class Summary:
             "schema": SCHEMA,
             "profiler": self.profiler,
             "scope": self.scope,
-            "window": _plain(self.window),
+            "window": plain(self.window),
             "wall_clock_ms": wall.to_json(),
             "wall_clock_by_label": {k: v.to_json() for k, v in self.wall_clock_by_label.items()},
-            "step_wall_clock_ms": _plain(self.step_wall_clock_ms),
-            "device_time_ms": _plain(self.device_time_ms),
+            "step_wall_clock_ms": plain(self.step_wall_clock_ms),
+            "device_time_ms": plain(self.device_time_ms),
             "device_time_source": self.device_time_source,
-            "device_time": _plain(self.device_time),
-            "overhead_percent": _plain(self.overhead_percent),
-            "dispatch_ms_per_op": _plain(self.dispatch_ms_per_op),
+            "device_time": plain(self.device_time),
+            "overhead_percent": plain(self.overhead_percent),
+            "dispatch_ms_per_op": plain(self.dispatch_ms_per_op),
             "op_count": self.op_count,
             "host_op_count": self.host_op_count,
-            "op_self_time_ms": _plain(self.op_self_time_ms),
+            "op_self_time_ms": plain(self.op_self_time_ms),
             "categories": {
                 c.name: {
-                    "percent": _plain(c.percent),
-                    "device_time_ms": _plain(c.device_time_ms),
+                    "percent": plain(c.percent),
+                    "device_time_ms": plain(c.device_time_ms),
                     "op_count": c.op_count,
                 }
                 for c in self.categories
             },
-            "matmul_flops_percent": _plain(self.matmul_flops_percent),
-            "dram_percent": _plain(self.dram_percent),
-            "slow_ops": _plain(self.slow_ops),
-            "gaps": _plain(self.gaps),
-            "savings": _plain(self.savings),
-            "spread": _plain(self.spread),
-            "program_cache_hit_percent": _plain(self.program_cache_hit_percent),
-            "locations": _plain(self.locations),
+            "matmul_flops_percent": plain(self.matmul_flops_percent),
+            "dram_percent": plain(self.dram_percent),
+            "slow_ops": plain(self.slow_ops),
+            "gaps": plain(self.gaps),
+            "savings": plain(self.savings),
+            "spread": plain(self.spread),
+            "program_cache_hit_percent": plain(self.program_cache_hit_percent),
+            "locations": plain(self.locations),
             "host_bound": self.host_bound,
             "verdict": None if self.verdict is None else self.verdict.name,
-            "verdict_detail": _plain(self.verdict),
-            "steps": _plain(self.steps),
+            "verdict_detail": plain(self.verdict),
+            "steps": plain(self.steps),
             "architecture": self.architecture,
-            "loop": _plain(self.loop),
-            "environment": _plain(self.environment),
-            "run": _plain(self.run),
+            "loop": plain(self.loop),
+            "environment": plain(self.environment),
+            "run": plain(self.run),
             "interrupted": self.interrupted,
             "partial": self.partial,
             "script_exit_code": self.script_exit_code,
-            "artifacts": _plain(self.artifacts),
+            "artifacts": plain(self.artifacts),
             "warnings": list(self.warnings),
         }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value in JSON's own types: dataclasses to objects, tuples to lists, NaN to None."""
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
