@@ -13,6 +13,7 @@ from instrumentor.workspace.places import sweep
 from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
 from instrumentor.workspace.restoring import Restored, restore
 from instrumentor.workspace.shadow import Workspace, shadow
+from instrumentor.workspace.site import Site, copied, original
 
 __all__ = [
     "Fingerprint",
@@ -21,9 +22,12 @@ __all__ = [
     "Originals",
     "Restored",
     "ShadowPlan",
+    "Site",
     "Workspace",
     "check_loaded",
+    "copied",
     "in_place",
+    "original",
     "plan_shadow",
     "restore",
     "shadow",

@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from instrumentor.errors import NotReady
-from instrumentor.locate.model import Declined, Reason
+from instrumentor.errors import InstrumentError, NotReady
 from instrumentor.project import Project
 from instrumentor.workspace import git, journal, places
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.environment import in_place_environment
 from instrumentor.workspace.interrupts import Interrupts
-from instrumentor.workspace.journal import Entry, Journal
+from instrumentor.workspace.journal import Entry
 from instrumentor.workspace.restoring import Restored, check, fulfil, state
 
 
@@ -33,13 +32,19 @@ class InPlace:
     script: Path
     replaced: tuple[Path, ...]
     linked: tuple[Path, ...] = ()
-    copied_files: int = 0
+    scratch: Path = Path()
     restored: list[Restored] = field(default_factory=list)
 
     @property
     def root(self) -> Path:
         """The project's own root."""
         return self.project.root
+
+    @property
+    def description(self) -> str:
+        """What was swapped, in a few words."""
+        names = ", ".join(path.name for path in self.replaced)
+        return f"{names}: instrumented in place until the run ends"
 
     def environment(
         self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
@@ -189,8 +194,7 @@ def put(entry: Entry, text: bytes, disk: Disk) -> None:
         ) from error
 
 
-def _declined(path: Path, kind: str, message: str, remedy: str) -> Declined:
+def _declined(path: Path, kind: str, message: str, remedy: str) -> InstrumentError:
+    from instrumentor.locate.model import Declined, Reason
+
     return Declined(Reason(path, 1, kind, f"--in-place: {path.name} {message}", remedy))
-
-
-__all__ = ["InPlace", "Journal", "in_place"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from instrumentor.errors import RunFailed
-from instrumentor.workspace.shadow import Workspace
+from instrumentor.workspace.site import Site
 
 ASK_TIMEOUT_S = 60
 # find_spec of the top-level name only: a dotted one would run the package's own code.
@@ -28,7 +28,7 @@ print(json.dumps([spec.origin if spec else None, places]))
 
 def check_loaded(
     records: Iterable[Mapping[str, object]],
-    ws: Workspace,
+    ws: Site,
     replaced: Iterable[Path],
     *,
     python: Path | None = None,
@@ -64,7 +64,7 @@ def check_loaded(
         )
 
 
-def _remedy(ws: Workspace, name: Path, instead: Path | None) -> str:
+def _remedy(ws: Site, name: Path, instead: Path | None) -> str:
     if instead is None:
         return (
             f"Nothing imported {name} during the run. See that the script uses this file and not "
@@ -81,7 +81,7 @@ def _remedy(ws: Workspace, name: Path, instead: Path | None) -> str:
     )
 
 
-def _real(ws: Workspace, file: str) -> Path:
+def _real(ws: Site, file: str) -> Path:
     return Path(os.path.realpath(ws.cwd / file))
 
 
@@ -96,7 +96,7 @@ def _other_report(loaded: Iterable[Path], name: Path) -> Path | None:
 
 
 def _asked(
-    ws: Workspace,
+    ws: Site,
     expected: Path,
     name: Path,
     python: Path | None,
@@ -134,7 +134,7 @@ def _files(origin: str | None, places: list[str], rest: list[str]) -> list[Path]
     return [Path(origin)] if origin else []
 
 
-def _module_names(ws: Workspace, name: Path) -> list[str]:
+def _module_names(ws: Site, name: Path) -> list[str]:
     """Dotted names under which a file can be imported from the project's import roots."""
     file = ws.project.root / name
     found = []

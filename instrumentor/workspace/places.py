@@ -22,7 +22,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from instrumentor.errors import NotReady
-from instrumentor.project import home_folder
+from instrumentor.leftovers import own_cache
 from instrumentor.workspace.removal import remove_tree
 
 MARKER = ".instrument-shadow"
@@ -60,7 +60,7 @@ def cache_folder(avoid: Path | None = None) -> Path:
     Raises:
         NotReady: the temporary folder belongs to somebody else.
     """
-    own = _own_folder()
+    own = own_cache()
     if own is not None and _usable(own, avoid):
         return own
     return _private(next(folder for folder in _temporary_folders() if _usable(folder, avoid)))
@@ -68,19 +68,8 @@ def cache_folder(avoid: Path | None = None) -> Path:
 
 def cache_folders() -> tuple[Path, ...]:
     """All folders that :func:`cache_folder` may have given to some run."""
-    own = _own_folder()
+    own = own_cache()
     return tuple(dict.fromkeys((*([own] if own else []), *_temporary_folders())))
-
-
-def _own_folder() -> Path | None:
-    named = os.environ.get("INSTRUMENT_CACHE")
-    if named:
-        return Path(named).resolve()
-    xdg = os.environ.get("XDG_CACHE_HOME", "")
-    if Path(xdg).is_absolute():
-        return Path(xdg, "instrumentor").resolve()
-    home = home_folder()
-    return None if home is None else (home / ".cache" / "instrumentor").resolve()
 
 
 def _temporary_folders() -> tuple[Path, ...]:
@@ -103,6 +92,13 @@ def _private(folder: Path) -> Path:
                 f"the cache folder {folder} belongs to somebody else",
                 "Set INSTRUMENT_CACHE to a folder of your own, its path without spaces.",
             )
+    return folder
+
+
+def scratch(place: Place) -> Path:
+    """A folder beside the tree for what a run needs only while it lasts."""
+    folder = place.folder / ".scratch"
+    folder.mkdir(exist_ok=True)
     return folder
 
 

@@ -51,6 +51,17 @@ class Workspace:
     _with_git: bool = field(repr=False)
     _closed: list[tuple[Path, ...]] = field(default_factory=list, repr=False)
 
+    @property
+    def scratch(self) -> Path:
+        """A folder of our own beside the tree: a killed run's is swept with it."""
+        return places.scratch(self._place)
+
+    @property
+    def description(self) -> str:
+        """What was copied, in a few words."""
+        linked = f", {len(self.linked)} linked" if self.linked else ""
+        return f"{self.copied_files} files to {self.root}{linked}"
+
     def environment(
         self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
     ) -> dict[str, str]:
