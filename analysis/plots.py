@@ -68,6 +68,8 @@ def step_figure(summary: Summary) -> Figure | None:
     keys = [Patch(color=_WALL, label="wall clock")]
     if _COMPILE in shades:
         keys.append(Patch(color=_COMPILE, label="compile, warm-up, profiled"))
+    if COLOURS["host"] in shades:
+        keys.append(Patch(color=COLOURS["host"], label="outlier"))
     device = [s.device_time_ms if words.measured(s.device_time_ms) else None for s in steps]
     if any(value is not None for value in device):
         heights = [value or 0.0 for value in device]
@@ -76,7 +78,8 @@ def step_figure(summary: Summary) -> Figure | None:
     axes.set_ylim(0, top * 1.15 or 1.0)
     for x, wall in zip(at, walls, strict=True):
         if wall > top * 1.15:
-            axes.text(x, top * 1.1, words.ms(wall), ha="center", va="top", fontsize=8, color=_TEXT)
+            value = words.ms(wall)
+            axes.text(x, top * 1.16, value, ha="center", va="bottom", fontsize=8, color=_MUTED)
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms
     lines: list[Line2D] = []
     if median is not None and words.measured(median):
@@ -91,7 +94,7 @@ def step_figure(summary: Summary) -> Figure | None:
         handles=[*keys, *lines],
         frameon=False,
         fontsize=8,
-        ncols=4,
+        ncols=5,
         loc="upper left",
         bbox_to_anchor=(0, -0.1),
     )

@@ -36,8 +36,8 @@ _TEMPLATE = "report.html.j2"
 _SCRIPT = "report.js.j2"
 #: Widths of the op table's columns, pixels; ``op`` takes what is left beyond its own.
 _WIDTHS = {
-    "op": 300,
-    "id": 82,
+    "op": 264,
+    "id": 76,
     "category": 92,
     "bound": 72,
     "share": 74,
