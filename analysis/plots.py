@@ -57,7 +57,7 @@ def step_figure(summary: Summary) -> Figure | None:
     if chart is None:
         return None
     steps = [s for s in summary.steps if words.measured(s.wall_clock_ms)][-len(chart.bars) :]
-    figure, axes = _axes(summary, "Step times", (8.0, 3.6))
+    figure, axes = _axes(summary, "Step times", (8.0, 3.6), pad=18)
     top = charts.compared_ms(steps)
     at = list(range(len(steps)))
     walls = [s.wall_clock_ms or 0.0 for s in steps]
@@ -220,13 +220,17 @@ def _figure(size: tuple[float, float]) -> Figure:
 
 
 def _axes(
-    summary: Summary, what: str, size: tuple[float, float], grid: Literal["x", "y", "both"] = "y"
+    summary: Summary,
+    what: str,
+    size: tuple[float, float],
+    grid: Literal["x", "y", "both"] = "y",
+    pad: float = 10,
 ) -> tuple[Figure, Axes]:
     figure = _figure(size)
     axes = figure.add_subplot()
     _calm(axes)
     axes.set_title(
-        f"{what}: {_plain(title(summary))}", loc="left", fontsize=11, color=_TEXT, pad=10
+        f"{what}: {_plain(title(summary))}", loc="left", fontsize=11, color=_TEXT, pad=pad
     )
     axes.grid(axis=grid, color=_LINE)
     return figure, axes

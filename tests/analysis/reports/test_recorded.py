@@ -1,0 +1,54 @@
+"""Every format on every recorded shape of CSV: several devices, replays, host ops, signposts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis import plots
+from analysis.report_options import ReportOptions, per_op_report
+from analysis.reports import csv, html, ops_console, perfetto, words
+from analysis.reports import detail as details
+from analysis.summary import analyse
+from tests.analysis.ops_rows import FIXTURES
+from tests.analysis.reports.test_html import Page
+
+OPTIONS = {
+    "plain": ReportOptions(ignore_signposts=True),
+    "signposts": ReportOptions(ignore_signposts=True, print_signposts=True),
+    "devices_apart": ReportOptions(ignore_signposts=True, no_merge_devices=True),
+    "by_category": ReportOptions(ignore_signposts=True, group_by="category", no_host_ops=True),
+}
+FILES = sorted(FIXTURES.glob("*.csv"))
+
+
+def test_there_are_recorded_files() -> None:
+    assert len(FILES) >= 8
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_report_of_ops(path: Path, options: str) -> None:
+    report = per_op_report(path, OPTIONS[options])
+    for width in (80, 160):
+        shown = ops_console.render_ops(report, width=width)
+        assert max(map(words.width, shown.splitlines())) <= width
+        assert "nan" not in shown.lower()
+    content = csv.render(report) + csv.render_stacked(report)
+    assert "nan" not in content.lower()
+    summary = analyse(path).summary
+    detail = details.of(report=report)
+    assert Page(html.render(summary, detail)).errors == []
+    json.loads(perfetto.render(summary, detail))
+    plots.figures(summary, detail)
+
+
+def test_devices_apart_have_tracks_of_their_own() -> None:
+    path = FIXTURES / "two_devices_v1.csv"
+    report = per_op_report(path, OPTIONS["devices_apart"])
+    events = json.loads(perfetto.render(analyse(path).summary, details.of(report=report)))
+    names = [e["args"]["name"] for e in events["traceEvents"] if e["name"] == "thread_name"]
+    assert names[1:] == ["ops 0", "gaps 0", "ops 1", "gaps 1", "ops"]
+    assert "Device" in ops_console.render_ops(report, width=120).splitlines()[2]
