@@ -10,9 +10,9 @@ from instrumentor.locate.dataflow import binds, reads, touches
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import ScopeNode, Source, dotted, own_calls, own_nodes
-from instrumentor.locate.tree import path_to
-from instrumentor.locate.vocabulary import callee, loss_expression
+from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, dotted, own_calls, own_nodes
+from instrumentor.locate.tree import contains, path_to
+from instrumentor.locate.vocabulary import callee, loss_expression, receiver
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,26 @@ class Forward:
 
 def find_forward(knowledge: Knowledge, candidate: Candidate, site: Site) -> Forward | None:
     """The start of the forward that leads to a site's loss; None when it is elsewhere."""
+    found = _find_forward(knowledge, candidate, site)
+    if found is not None and _is_rollout(found.unit, site.statement):
+        return None
+    return found
+
+
+_WORLD = re.compile(r"(^|[._])(envs?|environment|game|sim|simulator|world|gym)$", re.I)
+
+
+def _is_rollout(unit: ast.stmt, site: ast.stmt) -> bool:
+    """A loop that runs the model against an environment, apart from the backward."""
+    if not isinstance(unit, LOOPS) or contains(unit, site):
+        return False
+    return any(
+        callee(c) in ("step", "act", "reset", "render") and _WORLD.search(receiver(c))
+        for c in own_calls(unit)
+    )
+
+
+def _find_forward(knowledge: Knowledge, candidate: Candidate, site: Site) -> Forward | None:
     helper = site.chain[-1] if site.chain else None
     if helper is not None:
         inner = _forward_in_chain(knowledge, site)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from instrumentor.locate.counter import Counter
-from instrumentor.locate.dataflow import binds, reads, touches
+from instrumentor.locate.dataflow import binds, effects, uses
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
@@ -63,9 +63,13 @@ def _between_micro_steps(
 ) -> Iterator[str]:
     """Reads and logging outside the straight path: with several micro-steps they are timed."""
     source, known = candidate.source, set(statements)
+    place = source.places[region.end]
+    behind = place.suite[place.index + 1 :] if region.end not in candidate.loop.body else []
     for top in candidate.loop.body:
         for node in (top, *own_nodes(top)):
             if not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign)) or node in known:
+                continue
+            if any(contains(s, node) for s in behind):
                 continue
             logs = any(is_logging(c) for c in own_calls(node))
             if logs or host_read(node, tensors) is not None:
@@ -249,25 +253,19 @@ def _feeds_loss(
     read: ast.stmt,
     warnings: list[str],
 ) -> bool:
-    """A read whose result the forward or backward needs cannot move."""
-    bound = binds(read)
-    site_lines = [s.statement for s in region.sites]
-    live = set(bound)
-    for statement in statements[statements.index(read) + 1 :]:
-        if not live:
-            return False
-        if statement in site_lines or any(contains(statement, s) for s in site_lines):
-            if live & reads(statement):
-                warnings.append(
-                    _warning(candidate.source, read.lineno, "the loss is computed from it")
-                )
-                return True
+    """A read whose result the forward or backward needs, through whatever names, cannot move."""
+    sites = [s.statement for s in region.sites]
+    live = effects(read)
+    feeds = contains(read, region.forward) and region.forward_source is candidate.source
+    following = [s for s in statements[statements.index(read) + 1 :] if s not in sites]
+    for statement in following:
+        if live & uses(statement):
+            live |= effects(statement)
     # the backward itself may be the end of the region
-    for site in site_lines:
-        if read.lineno < site.lineno and live & reads(site):
-            warnings.append(_warning(candidate.source, read.lineno, "the loss is computed from it"))
-            return True
-    return False
+    feeds = feeds or any(read.lineno < site.lineno and live & uses(site) for site in sites)
+    if feeds:
+        warnings.append(_warning(candidate.source, read.lineno, "the loss is computed from it"))
+    return feeds
 
 
 def _closure(
@@ -304,21 +302,16 @@ def _closure(
             and contains(statement, counter.statement)
         ):
             return None
-        moved_reads = set().union(*(reads(g) for g in group))
-        moved_binds = set().union(*(binds(g) for g in group))
-        moved_touches = set().union(*(touches(g) for g in group))
-        conflict = (
-            (binds(statement) & (moved_reads | moved_binds))
-            or (reads(statement) & moved_binds)
-            or (reads(statement) & moved_touches & (binds(statement) | touches(statement)))
-        )
+        is_site = any(contains(statement, s) for s in sites)
+        changed = binds(statement) if is_site else effects(statement)
+        moved_uses = set().union(*(uses(g) for g in group))
+        moved_effects = set().union(*(effects(g) for g in group))
+        conflict = changed & (moved_uses | moved_effects) or uses(statement) & moved_effects
         if not conflict:
             continue
-        if any(contains(statement, s) for s in sites) or not _movable(statement):
+        if is_site or not _movable(statement) or contains(statement, region.forward):
             return None
-        if any(contains(statement, f) for f in (region.forward,)):
-            return None
-        if binds(statement) & _needed_by_sites(sites):
+        if effects(statement) & _needed_by_sites(sites):
             return None
         group.append(statement)
     return group
@@ -327,7 +320,7 @@ def _closure(
 def _needed_by_sites(sites: set[ast.stmt]) -> set[str]:
     needed: set[str] = set()
     for site in sites:
-        needed |= reads(site)
+        needed |= uses(site)
     return needed
 
 

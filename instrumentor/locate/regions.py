@@ -23,6 +23,7 @@ from instrumentor.locate.syncs import (
     kept,
     may_leave,
     syncs_every_n,
+    syncs_itself,
     with_sync,
 )
 from instrumentor.locate.syntax import (
@@ -70,6 +71,7 @@ class Region:
     label: str = "fwd+bwd"
     other_ends: tuple[End, ...] = ()
     batch: tuple[str, ...] = ()  # names of this iteration's data, bound ahead of `begin`
+    helper_syncs: bool = False  # the function that steps the optimizer syncs behind it
     resume: bool = False  # several micro-steps make one sample: begin only when none is open
 
 
@@ -194,6 +196,7 @@ def _region(
     scope, label = "fwd-bwd", "fwd+bwd"
     resume = False
     other_ends: tuple[End, ...] = ()
+    helper_syncs = False
     updates = candidate.updates
     fused = fused_branch(candidate, final, updates)
     every = None if fused is not None else syncs_every_n(candidate, final, updates)
@@ -205,7 +208,8 @@ def _region(
         sync = kept(source, inner)
         stepping = next(u for u in updates if contains(fused, u.statement))
         unit = update_unit(source, loop, updates, stepping)
-        other_ends = (End(with_sync(source, unit), "fwd+bwd+optimizer", ""),)
+        other_ends = (End(with_sync(source, unit), "fwd+bwd+optimizer"),)
+        helper_syncs = syncs_itself(stepping.helper)
         warnings.append(
             f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to "
             "fuse with the optimizer: its sample is forward + backward + optimizer, labelled so"
@@ -224,6 +228,7 @@ def _region(
     elif wants_step or (options.scope == "auto" and stepped_in_helper):
         scope = label = "step"
         whole = _step_unit(candidate, final)
+        helper_syncs = any(syncs_itself(u.helper) for u in updates)
         if whole is not None:
             end = with_sync(source, whole)
             if is_sync(end):
@@ -252,6 +257,7 @@ def _region(
         resume=resume,
         label=label,
         other_ends=other_ends,
+        helper_syncs=helper_syncs,
     )
     region.batch = _batch_names(candidate, begin)
     region.hints = _hints(knowledge, candidate, region, forward)

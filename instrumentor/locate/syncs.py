@@ -10,6 +10,7 @@ from instrumentor.locate.accumulation import accumulation_guard
 from instrumentor.locate.forward import call_of
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, Update
+from instrumentor.locate.program import Function
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -20,7 +21,7 @@ from instrumentor.locate.syntax import (
     suites,
 )
 from instrumentor.locate.tree import contains, path_to
-from instrumentor.locate.vocabulary import is_sync_statement, sync_api
+from instrumentor.locate.vocabulary import is_optimizer_step, is_sync_statement, sync_api
 
 
 @dataclass(frozen=True)
@@ -163,3 +164,16 @@ def with_sync(source: Source, statement: ast.stmt) -> ast.stmt:
 
 def is_sync(statement: ast.stmt) -> bool:
     return is_sync_statement(statement) is not None
+
+
+def syncs_itself(helper: Function | None) -> bool:
+    """Whether a function that steps the optimizer syncs behind the step, guarded or not."""
+    if helper is None:
+        return False
+    steps = [
+        n.lineno for n in own_nodes(helper.node) if isinstance(n, ast.Call) and is_optimizer_step(n)
+    ]
+    return any(
+        isinstance(s, ast.stmt) and is_sync(s) and s.lineno > min(steps, default=0)
+        for s in own_nodes(helper.node)
+    )

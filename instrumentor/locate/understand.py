@@ -288,6 +288,8 @@ def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[str]:
 def _validations(located: Located, options: Options) -> None:
     finder = Validations(located.knowledge, located.candidate, located.warnings)
     skipped = [] if options.keep_validation else finder.find()
+    if not options.keep_validation:
+        finder.name_between_epochs()
     taken = {s.statement for s in skipped} | {d for s in skipped for d in s.dependents}
     located.skipped = skipped + finder.checkpoints(taken)
 

@@ -79,6 +79,33 @@ class Validations:
             found.append(skipped)
         return found
 
+    def name_between_epochs(self) -> None:
+        """Validation in loops around the steps stays, and runs between samples of short epochs."""
+        for source, scope, body in self._outer_bodies():
+            for statement in body:
+                for hit in self._hits(source, scope, statement):
+                    text = (
+                        f"{source.path.name}:{hit.lineno}: validation between epochs stays: it "
+                        "runs between the samples when an epoch has fewer steps than --steps"
+                    )
+                    if text not in self.warnings:
+                        self.warnings.append(text)
+
+    def _outer_bodies(self) -> Iterator[tuple[Source, ScopeNode, list[ast.stmt]]]:
+        """Bodies of the loops around the one of whole steps, in this scope and the callers'."""
+        candidate = self.candidate
+        loops = [candidate.loop, *candidate.source.loops_around(candidate.loop)]
+        steps = self._loop_of_update(loops)
+        for loop in loops[loops.index(steps) + 1 :]:
+            inner = next(s for s in loop.body if contains(s, candidate.loop))
+            yield candidate.source, candidate.scope, [s for s in loop.body if s is not inner]
+        if isinstance(candidate.scope, FUNCTIONS):
+            for caller, _, holder in self.knowledge.program.callers.get(candidate.scope, ()):
+                where = self.knowledge.program.source_of_scope[caller]
+                for loop in where.loops_around(holder):
+                    body = [s for s in loop.body if not contains(s, holder)]
+                    yield where, caller, body
+
     def checkpoints(self, taken: set[ast.stmt]) -> list[Skipped]:
         """Saves inside the loops; results that are used elsewhere keep theirs."""
         found: list[Skipped] = []

@@ -60,6 +60,10 @@ def ends_of(region: Region) -> tuple[End, ...]:
     in_helper = region.sync.action == "keep" and bool(region.sites and region.sites[-1].chain)
     ends = (End(region.end, region.label), *region.other_ends)
     return tuple(
-        dataclasses.replace(e, synced="True" if in_helper else sync_condition(e.after) or "")
-        for e in ends
+        dataclasses.replace(e, synced=_synced(region, e, in_helper=in_helper)) for e in ends
     )
+
+
+def _synced(region: Region, end: End, *, in_helper: bool) -> str:
+    stepped = region.helper_syncs and end.label != "fwd+bwd"
+    return "True" if in_helper or stepped else sync_condition(end.after) or ""
