@@ -540,8 +540,9 @@ class _Run:
             artifacts=self._artifacts(),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
-        write_all(summary, self.folder, formats=("json",))
-        return summary
+        return _with_artifacts(
+            summary, self.folder, write_all(summary, self.folder, formats=("json",))
+        )
 
     def _artifacts(self) -> dict[str, str]:
         named = {
@@ -612,14 +613,15 @@ def analyse(folder: Path) -> Summary:
     ops = folder / "tracy_perf" / "ops_perf_results.csv"
     if ops.is_file() and summary.window is not None:
         files, warning = tt_perf_report(ops, summary.window.start, summary.window.end)
-        artifacts = {
-            **summary.artifacts,
-            **{k: os.path.relpath(v, folder) for k, v in files.items()},
-        }
-        warnings = (*summary.warnings, warning) if warning else summary.warnings
-        summary = dataclasses.replace(summary, artifacts=artifacts, warnings=warnings)
-    write_all(summary, folder)
-    return summary
+        summary = _with_artifacts(summary, folder, files)
+        if warning:
+            summary = dataclasses.replace(summary, warnings=(*summary.warnings, warning))
+    return _with_artifacts(summary, folder, write_all(summary, folder))
+
+
+def _with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:
+    named = {name: os.path.relpath(path, folder) for name, path in files.items()}
+    return dataclasses.replace(summary, artifacts={**summary.artifacts, **named})
 
 
 def tt_perf_report(
