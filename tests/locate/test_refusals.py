@@ -469,7 +469,7 @@ optimizer.step()
 
 @pytest.mark.parametrize("name", NOT_TRAINING)
 def test_not_a_training_loop(name: str) -> None:
-    reason = reason_of(NOT_TRAINING[name])
+    reason = reason_of(NOT_TRAINING[name], Options(mode="train"))
     assert reason.kind == "no-loop"
     assert "backward()" in reason.message
 
