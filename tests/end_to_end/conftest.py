@@ -1,0 +1,96 @@
+"""What the end-to-end tests share: a run checked for traces, stand-ins, an empty environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RunCli, git
+from tests.end_to_end.small import processes_with, snapshot
+
+STANDINS = Path(__file__).resolve().parents[1] / "standins"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished `instrument run` and its folder."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+    @property
+    def log(self) -> str:
+        """The whole output of the script."""
+        return (self.folder / "run.log").read_text(encoding="utf-8")
+
+
+Measure = Callable[..., Ran]
+
+
+@pytest.fixture
+def measure(run_cli: RunCli) -> Measure:
+    """``measure(repo, *options, "train.py", *arguments)``: run, and prove that no trace is left.
+
+    The user's files are compared byte for byte with mode and mtime, the cache is searched for a
+    left copy, and /proc for processes of the run.
+    """
+
+    def run(
+        repo: Path,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        profiler: str = "wallclock",
+        folder: str = "repo_baseline",
+    ) -> Ran:
+        before = snapshot(repo)
+        chosen = ("--profiler", profiler) if profiler else ()
+        done = run_cli("run", *chosen, *arguments, cwd=cwd or repo, env=env)
+        output = (cwd or repo) / folder
+        after = snapshot(repo)
+        assert {name: after[name] for name in before} == before
+        new = {name for name in after if name not in before}
+        assert all((repo / name).is_relative_to(output) for name in new), new
+        if (repo / ".git").exists():
+            assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
+        cache = Path(os.environ["INSTRUMENT_CACHE"])
+        assert not list(cache.glob("shadows/*"))
+        assert processes_with(str(cache / "shadows")) == []
+        return Ran(done.returncode, done.stdout, done.stderr, output)
+
+    return run
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    """A folder that holds a device node, as far as the tool looks."""
+    folder = tmp_path / "devices"
+    folder.mkdir()
+    (folder / "0").touch()
+    return folder
+
+
+@pytest.fixture
+def tracy(device: Path) -> dict[str, str]:
+    """Environment with the stand-in of Tracy, its programs and a device."""
+    return {
+        "PYTHONPATH": str(STANDINS),
+        "INSTRUMENT_DEVICE_ROOT": str(device),
+        "INSTRUMENT_TRACY_TOOLS_FOLDER": str(STANDINS / "tools-tracy"),
+    }
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """Interpreter of a virtual environment that holds nothing at all."""
+    folder = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    return folder / "bin" / "python"

@@ -1,0 +1,366 @@
+"""Runs that do not end well: exit codes, what is kept, what is said, and never a trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RepoFactory, RunCli
+from tests.end_to_end.conftest import Measure
+from tests.end_to_end.small import (
+    interrupt_after_samples,
+    processes_with,
+    read,
+    records,
+    script,
+    snapshot,
+    start,
+    wait_for,
+)
+
+SLOW = script().replace("time.sleep(0.002)", "time.sleep(0.05)")
+
+
+def test_the_code_of_a_failing_script_stands_in_the_summary(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    repo = git_repo({"train.py": script(loop="if batch == 2:\n    raise ValueError('lost it')")})
+    ran = measure(repo, "train.py")
+    assert ran.code == 1
+    assert "error: the script ended with code 1" in ran.err
+    assert "ValueError: lost it" in ran.err
+    assert "Kept in repo_baseline/" in ran.err
+    assert "repo_baseline/run.log" in ran.err
+    assert "Wall clock of fwd+bwd, 2 steady steps" in ran.out
+    summary = read(ran.folder)
+    assert (summary["script_exit_code"], summary["partial"]) == (1, True)
+    assert summary["wall_clock_ms"]["samples"] == 2
+    assert read(ran.folder, "run.json")["script_exit_code"] == 1
+
+
+@pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
+def test_a_script_that_fails_before_its_loop_has_a_summary_all_the_same(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], profiler: str
+) -> None:
+    repo = git_repo({"train.py": script(before="sys.exit(7)")})
+    ran = measure(repo, "train.py", profiler=profiler, env=tracy)
+    assert ran.code == 1
+    assert "the script ended with code 7" in ran.err
+    assert "Nothing was measured" in ran.err
+    summary = read(ran.folder)
+    assert (summary["profiler"], summary["script_exit_code"]) == (profiler, 7)
+    assert summary["wall_clock_ms"]["median"] is None
+    assert summary["wall_clock_ms"]["samples"] == 0
+    assert read(ran.folder, "run.json")["script_exit_code"] == 7
+
+
+def test_the_exit_code_of_a_script_that_was_measured_counts(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    repo = git_repo({"train.py": script(after="print('almost')\nsys.exit(9)")})
+    ran = measure(repo, "--json", "train.py")
+    assert ran.code == 1
+    assert "the script ended with code 9; its last lines:" in ran.err
+    summary = read(ran.folder)
+    assert (summary["script_exit_code"], summary["wall_clock_ms"]["samples"]) == (9, 4)
+
+
+def test_a_script_that_is_killed(git_repo: RepoFactory, measure: Measure) -> None:
+    crash = "if batch == 3:\n    os.kill(os.getpid(), 11)"
+    repo = git_repo({"train.py": script(loop=crash)})
+    ran = measure(repo, "train.py")
+    assert ran.code == 1
+    assert "signal 11" in ran.err
+    assert read(ran.folder)["wall_clock_ms"]["samples"] == 3
+
+
+def test_data_that_runs_out_is_said(git_repo: RepoFactory, measure: Measure) -> None:
+    ran = measure(git_repo({"train.py": script(batches=3)}), "train.py")
+    assert ran.code == 0, ran.err
+    summary = read(ran.folder)
+    assert summary["wall_clock_ms"]["samples"] == 2
+    assert any("3 of 5 samples" in warning for warning in summary["warnings"])
+    assert "3 of 5 samples" in " ".join(ran.out.split())
+
+
+def test_a_loop_that_never_runs(git_repo: RepoFactory, measure: Measure) -> None:
+    ran = measure(git_repo({"train.py": script(batches=0)}), "train.py")
+    assert ran.code == 1
+    assert "without running the loop at train.py:34" in ran.err
+    assert "give the arguments with which it trains" in ran.err
+    assert read(ran.folder)["script_exit_code"] == 0
+
+
+def test_a_time_limit(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": script(loop="if batch == 2:\n    time.sleep(600)")})
+    ran = measure(repo, "--timeout", "3", "train.py")
+    assert ran.code == 1
+    assert "did not end within --timeout 3 s" in ran.err
+    assert read(ran.folder)["wall_clock_ms"]["samples"] == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
+def test_an_interrupted_run_keeps_what_was_measured(
+    git_repo: RepoFactory, tracy: dict[str, str], number: int, profiler: str
+) -> None:
+    repo = git_repo({"train.py": SLOW})
+    before = snapshot(repo)
+    process = start(
+        *("run", "--profiler", profiler, "--steps", "1000", "train.py"), cwd=repo, env=tracy
+    )
+    folder = repo / "repo_baseline"
+    out, err = interrupt_after_samples(process, folder, 3, number)
+    assert process.returncode == 130, err
+    assert "Wall clock of fwd+bwd" in out
+    assert "Traceback" not in err
+    assert "error: interrupted" in err
+    summary = read(folder)
+    assert (summary["interrupted"], summary["partial"]) == (True, True)
+    assert summary["wall_clock_ms"]["samples"] >= 2
+    after = snapshot(repo)
+    assert {name: after[name] for name in before} == before
+    shadows = Path(os.environ["INSTRUMENT_CACHE"]) / "shadows"
+    assert not list(shadows.glob("*"))
+    assert processes_with(str(shadows)) == []
+
+
+def test_a_killed_tool_leaves_no_process_and_the_next_start_sweeps(
+    git_repo: RepoFactory, measure: Measure, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": SLOW})
+    before = snapshot(repo)
+    process = start("run", "--profiler", "wallclock", "--steps", "1000", "train.py", cwd=repo)
+    folder = repo / "repo_baseline"
+    interrupt_after_samples(process, folder, 2, signal.SIGKILL)
+    shadows = Path(os.environ["INSTRUMENT_CACHE"]) / "shadows"
+    wait_for(lambda: not processes_with(str(shadows)))
+    after = snapshot(repo)
+    assert {name: after[name] for name in before} == before
+    assert list(shadows.glob("*"))
+
+    reported = run_cli("report", "repo_baseline", cwd=repo)
+    assert reported.returncode == 0, reported.stderr
+    assert "Wall clock of fwd+bwd" in reported.stdout
+    assert read(folder)["partial"] is True
+
+    ran = measure(repo, "train.py", folder="repo_baseline-2")
+    assert ran.code == 0, ran.err
+    assert "Copied 1 files" in ran.err
+
+
+DECLINED = {
+    "no loop": ("print('hello')\n", "no"),
+    "lightning": ("import lightning as L\n\n\nclass M(L.LightningModule):\n"
+                  "    def training_step(self, b):\n        return b\n\n\n"
+                  "L.Trainer().fit(M())\n", "ightning"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", sorted(DECLINED))
+def test_declined(git_repo: RepoFactory, measure: Measure, case: str) -> None:
+    source, word = DECLINED[case]
+    repo = git_repo({"train.py": source})
+    ran = measure(repo, "train.py")
+    assert ran.code == 3
+    assert "train.py:" in ran.err
+    assert word in ran.err
+    assert not ran.folder.exists()
+
+
+def test_multi_chip_configuration_is_declined(experiments_repo: Path, run_cli: RunCli) -> None:
+    folder = "blacksmith/experiments/torch/mnist"
+    done = run_cli("run", f"{folder}/train.py", "--config", f"{folder}/quietbox/mnist_tp.yaml",
+                   cwd=experiments_repo)  # fmt: skip
+    assert done.returncode == 3
+    assert "mesh_shape" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("missing.py",), "missing.py: no such file"),
+        (("--steps", "1", "train.py"), "--steps 1 leaves no steady step"),
+        (("--steps", "many", "train.py"), "'many' is not a valid int"),
+        (("--scope", "all", "train.py"), "must be one of"),
+        (("--profiler", "perf", "train.py"), "must be one of"),
+        (("--label", "a/b", "train.py"), "must be a plain name"),
+        (("--loop", "train.py", "train.py"), "expected FILE:LINE"),
+        (("--loop", "train.py:3", "train.py"), "no training loop starts there"),
+        (("--timeout", "0", "train.py"), "must be above 0"),
+        (("--skip", "nothing", "train.py"), "no pass is called 'nothing'"),
+        (("--python", "no-python-here", "train.py"), "there is no such interpreter"),
+        (("--tt-xla", "nowhere", "train.py"), "does not exist"),
+        (("--tracy-tools-folder", ".", "train.py"), "in it"),
+        (("--link", "nowhere", "train.py"), "nowhere"),
+        (("--surprise", "train.py"), "--surprise"),
+        ((), "Missing argument"),
+    ],
+)
+def test_usage(git_repo: RepoFactory, run_cli: RunCli, arguments: tuple[str, ...],
+               said: str) -> None:  # fmt: skip
+    repo = git_repo({"train.py": script()})
+    done = run_cli("run", *arguments, cwd=repo)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [p.name for p in repo.iterdir() if p.name != ".git"] == ["train.py"]
+
+
+def test_the_machine_is_not_ready_for_tracy(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], bare_python: Path
+) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "--python", bare_python, "train.py", profiler="tracy")
+    assert ran.code == 4
+    assert "tracy is not installed in" in ran.err
+    assert "do: " in ran.err
+    assert not ran.folder.exists()
+
+
+def test_missing_tracy_tools(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
+) -> None:
+    del tracy["INSTRUMENT_TRACY_TOOLS_FOLDER"]
+    ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy", env=tracy)
+    assert ran.code in (1, 4)
+    assert "tools" in ran.err
+    assert "do: " in ran.err
+
+
+def test_a_profile_without_device_operations_is_not_believed(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
+) -> None:
+    env = {**tracy, "STANDIN_TRACY_FAIL": "no-ops"}
+    ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy", env=env)
+    assert ran.code == 1
+    assert "no operation on a device" in ran.err
+    summary = read(ran.folder)
+    assert summary["device_time_ms"] is None
+    assert summary["wall_clock_ms"]["samples"] == 4
+
+
+def test_a_broken_interpreter(git_repo: RepoFactory, measure: Measure, tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    ran = measure(git_repo({"train.py": script()}), "--python", broken, "train.py")
+    assert ran.code == 4
+    assert not ran.folder.exists()
+
+
+@pytest.mark.parametrize("profiler", ["", "wallclock", "tracy"])
+def test_an_interpreter_without_anything_of_ours(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], bare_python: Path,
+    profiler: str,
+) -> None:  # fmt: skip
+    without = "try:\n    import instrumentor\nexcept ImportError:\n    print('not here')\n"
+    repo = git_repo({"train.py": script(before=without)})
+    env = tracy if profiler == "tracy" else None
+    ran = measure(repo, "--python", bare_python, "train.py", profiler=profiler, env=env)
+    assert ran.code == 0, ran.err
+    assert "not here" in ran.log
+    assert read(ran.folder)["profiler"] == (profiler or "wallclock")
+    assert read(ran.folder, "run.json")["python"] == str(bare_python)
+
+
+def test_torch_is_asked_for_where_it_is_missing(
+    git_repo: RepoFactory, measure: Measure, bare_python: Path
+) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "--python", bare_python, "train.py", profiler="torch")
+    assert ran.code == 4
+    assert "torch" in ran.err
+
+
+def test_the_copy_must_have_run(git_repo: RepoFactory, measure: Measure, bare_python: Path) -> None:
+    """An import hook, as an editable install may have one, leads to the user's own file."""
+    library = script().replace('if __name__ == "__main__":\n    main()\n', "")
+    repo = git_repo({"trainer.py": library, "train.py": "import trainer\n\ntrainer.main()\n"})
+    (site,) = (bare_python.parent.parent / "lib").glob("python*/site-packages")
+    (site / "own_finder.py").write_text(
+        "import importlib.util, sys\n\n\nclass Finder:\n"
+        "    @staticmethod\n    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'trainer':\n"
+        f"            own = {str(repo / 'trainer.py')!r}\n"
+        "            return importlib.util.spec_from_file_location(name, own)\n"
+        "\n\nsys.meta_path.insert(0, Finder)\n"
+    )
+    (site / "own.pth").write_text("import own_finder\n")
+    short = library.replace("train(1000)", "train(20)")
+    (repo / "trainer.py").write_text(short)
+    subprocess.run(["git", "commit", "-qam", "Short"], cwd=repo, check=True)
+    ran = measure(repo, "--python", bare_python, "train.py")
+    assert ran.code == 1
+    assert "its copy never ran" in ran.err
+    assert str(repo / "trainer.py") in ran.err
+
+
+WORKERS = {
+    "spawn": script(
+        imports="import multiprocessing\n",
+        before="with multiprocessing.get_context('spawn').Pool(2) as pool:\n"
+        "    print('workers', sorted(pool.map(abs, [-1, -2])))",
+    ),
+    "fork": script(
+        imports="import multiprocessing\n",
+        loop="child = multiprocessing.get_context('fork').Process(target=model, args=(1,))\n"
+        "child.start()\nchild.join()",
+    ),
+}
+
+
+@pytest.mark.parametrize("method", sorted(WORKERS))
+@pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
+def test_workers_never_record(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], method: str, profiler: str
+) -> None:
+    repo = git_repo({"train.py": WORKERS[method]})
+    ran = measure(repo, "train.py", profiler=profiler, env=tracy)
+    assert ran.code == 0, ran.err
+    assert len({record["pid"] for record in records(ran.folder)}) == 1
+    assert len(records(ran.folder, "load")) == 1
+    assert read(ran.folder)["warnings"] == [] or profiler == "tracy"
+
+
+def test_workers_of_a_data_loader_never_record(git_repo: RepoFactory, measure: Measure) -> None:
+    pytest.importorskip("torch", reason="needs torch: make test installs it")
+    source = script(imports="import torch\nfrom torch.utils.data import DataLoader\n").replace(
+        "in range(batches):", "in DataLoader(range(batches), num_workers=2):"
+    )
+    ran = measure(git_repo({"train.py": source}), "train.py")
+    assert ran.code == 0, ran.err
+    assert len({record["pid"] for record in records(ran.folder)}) == 1
+    assert len(records(ran.folder, "sample")) == 5
+
+
+def test_a_child_that_outlives_the_script_is_ended(git_repo: RepoFactory, measure: Measure) -> None:
+    sleep = shutil.which("sleep")
+    before = f"import subprocess\nsubprocess.Popen([{sleep!r}, '600'], start_new_session=True)"
+    ran = measure(git_repo({"train.py": script(before=before)}), "train.py")
+    assert ran.code == 0, ran.err
+
+
+def test_an_already_instrumented_script_is_refused(
+    git_repo: RepoFactory, measure: Measure, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": script()})
+    assert run_cli("apply", "train.py", "-o", "bench.py", cwd=repo).returncode == 0
+    ran = measure(repo, "bench.py", folder="bench_baseline")
+    assert ran.code == 2
+    assert "already instrumented" in ran.err
+
+
+def test_sys_executable_is_not_assumed(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    """Without --python the active environment's interpreter is taken."""
+    repo = git_repo({"train.py": script()})
+    prefix = str(Path(sys.executable).parent.parent)
+    done = run_cli("run", "--dry-run", "--profiler", "wallclock", "train.py", cwd=repo,
+                   env={"VIRTUAL_ENV": prefix})  # fmt: skip
+    assert f"{prefix}/bin/python" in done.stderr

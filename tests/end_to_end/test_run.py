@@ -1,0 +1,297 @@
+"""`instrument run` as a user types it: real processes, real repositories, no trace left behind."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RepoFactory, RunCli, git
+from tests.end_to_end.conftest import Measure
+from tests.end_to_end.small import read, records, script
+
+FILES = {"changes.diff", "plan.json", "report.html", "run.json", "run.log", "summary.json",
+         "summary.md", "timings.jsonl"}  # fmt: skip
+
+
+def test_a_run_from_script_to_summary(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "train.py")
+    assert ran.code == 0, ran.err
+    assert {p.name for p in ran.folder.iterdir()} == FILES
+
+    summary = read(ran.folder)
+    assert summary["schema"] == "instrument-summary/1"
+    assert (summary["profiler"], summary["scope"]) == ("wallclock", "fwd+bwd")
+    wall = summary["wall_clock_ms"]
+    assert wall["samples"] == 4
+    assert 2 <= wall["min"] <= wall["median"] <= wall["max"]
+    assert wall["compile"] >= 2
+    for name in ("device_time_ms", "overhead_percent", "dispatch_ms_per_op", "host_bound"):
+        assert summary[name] is None
+    assert summary["script_exit_code"] == 0
+    assert summary["warnings"] == []
+    assert all((ran.folder / path).exists() for path in summary["artifacts"].values())
+
+    facts = read(ran.folder, "run.json")
+    assert facts["schema"] == "instrument-run/1"
+    assert facts["script"] == str(repo / "train.py")
+    assert facts["git_commit"] == git(repo, "rev-parse", "HEAD").strip()
+    assert (facts["partial"], facts["interrupted"], facts["git_dirty"]) == (False, False, False)
+    assert facts["loop"] == {"file": str(repo / "train.py"), "line": 34}
+
+    assert "[TIMER] Step 1: fwd+bwd = " in ran.log
+    assert "[TIMER] Summary" in ran.log
+    assert "Wall clock of fwd+bwd, 4 steady steps" in ran.out
+    assert read(ran.folder, "plan.json")["schema"] == "instrument-plan/1"
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "train.py", env={"NO_COLOR": ""})
+    lines = ran.err.splitlines()
+    assert not {"\x1b", "\r"} & set(ran.err + ran.out)
+    said = [line.partition("] ")[2] for line in lines if line.startswith("[")]
+    assert said[0] == "Found the loop at train.py:34 (forward 36, backward 37)"
+    assert said[1] == "Profiler wallclock: asked for"
+    assert said[2].startswith("Copied 1 files to ")
+    assert said[3] == "Running 5 steps under wallclock"
+    assert [line.split()[:2] for line in said[4:9]] == [["step", f"{n}:"] for n in range(1, 6)]
+    assert said[4].endswith("(compile)")
+    assert said[9].strip() == "enough samples: stopping the script"
+    assert lines[-2:] == [
+        "Wrote repo_baseline/ (your files were not touched)",
+        "Next: instrument report repo_baseline",
+    ]
+
+
+def test_colours_only_where_they_are_wanted(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": script()})
+    coloured = measure(repo, "train.py", env={"NO_COLOR": "", "FORCE_COLOR": "1"})
+    assert "\x1b[" in coloured.err
+    plain = measure(repo, "train.py", env={"NO_COLOR": "1", "FORCE_COLOR": "1"},
+                    folder="repo_baseline-2")  # fmt: skip
+    assert "\x1b" not in plain.err + plain.out
+
+
+def test_quiet_and_json(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": script()})
+    quiet = measure(repo, "--quiet", "train.py")
+    assert quiet.err == ""
+    assert "Wall clock of fwd+bwd" in quiet.out
+    ran = measure(repo, "--json", "train.py", folder="repo_baseline-2")
+    assert ran.err == ""
+    document = json.loads(ran.out)
+    assert document.pop("folder") == str(ran.folder)
+    assert document == read(ran.folder)
+
+
+def test_verbose_shows_the_output_of_the_script(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": script(before="print('hello')")})
+    assert "  | hello\n" in measure(repo, "--verbose", "train.py").err
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "names"),
+    [
+        ("mnist/train.py", (), ("mnist_baseline", "mnist_baseline-2", "mnist_baseline-3")),
+        ("mnist/finetune.py", (), ("finetune_baseline",)),
+        ("mnist/main.py", ("--label", "bf16"), ("mnist_bf16",)),
+        ("run.py", ("--output", "out/first"), ("out/first", "out/first-2")),
+    ],
+)
+def test_the_run_folder_has_a_name_and_is_never_overwritten(
+    git_repo: RepoFactory,
+    measure: Measure,
+    path: str,
+    options: tuple[str, ...],
+    names: tuple[str, ...],
+) -> None:
+    repo = git_repo({path: script()})
+    for name in names:
+        assert measure(repo, *options, path, folder=name).code == 0
+    assert read(repo / names[0], "run.json")["label"] == (options[1] if "bf16" in options else
+                                                          "baseline")  # fmt: skip
+
+
+ARGUMENTS = (
+    *("--config", "x.yaml", "--steps", "99", "--label=other", "-o", "z", "--help", "--dry-run"),
+    *("two words", "", "it's", 'a "quote"', "$HOME", "*", "--", "-h", "\u00e9", "back\\slash"),
+)
+
+
+@pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
+def test_everything_behind_the_script_is_its_own(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], profiler: str
+) -> None:
+    source = script(imports="import json\n", before="print(json.dumps(sys.argv))")
+    repo = git_repo({"train.py": source, "x.yaml": "lr: 1\n"})
+    env = tracy if profiler == "tracy" else None
+    ran = measure(repo, "--steps", "4", "train.py", *ARGUMENTS, profiler=profiler, env=env)
+    assert ran.code == 0, ran.err
+    seen = json.loads(next(line for line in ran.log.splitlines() if line.startswith('["')))
+    assert tuple(seen[1:]) == ARGUMENTS
+    assert Path(seen[0]).is_absolute() and Path(seen[0]).name == "train.py"
+    assert read(ran.folder, "run.json")["arguments"] == list(ARGUMENTS)
+    assert len(records(ran.folder, "sample")) == 4
+
+
+def test_the_script_works_where_the_user_stands(git_repo: RepoFactory, measure: Measure) -> None:
+    before = (
+        "from pathlib import Path\n"
+        "print('at', Path(__file__).parent.relative_to(Path.cwd()))\n"
+        "print('read', open('notes.txt').read())\n"
+        "import helper\n"
+        "print('helper', helper.WORD)\n"
+        "import subprocess\n"
+        "subprocess.run(['git', 'log', '--oneline'], check=True)\n"
+        "print('wandb', os.environ['WANDB_MODE'])"
+    )
+    repo = git_repo({"sub/exp/train.py": script(before=before), "sub/notes.txt": "committed",
+                     "sub/exp/helper.py": "WORD = 1\n"})  # fmt: skip
+    (repo / "sub" / "notes.txt").write_text("edited")
+    (repo / "sub" / "exp" / "helper.py").write_text("WORD = 'not committed'\n")
+    done = measure_dirty(repo, measure, cwd=repo / "sub")
+    for line in ("at exp", "read edited", "helper not committed", "wandb disabled"):
+        assert f"{line}\n" in done
+
+
+def measure_dirty(repo: Path, measure: Measure, cwd: Path) -> str:
+    """Like measure, in a repository whose files differ from the commit."""
+    git(repo, "update-index", "--assume-unchanged", "sub/notes.txt", "sub/exp/helper.py")
+    ran = measure(repo, "exp/train.py", cwd=cwd, folder="exp_baseline")
+    assert ran.code == 0, ran.err
+    return ran.log
+
+
+def test_modes_and_odd_bytes_survive(git_repo: RepoFactory, measure: Measure) -> None:
+    source = script().replace("\n", "\r\n").rstrip().encode() + "  # caf\u00e9".encode()
+    repo = git_repo({"train.py": b"\xef\xbb\xbf" + source})
+    (repo / "train.py").chmod(0o750)
+    git(repo, "commit", "--quiet", "--all", "--message", "Executable")
+    assert measure(repo, "train.py").code == 0
+    assert stat.S_IMODE((repo / "train.py").stat().st_mode) == 0o750
+
+
+def test_files_that_the_script_writes(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo(
+        {"train.py": script(before="os.makedirs('ckpt')\nopen('ckpt/a.txt', 'w').write('x')")}
+    )
+    ran = measure(repo, "train.py")
+    assert "The script wrote ckpt/a.txt into the copy (kept with --keep)" in ran.err
+    assert not (repo / "ckpt").exists()
+    kept = measure(repo, "--keep", "train.py", folder="repo_baseline-2")
+    assert (kept.folder / "files" / "ckpt" / "a.txt").read_text() == "x"
+    assert read(kept.folder, "run.json")["new_files"] == ["ckpt/a.txt"]
+
+
+def test_linked_folders(git_repo: RepoFactory, measure: Measure) -> None:
+    check = "print('link', os.path.islink('corpus'), os.path.islink('data'))"
+    repo = git_repo(
+        {"train.py": script(before=check), "corpus/a.txt": "a", ".gitignore": "/data/\n"}
+    )
+    (repo / "data").mkdir()
+    (repo / "data" / "b.bin").write_bytes(b"b")
+    assert "link False True" in measure(repo, "train.py").log
+    chosen = measure(
+        repo, "--link", "corpus", "--no-link", "data", "train.py", folder="repo_baseline-2"
+    )
+    assert "link True False" in chosen.log
+
+
+def test_keep_validation(git_repo: RepoFactory, measure: Measure) -> None:
+    source = (
+        script()
+        .replace(
+            "    optimizer = Optimizer()\n",
+            "    optimizer = Optimizer()\n    validate(optimizer)\n",
+        )
+        .replace("def train(", "def validate(model):\n    print('validating')\n\n\ndef train(")
+    )
+    repo = git_repo({"train.py": source})
+    assert "validating" not in measure(repo, "train.py").log
+    kept = measure(repo, "--keep-validation", "train.py", folder="repo_baseline-2")
+    assert "validating" in kept.log
+
+
+def test_warmup_steps_are_no_steady_ones(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "--steps", "7", "--warmup", "3", "train.py")
+    kinds = [r["kind"] for r in records(ran.folder, "sample")]
+    assert kinds == ["compile", "warmup", "warmup", *["steady"] * 4]
+    assert read(ran.folder)["wall_clock_ms"]["samples"] == 4
+
+
+def test_scope_step_times_the_optimizer_too(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo(
+        {
+            "train.py": script().replace(
+                "    def step(self):\n        pass", "    def step(self):\n        time.sleep(0.02)"
+            )
+        }
+    )
+    ran = measure(repo, "--scope", "step", "train.py")
+    summary = read(ran.folder)
+    assert summary["scope"] != "fwd+bwd"
+    assert summary["wall_clock_ms"]["min"] >= 20
+
+
+TWO_LOOPS = script().replace(
+    "def main():", "def other(batches):\n    optimizer = Optimizer()\n"
+    "    for batch in range(batches):\n        loss = model(batch)\n        loss.backward()\n"
+    "        optimizer.step()\n        optimizer.zero_grad()\n\n\ndef main():\n    other(3)\n",
+)  # fmt: skip
+
+
+def test_several_loops_want_a_choice(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": TWO_LOOPS})
+    declined = measure(repo, "train.py")
+    assert declined.code == 3
+    assert "--loop" in declined.err
+    assert not declined.folder.exists()
+    chosen = measure(repo, "--loop", "train.py:34", "train.py")
+    assert chosen.code == 0, chosen.err
+    assert read(chosen.folder, "run.json")["loop"]["line"] == 34
+
+
+def test_a_dry_run_of_a_run_shows_command_and_environment(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "--dry-run", "train.py", "--config", "a b.yaml")
+    assert ran.code == 0, ran.err
+    assert not ran.folder.exists()
+    assert ran.out.startswith("--- a/train.py\n+++ b/train.py\n")
+    assert "Would copy 1 files" in ran.err
+    assert "INSTRUMENT_PROFILER=wallclock" in ran.err
+    assert "train.py --config 'a b.yaml'" in ran.err
+    document = json.loads(measure(repo, "--dry-run", "--json", "train.py", "x").out)
+    assert document["command"][-1] == "x"
+    assert document["environment"]["WANDB_MODE"] == "disabled"
+    assert document["diff"] == ran.out
+
+
+def test_report_renders_an_earlier_run_again(
+    git_repo: RepoFactory, measure: Measure, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "train.py")
+    before = read(ran.folder)
+    (ran.folder / "summary.json").unlink()
+    again = run_cli("report", ran.folder.name, cwd=repo)
+    assert (again.returncode, again.stdout) == (0, ran.out)
+    assert read(ran.folder) == before
+    assert json.loads(run_cli("report", "--json", ran.folder, cwd=repo).stdout) == before
+
+
+def test_outside_of_git(tmp_path: Path, measure: Measure) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "train.py").write_text(script())
+    ran = measure(folder, "train.py", folder="plain_baseline")
+    assert ran.code == 0, ran.err
+    assert read(ran.folder, "run.json")["git_commit"] is None
