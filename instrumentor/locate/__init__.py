@@ -64,7 +64,11 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
             program = wider
     reason = chosen or refusals.no_loop(program, Knowledge(program), [])
     if options.mode == "auto" and reason.kind == "no-loop" and infers_only(program):
-        return locate_inference(program, Knowledge(program), options.loop)
+        try:
+            return locate_inference(program, Knowledge(program), options.loop)
+        except Declined as declined:
+            if declined.reasons[0].kind != "no-inference-loop":
+                raise
     raise Declined(reason)
 
 

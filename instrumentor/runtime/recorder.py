@@ -24,7 +24,11 @@ def _instrument_recorder(file, steps, warmup, profiler):
         def __init__(self):
             self.pid = os.getpid()
             process = sys.modules.get("multiprocessing.process")
-            self.active = process is None or process.parent_process() is None
+            self.active = process is None or (
+                process.parent_process() is None
+                # a spawned worker that still imports the script
+                and not getattr(process.current_process(), "_inheriting", False)
+            )
             self.steps = int(os.environ.get("INSTRUMENT_STEPS") or steps)
             self.warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
             self.hook = os.environ.get("INSTRUMENT_HOOK", "")
