@@ -1,0 +1,140 @@
+"""Where the run ends early, and how it gets out."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.locate.cases import HEAD, around, looped, plan_of, rewritten
+
+STEP = "loss = criterion(model(x), y)\nloss.backward()\n"
+
+#: what follows the backward, and the line behind which the stop stands
+PLACES = {
+    "plain": ("optimizer.step()", "optimizer.step()"),
+    "zero_grad": ("optimizer.step()\noptimizer.zero_grad()", "optimizer.zero_grad()"),
+    "scheduler": ("optimizer.step()\nscheduler.step()", "scheduler.step()"),
+    "lr_scheduler": ("optimizer.step()\nlr_scheduler.step()", "lr_scheduler.step()"),
+    "scaler": ("scaler.step(optimizer)\nscaler.update()", "scaler.update()"),
+    "sync": ("optimizer.step()\ntorch_xla.sync(wait=True)", "torch_xla.sync(wait=True)"),
+    "guarded_sync": (
+        "optimizer.step()\nif use_tt:\n    torch_xla.sync(wait=True)",
+        "torch_xla.sync(wait=True)",
+    ),
+    "counter": ("optimizer.step()\nglobal_step += 1\nlog(global_step)", "global_step += 1"),
+    "counter_first": ("global_step += 1\noptimizer.step()\nlog(global_step)", "optimizer.step()"),
+    "logging": ("optimizer.step()\nprint(loss.item())", "optimizer.step()"),
+    "xm": ("xm.optimizer_step(optimizer)\nprint(loss.item())", "xm.optimizer_step(optimizer)"),
+    "both_branches": (
+        "if use_tt:\n    xm.optimizer_step(optimizer)\nelse:\n    optimizer.step()\nprint(1)",
+        "optimizer.step()",
+    ),
+    "parameters_by_hand": (
+        "for p in model.parameters():\n    p.data -= 0.1 * p.grad\nprint(1)",
+        "p.data -= 0.1 * p.grad",
+    ),
+    "optimizers": (
+        "for optimizer in optimizers:\n    optimizer.step()\nprint(1)",
+        "optimizer.step()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_place(name: str) -> None:
+    rest, behind = PLACES[name]
+    result = rewritten(looped(STEP + rest))
+    assert around(result, "_instrument.finished(")[0] == behind
+    assert result.code.count(b".finished(") == 1
+
+
+def function(
+    rest: str = "", *, returns: str = "", call: str = "train()", handler: str = "", after: str = ""
+) -> str:
+    """A script whose loop is in train(), called as given."""
+    loop = "for x, y in loader:\n" + textwrap.indent(STEP + "optimizer.step()\n" + rest, "    ")
+    if handler:
+        loop = f"try:\n{textwrap.indent(loop, '    ')}\n{handler}:\n    print('failed')"
+    body = loop + (f"\nreturn {returns}" if returns else "")
+    return (
+        HEAD + f"\ndef train():\n{textwrap.indent(body, '    ')}\n\n"
+        f"if __name__ == '__main__':\n    {call}\n" + textwrap.indent(after, "    ")
+    )
+
+
+RETURNS = {
+    "called_for_nothing": function(),
+    "returned_but_not_used": function(call="train()", after="print('done')\n"),
+    "result_is_none": function(returns="None"),
+    "bare_except": function(handler="except"),
+    "base_exception": function(handler="except BaseException"),
+}
+EXITS = {
+    "module_level": looped(STEP + "optimizer.step()"),
+    "value_is_used": function(returns="loss", call="loss = train()", after="print(loss)\n"),
+    "value_is_printed": function(returns="loss", call="print(train())"),
+    "called_in_a_loop": function(call="for epoch in range(3): train()"),
+    "evaluated_behind": function(after="evaluate(model)\n"),
+    "saved_behind": function(after="torch.save(model, 'model.pt')\n"),
+    "another_loop_behind": function(after="for x in test: print(model(x))\n"),
+    "never_called_but_returns": function(returns="loss", call="pass"),
+    "debugger_behind": function(after="breakpoint()\n"),
+    "exception_handler": function(
+        returns="loss", call="loss = train()", handler="except Exception"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_return(name: str) -> None:
+    result = rewritten(RETURNS[name])
+    assert result.plan.explanation["stop"]["strategy"] == "return"
+    assert around(result, "_instrument.finished(")[1] == "return  # [instrument]"
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_system_exit(name: str) -> None:
+    result = rewritten(EXITS[name])
+    assert result.plan.explanation["stop"]["strategy"] == "SystemExit"
+    assert around(result, "_instrument.finished(")[1] == "raise SystemExit(0)  # [instrument]"
+
+
+def test_a_handler_that_raises_again_does_not_swallow() -> None:
+    source = looped(STEP + "optimizer.step()").replace("for x, y", "try:\n  for x, y")
+    source = source.replace("\n    ", "\n      ") + "except:\n    print('failed')\n    raise\n"
+    assert plan_of(source)["stop"]["strategy"] == "SystemExit"
+
+
+def test_a_stop_in_another_scope_than_the_loop() -> None:
+    """The optimizer is stepped by the caller of the function that holds the micro-steps."""
+    source = (
+        HEAD
+        + """\
+
+def accumulate(x, y):
+    for part in x:
+        loss = criterion(model(part), y)
+        loss.backward()
+
+def main():
+    for x, y in loader:
+        accumulate(x, y)
+        optimizer.step()
+        optimizer.zero_grad()
+
+main()
+"""
+    )
+    result = rewritten(source)
+    plan = result.plan.explanation
+    assert plan["loop"]["function"] == "accumulate"
+    assert plan["accumulation"] == "nested"
+    assert around(result, "_instrument.finished(")[0] == "optimizer.zero_grad()"
+    assert plan["stop"]["line"] == 17
+
+
+@pytest.mark.parametrize("steps", [4, 12])
+def test_number_of_samples(steps: int) -> None:
+    code = rewritten(looped(STEP + "optimizer.step()"), steps=steps, warmup=3).code
+    assert f'steps={steps}, warmup=3, profiler="auto"'.encode() in code
