@@ -1,0 +1,232 @@
+"""What a script says about its kernels before anything runs."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor.locate.syntax import ScopeNode, Source
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The grid that a decorator asks for.
+
+    Attributes:
+        kind: tuple, auto, full, callable, default (none given) or unknown.
+        text: as written.
+        size: columns, rows of a tuple whose numbers are visible.
+    """
+
+    kind: str
+    text: str = ""
+    size: tuple[int, ...] | None = None
+
+    @property
+    def cores(self) -> int | None:
+        """Number of cores of a visible size."""
+        if self.size is None:
+            return None
+        cores = 1
+        for extent in self.size:
+            cores *= extent
+        return cores
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread function of a kernel; ``kind`` is compute or datamovement."""
+
+    name: str
+    kind: str
+    line: int
+
+
+@dataclass(frozen=True)
+class BufferShape:
+    """A dataflow buffer that a kernel makes.
+
+    Attributes:
+        tiles: block shape in tiles, where visible.
+        factor: how many blocks it holds.
+    """
+
+    name: str
+    line: int
+    tiles: tuple[int, ...] | None = None
+    factor: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A function under ``@ttl.kernel`` or ``@ttl.operation``.
+
+    Attributes:
+        name: of the function.
+        qualified: with the factory (or class) around it: ``make_add.add``.
+        statement: the statement that binds the kernel: its ``def``, or an assignment.
+        bound: the name (or ``self.name``) that the statement binds.
+        factory: the function that makes and returns it, or an empty string.
+        parameters: positional ones.
+        returns: name of the parameter that it returns, ``""`` for nothing, None for anything else.
+    """
+
+    source: Source
+    name: str
+    qualified: str
+    decorator: str
+    statement: ast.stmt
+    bound: str
+    line: int
+    end_line: int
+    grid: Grid
+    threads: tuple[Thread, ...]
+    buffers: tuple[BufferShape, ...]
+    factory: str = ""
+    parameters: tuple[str, ...] = ()
+    returns: str | None = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A call that runs a kernel, or a function that does.
+
+    Attributes:
+        statement: the statement that holds the call.
+        kernels: the kernels it may mean; empty for a call of a function around one.
+        function: name of the function it stands in, or an empty string.
+        loops: (line, text) of the loops around it within its function, outermost first.
+    """
+
+    source: Source
+    call: ast.Call
+    statement: ast.stmt
+    scope: ScopeNode
+    kernels: tuple[Kernel, ...]
+    function: str
+    loops: tuple[tuple[int, str], ...]
+
+    @property
+    def line(self) -> int:
+        return self.call.lineno
+
+    @property
+    def text(self) -> str:
+        """The call on one line."""
+        return shortened(ast.unparse(self.call))
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One way in which a kernel is run: the call, and the calls that lead to it.
+
+    Attributes:
+        number: 1-based among the invocations of its kernel.
+        sites: outermost call first, the kernel's own last.
+        told_apart: those of the sites that distinguish it from the other invocations.
+    """
+
+    kernel: Kernel
+    number: int
+    sites: tuple[Site, ...]
+    told_apart: tuple[Site, ...]
+
+    @property
+    def leaf(self) -> Site:
+        """The call of the kernel itself."""
+        return self.sites[-1]
+
+    @property
+    def loops(self) -> tuple[tuple[Path, int, str], ...]:
+        """File, line and text of all loops around it, outermost first."""
+        return tuple((s.source.path, line, text) for s in self.sites for line, text in s.loops)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor whose size the script shows.
+
+    Attributes:
+        dtype: as written, without its module; an empty string when it does not say.
+        memory: L1, DRAM or host.
+    """
+
+    name: str
+    line: int
+    shape: tuple[int, ...]
+    dtype: str
+    memory: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """The kernels of a script and of the project's modules that it imports."""
+
+    script: Path
+    sources: tuple[Source, ...]
+    kernels: tuple[Kernel, ...]
+    invocations: tuple[Invocation, ...]
+    sites: tuple[Site, ...]
+    tensors: tuple[Tensor, ...]
+    warnings: tuple[str, ...] = ()
+
+    def of(self, kernel: Kernel) -> tuple[Invocation, ...]:
+        """The invocations of one kernel, in source order."""
+        return tuple(i for i in self.invocations if i.kernel is kernel)
+
+
+def shortened(text: str, width: int = 88) -> str:
+    """The text on one line, cut at ``width`` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 3] + "..."
+
+
+def kernel_json(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as JSON types."""
+    return {
+        "name": kernel.name,
+        "qualified": kernel.qualified,
+        "file": str(kernel.source.path),
+        "line": kernel.line,
+        "end_line": kernel.end_line,
+        "decorator": kernel.decorator,
+        "factory": kernel.factory or None,
+        "grid": {
+            "kind": kernel.grid.kind,
+            "text": kernel.grid.text,
+            "size": list(kernel.grid.size) if kernel.grid.size else None,
+        },
+        "threads": [vars(thread) for thread in kernel.threads],
+        "buffers": [
+            {
+                "name": buffer.name,
+                "line": buffer.line,
+                "tiles": list(buffer.tiles) if buffer.tiles else None,
+                "factor": buffer.factor,
+            }
+            for buffer in kernel.buffers
+        ],
+        "parameters": list(kernel.parameters),
+    }
+
+
+def invocation_json(invocation: Invocation) -> dict[str, Any]:
+    """An invocation as JSON types."""
+    leaf = invocation.leaf
+    return {
+        "kernel": invocation.kernel.qualified,
+        "number": invocation.number,
+        "file": str(leaf.source.path),
+        "line": leaf.line,
+        "text": leaf.text,
+        "function": leaf.function or None,
+        "through": [
+            {"file": str(site.source.path), "line": site.line, "text": site.text}
+            for site in invocation.sites[:-1]
+        ],
+        "loops": [
+            {"file": str(file), "line": line, "text": text} for file, line, text in invocation.loops
+        ],
+    }
