@@ -78,3 +78,15 @@ class NothingMeasured(AnalysisError):
 
 class BadOption(AnalysisError):
     """An option of the report that cannot be used, such as a range or an architecture."""
+
+
+class NotASummary(AnalysisError):
+    """The file is no summary.json of a run."""
+
+
+class NotComparable(AnalysisError):
+    """Two runs whose figures mean different things; the message says which, the hint the way out."""
+
+
+class TooFewSamples(AnalysisError):
+    """Something was to be decided that so few samples cannot decide."""

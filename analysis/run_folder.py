@@ -23,6 +23,8 @@ _RUN_KEYS = (
     "profiler_reason",
     "steps",
     "warmup",
+    "batch_size",
+    "batch_size_source",
     "started",
     "duration_s",
     "python",
