@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, Update
 from instrumentor.locate.program import Function
@@ -24,7 +25,7 @@ def accumulation_guard(
         if parent is candidate.loop:
             break
         if isinstance(parent, ast.If) and not contains(parent, site.statement):
-            if _is_count_test(parent.test):
+            if _is_count_test(parent.test, _counted_names(candidate.loop.body)):
                 found = parent
     return found
 
@@ -35,7 +36,18 @@ _ACCUMULATION_TEST = re.compile(
 )
 
 
-def _is_count_test(test: ast.expr) -> bool:
+def _counted_names(body: list[ast.stmt]) -> frozenset[str]:
+    """Names that a loop's body counts up by one, or enumerates."""
+    found = {
+        increments(node)
+        for top in body
+        for node in (top, *own_nodes(top))
+        if isinstance(node, ast.stmt)
+    }
+    return frozenset(found - {""})
+
+
+def _is_count_test(test: ast.expr, counted: frozenset[str] = frozenset()) -> bool:
     """A test that counts: modulo, a comparison of counters, `sync_gradients`, `is_update`."""
     for node in (test, *own_nodes(test)):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
@@ -43,7 +55,8 @@ def _is_count_test(test: ast.expr) -> bool:
         if isinstance(node, ast.Compare) and not all(
             isinstance(o, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for o in node.ops
         ):
-            if _ACCUMULATION_TEST.search(ast.unparse(node)):
+            compared = {dotted(n) for n in (node.left, *node.comparators)}
+            if compared & counted or _ACCUMULATION_TEST.search(ast.unparse(node)):
                 return True
         if isinstance(node, (ast.Name, ast.Attribute)) and re.search(
             r"sync_gradients|accum|should_(step|update|sync)|do_(step|update)|need_update|is_update|"
@@ -79,7 +92,7 @@ def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> s
         if isinstance(statement, ast.If) and any(
             isinstance(s, ast.Continue) for s in statement.body
         ):
-            if _is_count_test(statement.test):
+            if _is_count_test(statement.test, _counted_names(candidate.loop.body)):
                 return "continue"
     if update.helper is not None or (site.chain and update.statement is site.statement):
         helper = update.helper or site.chain[-1]
@@ -92,6 +105,7 @@ def _guarded_in(knowledge: Knowledge, helper: Function) -> bool:
     for call, statement in knowledge.program.calls.get(helper.node, ()):
         if any(c is call for c in knowledge.steps_in(helper.source, statement)):
             for parent in helper.source.parents(statement):
-                if isinstance(parent, ast.If) and _is_count_test(parent.test):
+                names = _counted_names(helper.node.body)
+                if isinstance(parent, ast.If) and _is_count_test(parent.test, names):
                     return True
     return False

@@ -435,6 +435,9 @@ def _bound_before(
     if statement is None or statement not in source.places:
         return False
     found = _earlier_binding(source, scope, statement, use.id, gone)
+    value = getattr(found, "value", None)
+    if isinstance(value, ast.Constant) and value.value is None:
+        return False  # None cannot be formatted or compared: nan can
     return found is not None and (parameters or not isinstance(found, ast.arg))
 
 
