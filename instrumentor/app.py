@@ -19,6 +19,7 @@ _EPILOG = (
 )
 # Options that act once: no default of theirs may stand in a file.
 _ONE_TIME = frozenset({"help", "version", "force", "summary"})
+_WORDS = {bool: "true or false", list: "a list", str: "a text"}
 
 
 class _Group(typer.core.TyperGroup):
@@ -73,6 +74,8 @@ def _start(
     warmup: common.Warmup = 1,
     scope: common.Scope = "auto",
     loop: common.Loop = "",
+    mode: common.Mode = "auto",
+    region: common.Region = "",
     keep_validation: common.KeepValidation = False,
     version: Annotated[
         bool,
@@ -91,7 +94,13 @@ def _start(
     preview(
         dry_run,
         common.make_options(
-            steps=steps, warmup=warmup, scope=scope, loop=loop, keep_validation=keep_validation
+            steps=steps,
+            warmup=warmup,
+            scope=scope,
+            loop=loop,
+            mode=mode,
+            region=region,
+            keep_validation=keep_validation,
         ),
     )
     raise typer.Exit
@@ -105,20 +114,34 @@ def _defaults(group: Any) -> dict[str, Any]:
     if not table:
         return {}
     known = {name: _options(command) for name, command in group.commands.items()}
-    # `apply -o` names a file, the others a folder.
-    known["apply"] -= {"output"}
-    unknown = sorted(set(table) - set().union(*known.values()))
-    if unknown:
-        raise UsageError(
-            f"{path}: [tool.instrument] has no option {unknown[0]!r}", "See instrument run --help."
-        )
-    own = _options(group) - {"dry_run"}
-    verbs = {name: {k: table[k] for k in table if k in known[name]} for name in known}
-    return {k: table[k] for k in table if k in own} | verbs
+    del known["apply"]["output"]  # a file there, a folder elsewhere
+    every = {key: option for options in known.values() for key, option in options.items()}
+    for key, value in table.items():
+        where = f"{path}: [tool.instrument]"
+        if key not in every:
+            raise UsageError(f"{where} has no option {key!r}", "See instrument run --help.")
+        wanted = _wanted_type(every[key])
+        if wanted and not isinstance(value, wanted):
+            raise UsageError(f"{where}: {key} must be {_WORDS[wanted]}, not {value!r}")
+    own = {key: table[key] for key in _options(group) if key in table and key != "dry_run"}
+    return own | {
+        name: {key: table[key] for key in options if key in table}
+        for name, options in known.items()
+    }
 
 
-def _options(command: Any) -> set[str]:
-    return {p.name for p in command.params if p.param_type_name == "option"} - _ONE_TIME
+def _options(command: Any) -> dict[str, Any]:
+    options = (p for p in command.params if p.param_type_name == "option")
+    return {p.name: p for p in options if p.name not in _ONE_TIME}
+
+
+def _wanted_type(option: Any) -> type | None:
+    """What Typer does not check by itself: it would fail on these, or take the wrong value."""
+    if option.is_flag:
+        return bool
+    if option.multiple:
+        return list
+    return str if option.type.name in ("str", "path") else None
 
 
 def invoke(argv: Sequence[str]) -> int:

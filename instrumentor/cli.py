@@ -11,8 +11,10 @@ from pathlib import Path
 from instrumentor import console
 from instrumentor.errors import InstrumentError
 
+# What `--dry-run SCRIPT` may be told otherwise; a test holds these against its options.
 _PREVIEW_VARIABLES = tuple(
-    f"INSTRUMENT_{name}" for name in ("STEPS", "WARMUP", "SCOPE", "LOOP", "KEEP_VALIDATION")
+    f"INSTRUMENT_{name}"
+    for name in ("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION")
 )
 
 

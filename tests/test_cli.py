@@ -1,0 +1,454 @@
+"""The command line: every option from three places, the dry run, explain, apply, usage errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from instrumentor import cli
+from instrumentor.app import app
+from instrumentor.engine import strip
+from instrumentor.errors import EXIT_CODES, UsageError
+from instrumentor.runner import RunOptions
+from tests.conftest import ROOT, RepoFactory, RunCli
+from tests.end_to_end.small import script, snapshot
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """The options of a verb by their long name, help aside."""
+    params = COMMANDS[name].params
+    return {
+        max(p.opts, key=len): p
+        for p in params
+        if p.param_type_name == "option" and p.name != "help"
+    }
+
+
+# option: (words, value of the variable, value in pyproject.toml, what the run gets)
+RUN_OPTIONS: dict[str, tuple[list[str], str, object, Callable[[RunOptions], object], object]] = {
+    "--profiler": (["torch"], "torch", "torch", lambda o: o.profiler, "torch"),
+    "--steps": (["9"], "9", 9, lambda o: o.rewrite.steps, 9),
+    "--warmup": (["3"], "3", 3, lambda o: o.rewrite.warmup, 3),
+    "--scope": (["step"], "step", "step", lambda o: o.rewrite.scope, "step"),
+    "--output": (["a b"], "a b", "a b", lambda o: o.output, Path("a b")),
+    "--label": (["bf16"], "bf16", "bf16", lambda o: o.label, "bf16"),
+    "--loop": (["t.py:3"], "t.py:3", "t.py:3", lambda o: o.rewrite.loop, ("t.py", 3)),
+    "--mode": (["inference"], "inference", "inference", lambda o: o.rewrite.mode, "inference"),
+    "--region": (["1-2"], "1-2", "1-2", lambda o: o.rewrite.region, ("", 1, 2)),
+    "--keep-validation": ([], "1", True, lambda o: o.rewrite.keep_validation, True),
+    "--python": (["py"], "py", "py", lambda o: o.python, "py"),
+    "--tt-xla": (["data"], "data", "data", lambda o: o.tt_xla, Path("data")),
+    "--tracy-tools-folder": (
+        ["data"], "data", "data", lambda o: o.tracy_tools_folder, Path("data")
+    ),
+    "--timeout": (["2.5"], "2.5", 2.5, lambda o: o.timeout_s, 2.5),
+    "--link": (["data"], "data", ["data"], lambda o: o.link, (Path("data"),)),
+    "--no-link": (["data"], "data", ["data"], lambda o: o.no_link, (Path("data"),)),
+    "--keep": ([], "true", True, lambda o: o.keep, True),
+    "--only": (["region,sync"], "region,sync", "region,sync", lambda o: o.rewrite.only,
+               ("region", "sync")),
+    "--skip": (["validation"], "validation", "validation", lambda o: o.rewrite.skip,
+               ("validation",)),
+}  # fmt: skip
+# These choose what is printed, or whether anything runs: shown end to end.
+SHOWN_ELSEWHERE = {"--dry-run", "--json", "--quiet", "--verbose"}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[RunOptions]]:
+    """What the runner is asked for, nothing being run; the working folder holds `data`."""
+    seen: list[RunOptions] = []
+
+    def run(_script: Path, _arguments: list[str], options: RunOptions, _progress: object) -> None:
+        seen.append(options)
+        raise UsageError("far enough")
+
+    monkeypatch.setattr("instrumentor.runner.run", run)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    yield seen
+
+
+def test_every_option_of_run_is_tried_here() -> None:
+    assert set(RUN_OPTIONS) | SHOWN_ELSEWHERE == set(options_of("run"))
+
+
+@pytest.mark.parametrize("option", sorted(RUN_OPTIONS))
+def test_an_option_from_the_command_line_a_variable_and_pyproject(
+    option: str, asked: list[RunOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words, variable, value, get, expected = RUN_OPTIONS[option]
+    cli.call(["run", option, *words, "train.py"])
+    assert get(asked.pop()) == expected
+    cli.call(["run", "train.py"])
+    assert get(asked.pop()) != expected
+
+    name = option.removeprefix("--")
+    monkeypatch.setenv("INSTRUMENT_" + name.upper().replace("-", "_"), variable)
+    cli.call(["run", "train.py"])
+    assert get(asked.pop()) == expected
+    monkeypatch.delenv("INSTRUMENT_" + name.upper().replace("-", "_"))
+
+    (tmp_path / "pyproject.toml").write_text(f"[tool.instrument]\n{name} = {json.dumps(value)}\n")
+    cli.call(["run", "train.py"])
+    assert get(asked.pop()) == expected
+
+
+@pytest.mark.parametrize("option", sorted(SHOWN_ELSEWHERE))
+def test_every_option_of_run_has_a_variable(option: str) -> None:
+    name = option.removeprefix("--").upper().replace("-", "_")
+    assert options_of("run")[option].envvar == f"INSTRUMENT_{name}"
+
+
+def test_nearer_words_win(
+    asked: list[RunOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.instrument]\nsteps = 7\n")
+    monkeypatch.setenv("INSTRUMENT_STEPS", "8")
+    cli.call(["run", "train.py"])
+    cli.call(["run", "--steps", "9", "train.py"])
+    assert [options.rewrite.steps for options in asked] == [8, 9]
+
+
+def test_an_unknown_key_in_pyproject_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.instrument]\nstep = 7\n")
+    monkeypatch.chdir(tmp_path)
+    assert cli.call(["run", "train.py"]) == 2
+    assert "pyproject.toml: [tool.instrument] has no option 'step'" in capsys.readouterr().err
+    assert cli.call(["--help"]) == 0
+
+
+@pytest.mark.parametrize("line", ['steps = "many"', "keep = 3.5", "profiler = []"])
+def test_a_wrong_value_in_pyproject_is_an_error(
+    line: str, asked: list[RunOptions], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.instrument]\n{line}\n")
+    assert cli.call(["run", "train.py"]) == 2
+    assert line.split()[0] in capsys.readouterr().err
+
+
+def test_the_short_way_to_a_dry_run_heeds_every_option_of_the_bare_command() -> None:
+    group = typer.main.get_command(app)
+    variables = {p.envvar for p in group.params if getattr(p, "envvar", None)}
+    assert set(cli._PREVIEW_VARIABLES) == variables
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "table"),
+    [
+        ((), {"INSTRUMENT_STEPS": "8"}, ""),
+        (("--steps", "8"), {}, ""),
+        ((), {}, "[tool.instrument]\nsteps = 8\n"),
+    ],
+)
+def test_a_dry_run_takes_options_from_three_places(
+    git_repo: RepoFactory, run_cli: RunCli, arguments: tuple[str, ...], env: dict[str, str],
+    table: str,
+) -> None:  # fmt: skip
+    repo = git_repo({"train.py": script(), "pyproject.toml": table})
+    done = run_cli("--dry-run", "train.py", *arguments, cwd=repo, env=env)
+    assert "stop after 8 steps" in done.stderr
+
+
+# -- dry run, apply, explain -------------------------------------------------------------------
+
+SOURCES = {
+    "plain": script().encode(),
+    "crlf": script().replace("\n", "\r\n").encode(),
+    "no final newline": script().rstrip("\n").encode(),
+    "latin-1": b"# -*- coding: latin-1 -*-\nWORD = '\xe9'\n" + script().encode(),
+    "byte order mark": b"\xef\xbb\xbf" + script().encode(),
+    "form feed": script().replace("\ndef train", "\n\x0cdef train").encode(),
+    "line separator": script(imports="WORD = 'a\u2028b\x85c'\n").encode(),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(SOURCES))
+@pytest.mark.parametrize("name", ["train.py", "my experiment/tr\u00e9n.py"])
+def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
+    git_repo: RepoFactory, tmp_path: Path, kind: str, name: str
+) -> None:
+    repo = git_repo({name: SOURCES[kind]})
+    before = snapshot(repo)
+    done = subprocess.run(
+        [sys.executable, "-m", "instrumentor", "--dry-run", name], cwd=repo, capture_output=True,
+        check=True,
+    )  # fmt: skip
+    assert snapshot(repo) == before
+    said = done.stderr.decode()
+    assert f"Found the training loop at {repo / name}:" in said
+    assert "Would insert at 4 places, move 0, disable 0 statements" in said
+    assert said.rstrip().endswith(f"Next: instrument run {name}")
+
+    copy = tmp_path / "copy.py"
+    assert cli.call(["apply", str(repo / name), "-o", str(copy)]) == 0
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=done.stdout, check=True)
+    assert (repo / name).read_bytes() == copy.read_bytes()
+    assert strip(copy.read_bytes()) == SOURCES[kind]
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch(1)")
+def test_patch_takes_it_too(git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path) -> None:
+    repo = git_repo({"train.py": script()})
+    diff = run_cli("--dry-run", "train.py", cwd=repo).stdout
+    run_cli("apply", "train.py", "-o", tmp_path / "copy.py", cwd=repo)
+    subprocess.run(["patch", "-p1", "--quiet"], cwd=repo, input=diff, text=True, check=True)
+    assert (repo / "train.py").read_bytes() == (tmp_path / "copy.py").read_bytes()
+
+
+@pytest.mark.parametrize("experiment", ["mnist", "tiny_llama", "tiny_llama_lora"])
+def test_the_experiments_can_be_shown(
+    experiments_repo: Path, run_cli: RunCli, experiment: str
+) -> None:
+    path = f"blacksmith/experiments/torch/{experiment}/train.py"
+    shown = run_cli("--dry-run", path, cwd=experiments_repo)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("--- a/blacksmith/")
+    subprocess.run(["git", "apply", "--check", "-"], cwd=experiments_repo, input=shown.stdout,
+                   text=True, check=True)  # fmt: skip
+    explained = run_cli("explain", path, cwd=experiments_repo)
+    assert explained.returncode == 0, explained.stderr
+    assert f"Next: instrument --dry-run {path}" in explained.stdout
+
+
+def test_a_declined_dry_run_says_why_and_prints_nothing(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": "print('hello')\n"})
+    done = run_cli("--dry-run", "train.py", cwd=repo)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("error: ")
+    assert "train.py:1" in done.stderr
+    assert "do: " in done.stderr
+
+
+def test_a_dry_run_stands_alone(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    done = run_cli("--dry-run", "train.py", "run", "train.py", cwd=git_repo({"train.py": script()}))
+    assert done.returncode == 2
+    assert "instrument run --dry-run SCRIPT ARGS" in done.stderr
+
+
+def test_a_reader_that_stops_early_is_no_error(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script(before="\n".join("pass" for _ in range(3000)))})
+    command = f"{sys.executable} -m instrumentor --dry-run train.py | head -n 1"
+    done = subprocess.run(command, shell=True, cwd=repo, capture_output=True, text=True, check=True)
+    assert done.stdout == "--- a/train.py\n"
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+EXPLAINED = """\
+import torch_xla
+
+
+def train(model, loader, optimizer, logger):
+    step = 0
+    for batch in loader:
+        step += 1
+        loss = model(
+            batch
+        )
+        loss.backward()
+        logger.log(
+            loss.item(),
+        )
+        torch_xla.sync()
+        optimizer.step()
+        if step % 5 == 0:
+            save_checkpoint(
+                model,
+            )
+"""
+
+
+def test_explain_shows_the_loop_with_a_margin(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": EXPLAINED})
+    done = run_cli("explain", "train.py", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^ {2}(.{5}) ([| ]) +(\d+)  ", done.stdout, re.M)
+    marks = {int(line): (mark.strip(), bar) for mark, bar, line in rows}
+    assert marks[8] == ("begin", "|")
+    assert [marks[n][0] for n in (12, 13, 14)] == ["move"] * 3
+    assert marks[15] == ("wait", "|")
+    assert marks[16] == ("stop", " ")
+    assert [marks[n][0] for n in (18, 19, 20)] == ["skip"] * 3
+    assert marks[6] == ("", " ")
+    assert "the script's own torch_xla.sync at line 15 is kept" in done.stdout
+    assert "counter        step at line 7 (before)" in done.stdout
+
+
+def test_explain_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": EXPLAINED, "other.py": "print(1)\n"})
+    done = run_cli("explain", "train.py", "--json", cwd=repo)
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["eligible"]) == ("instrument-plan/1", True)
+    assert document["loop"]["line"] == 6
+    assert {edit["kind"] for edit in document["edits"]} >= {"prelude", "disable", "move-after"}
+    declined = run_cli("explain", "--json", "other.py", cwd=repo)
+    assert declined.returncode == 3
+    answer = json.loads(declined.stdout)
+    assert answer["eligible"] is False
+    assert answer["reasons"][0]["remedy"]
+    assert set(document) - {"edits"} == set(answer) - {"edits"}
+
+
+def test_explain_names_what_would_work(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    done = run_cli("explain", "other.py", cwd=git_repo({"other.py": "print(1)\n"}))
+    assert done.returncode == 3
+    assert done.stdout.startswith("declined: ")
+    assert "other.py:1" in done.stdout
+    assert "would work: " in done.stdout
+
+
+def test_explain_looks_at_the_scripts_own_configuration(
+    experiments_repo: Path, run_cli: RunCli
+) -> None:
+    folder = "blacksmith/experiments/torch/mnist"
+    done = run_cli("explain", f"{folder}/train.py", "--", "--config",
+                   f"{folder}/quietbox/mnist_tp.yaml", cwd=experiments_repo)  # fmt: skip
+    assert done.returncode == 3
+    assert "mesh_shape" in done.stdout
+
+
+def test_explain_tallies_a_folder(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"a/train.py": script(), "a/other.py": "print(1)\n"})
+    done = run_cli("explain", "--summary", "a", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 files in ")
+    assert re.search(r"instrumented +1\n", done.stdout)
+    assert re.search(r"no-backward +1\n", done.stdout)
+
+
+class TestApply:
+    """`instrument apply` writes one new file and nothing else."""
+
+    def test_the_copy_runs_by_itself(
+        self, git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path
+    ) -> None:
+        repo = git_repo({"train.py": script(batches=3)})
+        copy = tmp_path / "train.bench.py"
+        done = run_cli("apply", "train.py", "-o", copy, cwd=repo)
+        assert done.returncode == 0, done.stderr
+        assert f"Wrote {copy} (your file was not touched)" in done.stderr
+        ran = subprocess.run([sys.executable, "-I", str(copy)], capture_output=True, text=True,
+                             check=True)  # fmt: skip
+        assert "[TIMER] Step 3: fwd+bwd = " in ran.stdout
+        assert strip(copy.read_bytes()) == (repo / "train.py").read_bytes()
+
+    def test_nothing_is_overwritten_without_force(
+        self, git_repo: RepoFactory, run_cli: RunCli
+    ) -> None:
+        repo = git_repo({"train.py": script(), "mine.py": "mine\n"})
+        refused = run_cli("apply", "train.py", "-o", "mine.py", cwd=repo)
+        assert refused.returncode == 2
+        assert "mine.py exists" in refused.stderr
+        assert (repo / "mine.py").read_text() == "mine\n"
+        forced = run_cli("apply", "train.py", "-o", "mine.py", "--force", cwd=repo)
+        assert forced.returncode == 0
+        assert (repo / "mine.py").read_text() != "mine\n"
+        assert sorted(p.name for p in repo.iterdir()) == [".git", "mine.py", "train.py"]
+
+    @pytest.mark.parametrize("name", ["train.py", "link.py", "sub/../train.py"])
+    def test_the_original_is_never_replaced(
+        self, git_repo: RepoFactory, run_cli: RunCli, name: str
+    ) -> None:
+        repo = git_repo({"train.py": script(), "sub/x": ""})
+        (repo / "link.py").symlink_to("train.py")
+        before = snapshot(repo)
+        done = run_cli("apply", "train.py", "--force", "-o", name, cwd=repo)
+        assert done.returncode == 2
+        assert "is the original" in done.stderr
+        assert snapshot(repo) == before
+
+    def test_another_name_of_the_original_is_replaced_alone(
+        self, git_repo: RepoFactory, run_cli: RunCli
+    ) -> None:
+        repo = git_repo({"train.py": script()})
+        os.link(repo / "train.py", repo / "hard.py")
+        run_cli("apply", "train.py", "--force", "-o", "hard.py", cwd=repo)
+        assert (repo / "train.py").read_text() == script()
+
+    def test_a_folder_that_is_not_there(self, git_repo: RepoFactory, run_cli: RunCli) -> None:
+        repo = git_repo({"train.py": script()})
+        done = run_cli("apply", "train.py", "-o", "nowhere/copy.py", cwd=repo)
+        assert done.returncode == 2
+        assert "nowhere/copy.py: cannot be written" in done.stderr
+
+    def test_a_refused_script_leaves_no_file(self, git_repo: RepoFactory, run_cli: RunCli) -> None:
+        repo = git_repo({"train.py": "print(1)\n"})
+        assert run_cli("apply", "train.py", "-o", "copy.py", cwd=repo).returncode == 3
+        assert not (repo / "copy.py").exists()
+
+
+# -- what is documented ------------------------------------------------------------------------
+
+
+def _rows(heading: str) -> list[list[str]]:
+    """Cells of the table below a heading of the README."""
+    section = README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_every_option_is_documented() -> None:
+    documented: dict[str, set[str]] = {}
+    for option, verbs, *_ in _rows("Options"):
+        for name in re.findall(r"--[a-z-]+", option):
+            documented[name] = set(re.findall(r"[a-z]+", verbs))
+    actual: dict[str, set[str]] = {}
+    for verb in COMMANDS:
+        for option in options_of(verb):
+            actual.setdefault(option, set()).add(verb)
+    assert documented == actual
+
+
+def test_every_default_is_documented() -> None:
+    told = {re.findall(r"--[a-z-]+", row[0])[0]: row[2] for row in _rows("Options")}
+    for name, param in options_of("run").items():
+        if param.default not in (None, "", False):
+            assert str(param.default) in told[name], name
+
+
+def test_every_exit_code_is_documented() -> None:
+    assert [int(row[0]) for row in _rows("Exit codes")] == list(EXIT_CODES)
+
+
+def test_every_verb_is_documented_and_has_help() -> None:
+    for name, command in COMMANDS.items():
+        assert f"instrument {name}" in README
+        assert command.help
+        assert all(p.help for p in options_of(name).values())
+
+
+def test_version_and_help(run_cli: RunCli, tmp_path: Path) -> None:
+    assert re.fullmatch(r"instrument \d+\.\d+\.\d+\n", run_cli("--version", cwd=tmp_path).stdout)
+    shown = run_cli("--help", cwd=tmp_path).stdout
+    for code in EXIT_CODES:
+        assert re.search(rf"\b{code}\b", shown)
+    for name in COMMANDS:
+        assert run_cli(name, "--help", cwd=tmp_path).returncode == 0
+    assert run_cli(cwd=tmp_path).returncode in (0, 2)
+
+
+def test_the_skill_is_printed(run_cli: RunCli, tmp_path: Path) -> None:
+    printed = run_cli("skill", cwd=tmp_path).stdout
+    assert printed == (ROOT / "instrumentor" / "SKILL.md").read_text(encoding="utf-8")
+    assert printed.startswith("---\nname: ")
+    for verb in re.findall(r"instrument ([a-z]+)", printed):
+        assert verb in COMMANDS or verb == "instrument"
