@@ -85,7 +85,7 @@ class NotASummary(AnalysisError):
 
 
 class NotComparable(AnalysisError):
-    """Two runs whose figures mean different things; the message says which, the hint the way out."""
+    """Two runs whose figures mean different things; the hint says how to measure them alike."""
 
 
 class TooFewSamples(AnalysisError):

@@ -23,7 +23,7 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
             "lie apart by chance; take 4 each at least"
         )
     if ratio.needed is None:
-        return f"no difference ({between}); {_resolution(ratio)}"
+        return f"no difference ({between}){_resolution(ratio)}"
     return (
         f"no difference that {counts} can show: {_size(ratio.value, name)} ({between}); to see a "
         f"change of this size takes about {ratio.needed:,} steady steps on each side"
@@ -32,9 +32,9 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
 
 def _resolution(ratio: Ratio) -> str:
     size = ratio.smallest_percent
-    if size is None:
-        return "how small a change they would show is not known"
-    return f"a change below {_percent(size / 100)} % would not be seen"
+    if not size:
+        return ""
+    return f"; a change below {_percent(size / 100)} % would not be seen"
 
 
 def _size(ratio: float, name: str) -> str:
@@ -71,4 +71,4 @@ def _percent(share: float) -> str:
 
 
 def _signed(share: float) -> str:
-    return f"{'+' if share >= 0 else ''}{_percent(share)}"
+    return f"{'+' if share > 0 else ''}{_percent(share)}"

@@ -1,0 +1,279 @@
+"""A comparison as tables of text, the same for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.comparison.model import (
+    Comparison,
+    Difference,
+    Figure,
+    OpChange,
+    OpKind,
+    Share,
+    Timing,
+)
+from analysis.reports import words
+from analysis.reports.headline import Tone
+
+#: Times that differ by less than this are no difference between ops or lines, milliseconds.
+_NOTHING_MS = 0.0005
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rows of each kind that a format shows."""
+
+    ops: int = 10
+    lines: int = 5
+    modules: int = 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table.
+
+    Attributes:
+        title: above it.
+        heads: one per column; the last but one of the figures is the change.
+        text: positions of the columns that hold names; the first one is foreign text.
+        rows: a text per column.
+        tones: per row, of its change.
+        change: position of the change.
+        note: below it.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    tones: tuple[Tone, ...]
+    change: int = 3
+    text: tuple[int, ...] = (0,)
+    note: str = ""
+
+
+def title(comparison: Comparison) -> str:
+    """Which against which."""
+    return f"{comparison.new.name} against {comparison.base.name}"
+
+
+def subtitle(comparison: Comparison) -> str:
+    """How both were measured, where that is the same."""
+    base, new = comparison.base, comparison.new
+    parts = [
+        old if old == now else f"{old or 'unknown'} against {now or 'unknown'}"
+        for old, now in (
+            (base.profiler, new.profiler),
+            (base.scope, new.scope),
+            (base.architecture, new.architecture),
+        )
+        if old or now
+    ]
+    if comparison.basis == "sample":
+        parts.append(f"per sample: batch size {base.batch_size} against {new.batch_size}")
+    return " · ".join(part for part in parts if part)
+
+
+def tone(timing: Timing) -> Tone:
+    """Good and bad only for what is sure."""
+    if not timing.real:
+        return "absent"
+    return "good" if timing.ratio < 1 else "bad"
+
+
+def statements(comparison: Comparison) -> tuple[tuple[str, str, Tone], ...]:
+    """What was timed, what can be said of it, and its tone."""
+    every = [*comparison.timings, *([comparison.device] if comparison.device else [])]
+    return tuple((_timed(timing), timing.statement, tone(timing)) for timing in every)
+
+
+def _timed(timing: Timing) -> str:
+    name = timing.label if timing.label == "device time" else f"wall clock of {timing.label}"
+    return f"{name}, per sample" if timing.basis == "sample" else name
+
+
+def tables(comparison: Comparison, limits: Limits | None = None) -> tuple[Table, ...]:
+    """All tables that there is something for; one of ops may be without rows."""
+    limits = limits or Limits()
+    found = [
+        times(comparison),
+        figures(comparison),
+        _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
+        ops(comparison, limits.ops),
+        _shares("Source lines", "line", comparison, _moved(comparison.lines), limits.lines),
+        _shares("Modules", "module", comparison, _moved(comparison.modules), limits.modules),
+        differences(comparison),
+    ]
+    return tuple(t for t in found if t is not None and (t.rows or t.heads[0] == "op"))
+
+
+def _heads(comparison: Comparison, first: str, *more: str) -> tuple[str, ...]:
+    return (first, comparison.base.name, comparison.new.name, "change", *more)
+
+
+def times(comparison: Comparison) -> Table | None:
+    """Medians and rates with the interval of their change."""
+    rows: list[tuple[str, ...]] = []
+    tones: list[Tone] = []
+    for timing in [*comparison.timings, *([comparison.device] if comparison.device else [])]:
+        unit = "ms/sample" if timing.basis == "sample" else "ms"
+        medians = words.column([timing.base_median_ms, timing.new_median_ms], unit)
+        rows.append((_timed(timing), *medians, _signed(timing.change_percent), _interval(timing)))
+        tones.append(tone(timing))
+        rates_known = timing.base_rate is not None and timing.new_rate is not None
+        if rates_known and timing is not comparison.device:
+            rates = words.column([timing.base_rate, timing.new_rate], "/s")
+            change = _signed((1 / timing.ratio - 1) * 100)
+            rows.append(("samples a second", *rates, change, _interval(timing, inverse=True)))
+            tones.append(tone(timing))
+    heads = _heads(comparison, "median", "95 % interval")
+    return Table("Steady steps", heads, tuple(rows), tuple(tones))
+
+
+def _interval(timing: Timing, inverse: bool = False) -> str:
+    if timing.interval is None:
+        return words.ABSENT
+    ends = timing.interval.low, timing.interval.high
+    low, high = (1 / ends[1], 1 / ends[0]) if inverse else ends
+    return f"{_signed((low - 1) * 100)} .. {_signed((high - 1) * 100)}"
+
+
+def _signed(value: float | None, unit: str = "%") -> str:
+    if value is None or not words.measured(value):
+        return words.ABSENT
+    size = abs(value)
+    if size == 0:
+        return f"0 {unit}"
+    digits = 0 if size >= 1000 else 1 if size >= 0.95 else 2
+    return f"{value:+,.{digits}f} {unit}"
+
+
+def figures(comparison: Comparison) -> Table:
+    """What was taken once: no interval, so no colour either."""
+    kept = [f for f in comparison.figures if not (comparison.device and f.key == "device_time_ms")]
+    rows = [_figure(each) for each in kept]
+    note = "taken once on each side: there is no interval"
+    return Table("Figures", _heads(comparison, ""), tuple(rows), _plain(rows), note=note)
+
+
+def _figure(figure: Figure) -> tuple[str, ...]:
+    values = figure.base, figure.new
+    if not figure.unit:
+        texts = [words.ABSENT if v is None else f"{v:,.0f}" for v in values]
+    else:
+        texts = words.column(values, figure.unit)
+    unit = "points" if figure.unit == "%" else "%"
+    return (figure.name, *texts, _signed(figure.change_percent, unit))
+
+
+def _moved(shares: Sequence[Share]) -> list[Share]:
+    return [share for share in shares if abs(share.change_ms) >= _NOTHING_MS]
+
+
+def _shares(
+    heading: str, name: str, comparison: Comparison, shares: Sequence[Share], most: int
+) -> Table:
+    shown = shares[:most]
+    unit = _unit(comparison)
+    columns = [
+        words.column([share.base_ms for share in shown], unit),
+        words.column([share.new_ms for share in shown], unit),
+        _changes([share.change_ms for share in shown], unit),
+        [_counts(share.base_ops, share.new_ops) for share in shown],
+    ]
+    rows = zip([share.name for share in shown], *columns, strict=True)
+    left = len(shares) - len(shown)
+    return Table(
+        heading,
+        _heads(comparison, name, "ops"),
+        tuple(rows),
+        _plain(shown),
+        note=f"{left:,} more" if left else "",
+    )
+
+
+def _unit(comparison: Comparison) -> str:
+    return "ms/sample" if comparison.basis == "sample" else "ms"
+
+
+def _changes(values: Sequence[float], unit: str) -> list[str]:
+    texts = words.column(list(values), unit)
+    return [text if value < 0 else f"+{text}" for value, text in zip(values, texts, strict=True)]
+
+
+def _counts(base: int | None, new: int | None) -> str:
+    old, now = (words.ABSENT if n is None else f"{n:,}" for n in (base, new))
+    return now if old == now else f"{old} > {now}"
+
+
+def ops(comparison: Comparison, most: int) -> Table | None:
+    """The ops whose time differs most, and how many were added, removed, changed."""
+    every = comparison.ops
+    if every is None:
+        return None
+    moved = [c for c in every.changes if c.status != "same" or abs(c.change_ms) >= _NOTHING_MS]
+    shown = moved[:most]
+    unit = _unit(comparison)
+    columns = [
+        words.column([change.base_ms for change in shown], unit),
+        words.column([change.new_ms for change in shown], unit),
+        _changes([change.change_ms for change in shown], unit),
+        [_counts(change.base_count or None, change.new_count or None) for change in shown],
+        [outcome(change) for change in shown],
+    ]
+    rows = zip([named(change) for change in shown], *columns, strict=True)
+    counted = ", ".join(
+        f"{every.counts.get(status, 0):,} {status}" for status in ("changed", "added", "removed")
+    )
+    notes = [every.note or "", f"{len(moved) - len(shown):,} more" if len(moved) > most else ""]
+    return Table(
+        f"Ops by {every.time}: {every.counts.get('same', 0):,} the same, {counted}",
+        _heads(comparison, "op", "ops", "what"),
+        tuple(rows),
+        _plain(shown),
+        text=(0, 5),
+        note="; ".join(note for note in notes if note),
+    )
+
+
+def named(change: OpChange) -> str:
+    """Name and shapes of an op; of a changed one the new shapes."""
+    kind = change.new or change.base or OpKind("")
+    return f"{kind.op or '(no name)'} {kind.shapes}".rstrip()
+
+
+def outcome(change: OpChange) -> str:
+    """``memory: DRAM > L1``, ``added``; empty for the same."""
+    if change.status != "changed" or change.base is None or change.new is None:
+        return "" if change.status == "same" else change.status
+    return "; ".join(
+        f"{part}: {getattr(change.base, part) or 'none'} > {getattr(change.new, part) or 'none'}"
+        for part in change.changed
+    )
+
+
+def differences(comparison: Comparison) -> Table:
+    """What is not the same on both sides, beside the code."""
+    every = comparison.differences
+    rows = [(each.what, each.base, each.new, _meaning(each.weight, each.meaning)) for each in every]
+    return Table(
+        "Not the same on both sides",
+        (*_heads(comparison, "")[:3], ""),
+        tuple(rows),
+        tuple(_weight(each) for each in every),
+        text=(0, 1, 2, 3),
+    )
+
+
+def _weight(difference: Difference) -> Tone:
+    return "room" if difference.weight == "doubt" else "plain"
+
+
+def _plain(rows: Sequence[object]) -> tuple[Tone, ...]:
+    tone: Tone = "plain"
+    return (tone,) * len(rows)
+
+
+def _meaning(weight: str, meaning: str) -> str:
+    return meaning or ("may explain a difference" if weight == "doubt" else "")
