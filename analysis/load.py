@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.errors import BadOption, DamagedFile
 from analysis.scan import Header, Scan, check_rows, read_header, scan, wrong_cells
-from analysis.schema import NUMBERS, CsvFormat, detect_format, dimension_columns, wanted_columns
+from analysis.schema import (
+    NUMBERS,
+    TEXT,
+    CsvFormat,
+    detect_format,
+    dimension_columns,
+    wanted_columns,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,6 +152,10 @@ def _read(
                     f"{odd[1]!r} is not a number and counts as blank ({odd[2]} such cells)"
                 )
     frame = frame.rename(columns=wanted)
+    for ours in frame.columns.intersection(list(TEXT.values())):
+        # A column that happens to hold only numbers or truth values is text all the same.
+        texts = [str(value) for value in frame[ours].cat.categories]
+        frame[ours] = frame[ours].cat.rename_categories(texts)
     for ours in (*NUMBERS.values(), *dimension_columns(header.columns).values()):
         if ours not in frame.columns:
             frame[ours] = np.nan

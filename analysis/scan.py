@@ -85,7 +85,10 @@ def read_header(path: Path) -> Header:
         raise NotAnOpsFile(path, f"{path.name} is not a text file") from None
     if not text.strip():
         raise NotAnOpsFile(path, f"{path.name} is empty")
-    columns = tuple(next(csv.reader([text])))
+    try:
+        columns = tuple(next(csv.reader([text])))
+    except csv.Error as error:
+        raise NotAnOpsFile(path, f"{path.name}, line 1: {error}") from error
     missing = tuple(name for name in REQUIRED if name not in columns)
     if missing:
         listed = ", ".join(repr(name) for name in missing)
@@ -238,13 +241,13 @@ def _signposts(path: Path, header: Header, hits: Sequence[tuple[int, int]]) -> t
             end = view.find(b"\n", position) + 1 or len(view)
             cells = view[start:end].rstrip(b"\r\n").split(b",")
             if len(cells) > kind and cells[kind] == b"signpost":
-                text = cells[stamp].decode() if stamp is not None and len(cells) > stamp else ""
+                text = cells[stamp] if stamp is not None and len(cells) > stamp else b""
                 # By offset: a row across two blocks is found in both.
                 found[start] = Signpost(
                     name=cells[code].decode("utf-8", "replace"),
                     line=newlines + 1,
                     start=start,
                     end=end,
-                    host_ns=int(text) if text.isdecimal() else None,
+                    host_ns=int(text) if text.isdigit() else None,
                 )
     return tuple(found.values())

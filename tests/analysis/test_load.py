@@ -65,6 +65,20 @@ def test_foreign_files_are_refused(tmp_path: Path, content: str, message: str) -
     assert caught.value.hint
 
 
+def test_a_header_with_a_stray_line_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"OP CODE,OP\rTYPE,x\n")
+    with pytest.raises(NotAnOpsFile, match="line 1"):
+        load(path)
+
+
+def test_text_that_looks_like_numbers_stays_text(tmp_path: Path) -> None:
+    rows = [op("12", us=1.0) | {"INPUT_0_DATATYPE": "7", "OUTPUT_0_DATATYPE": "7"}]
+    frame = load(write(tmp_path / "x.csv", text(rows))).frame
+    assert frame["op_code"].tolist() == ["12"]
+    assert frame["input_0_datatype"].tolist() == ["7"]
+
+
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"\xff\xfe\x00\x01")
