@@ -2,6 +2,17 @@
 
 ``per_op_report(source, options)`` returns frames; printing them is somebody else's. IDs are the
 line numbers of the file, as theirs are, and survive every filter.
+
+Every figure is that of tt-perf-report 1.4.1. What differs, and why:
+
+* With no window named, the last complete steady step of our signposts is shown; a file without
+  those is read by their rule (what follows the last signpost's name).
+* A window or an ID range without an op is an error that says what is there; theirs is empty.
+* A row with too few or too many cells is an error that names the line; theirs reads it shifted.
+* Where theirs crashes (a matmul without memory or math fidelity, a host op or a signpost named
+  like a matmul, no GLOBAL CALL COUNT or DEVICE ID column) only the figures concerned are blank.
+* In a file above :data:`analysis.load.WHOLE_FILE_BYTES` the core budget of rows that report none
+  is the largest of the window, not of the file.
 """
 
 from __future__ import annotations
