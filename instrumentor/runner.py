@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from instrumentor.batch_size import batch_facts
 from instrumentor.errors import InstrumentError, Interrupted, RunFailed, UsageError
 from instrumentor.options import Options
 from instrumentor.prepare import Prepared, prepare
@@ -577,6 +578,12 @@ class _Run:
                 "scope": self.prepared.plan.label,
                 "steps": self.prepared.plan.options.steps,
                 "warmup": self.prepared.plan.options.warmup,
+                **batch_facts(
+                    self.prepared.script,
+                    self.arguments,
+                    self.cwd,
+                    self.folder / "timings.jsonl",
+                ),
                 "interrupted": finished is None or finished.interrupted,
                 "partial": finished is None or self.failure is not None,
                 "started": datetime.fromtimestamp(self.started, timezone.utc).isoformat(
