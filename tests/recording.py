@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from instrumentor.plan import Plan
+
 STANDINS = Path(__file__).resolve().parent / "standins" / "recording"
 STEPS = 5
-WORK = ("forward", "backward", "optimizer", "item", "validate", "checkpoint")
+WORK = ("forward", "backward", "optimizer", "item", "validate", "checkpoint", "debugger")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,19 @@ class Expectation:
     reads_inside: bool = False
     validates: bool = False
     syncs_inside: bool = False
+
+
+def expectation(
+    plan: Plan, *, device: str = "xla", validates: bool = False, syncs_inside: bool = False
+) -> Expectation:
+    """What may happen by the plan's own words."""
+    words = " ".join(plan.warnings)
+    return Expectation(
+        device=device,
+        reads_inside="host read inside" in words or "between the micro-steps" in words,
+        validates=validates or "validation is kept" in words or "validation between" in words,
+        syncs_inside=syncs_inside,
+    )
 
 
 def violations(trace: Trace, expected: Expectation) -> list[str]:

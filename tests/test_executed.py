@@ -8,12 +8,12 @@ import pytest
 
 from instrumentor.plan import Plan
 from tests.passes.goldens import Case, all_cases
-from tests.recording import Expectation, Recorder, Trace, is_prefix, shown, violations
+from tests.recording import Recorder, Trace, expectation, is_prefix, shown, violations
 
 Runs = dict[tuple[str, str], tuple[Trace, Trace, Plan]]
 DEVICES = ("xla", "cuda", "cpu")
 # The region holds more than one sync of the script's own: around the optimizer, in its helper.
-SYNCS_INSIDE = {"fused_last_micro_batch", "syncs_every_n", "scope_step"}
+SYNCS_INSIDE = {"fused_last_micro_batch", "fused_in_methods", "syncs_every_n", "scope_step"}
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +41,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory, recorder: Recorder) -> Runs:
     return found
 
 
-def expectation(name: str, device: str, plan: Plan) -> Expectation:
-    """What may happen by the plan's own words."""
-    words = " ".join(plan.warnings)
-    return Expectation(
-        device=device,
-        reads_inside="host read inside" in words,
-        validates="validation is kept" in words or name == "keep_validation",
-        syncs_inside=name in SYNCS_INSIDE
-        or (device != "xla" and plan.explanation["sync"]["action"] == "keep"),
-    )
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
 def test_events_obey_the_rules(case: Case, device: str, runs: Runs) -> None:
     original, instrumented, plan = runs[case.name, device]
     assert original.error is None
-    assert violations(instrumented, expectation(case.name, device, plan)) == []
+    own_sync = device != "xla" and plan.explanation["sync"]["action"] == "keep"
+    expected = expectation(
+        plan,
+        device=device,
+        validates=case.name == "keep_validation",
+        syncs_inside=own_sync or case.name in SYNCS_INSIDE,
+    )
+    assert violations(instrumented, expected) == []
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)

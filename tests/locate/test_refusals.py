@@ -239,6 +239,31 @@ for epoch in range(3):
     run_epoch(test_loader, False)
 """,
     ),
+    "forward_in_a_rollout": (
+        "forward-apart",
+        "loss.backward()",
+        PREAMBLE
+        + """\
+
+def finish(log_probs, rewards):
+    loss = sum(-p * r for p, r in zip(log_probs, rewards))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+for episode in range(100):
+    log_probs, rewards = [], []
+    for t in range(1000):
+        action, log_prob = select(state)
+        log_probs.append(log_prob)
+        rewards.append(environment.act(action))
+    finish(log_probs, rewards)
+
+def select(state):
+    probabilities = model(state)
+    return probabilities.argmax(), probabilities.log().max()
+""",
+    ),
     "compiled_step_with": (
         "compiled-step",
         "with torch_xla.step()",
@@ -469,7 +494,7 @@ optimizer.step()
 
 @pytest.mark.parametrize("name", NOT_TRAINING)
 def test_not_a_training_loop(name: str) -> None:
-    reason = reason_of(NOT_TRAINING[name], Options(mode="train"))
+    reason = reason_of(NOT_TRAINING[name])
     assert reason.kind == "no-loop"
     assert "backward()" in reason.message
 

@@ -1,10 +1,12 @@
 """The order of events: what the stand-ins append to, and what a test reads.
 
 An event is a string: ``forward``, ``backward``, ``sync``, ``wait``, ``clock``, ``item``,
-``optimizer``, ``validate``, ``checkpoint``, ``finally``, ``signpost NAME``, ``print TEXT``.
+``optimizer``, ``validate``, ``checkpoint``, ``debugger``, ``finally``, ``signpost NAME``,
+``print TEXT``.
 """
 
 import builtins
+import pdb
 import sys
 import time
 
@@ -12,6 +14,8 @@ log = []
 drawn = {}
 _perf_counter = time.perf_counter
 _print = print
+_set_trace = pdb.set_trace
+_breakpoint = breakpoint
 
 
 def add(event):
@@ -42,11 +46,13 @@ def _recorded_print(*values, sep=" ", end="\n", file=None, flush=False):
 
 
 def install():
-    """Record the clock's readings and every print from here on."""
+    """Record the clock's readings, every print and every debugger from here on."""
     time.perf_counter = _clock
     builtins.print = _recorded_print
+    pdb.set_trace = builtins.breakpoint = lambda *args, **keywords: add("debugger")
 
 
 def uninstall():
     time.perf_counter = _perf_counter
     builtins.print = _print
+    pdb.set_trace, builtins.breakpoint = _set_trace, _breakpoint
