@@ -14,14 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from analysis.errors import DamagedFile
 from analysis.kernels.model import LineCycles, Machine, Operation
 from analysis.kernels.text import integer
 
-#: Markers that a core keeps; more are dropped without a word.
-MARKER_LIMIT = 125
+#: Zones that a RISC of a core keeps; more are dropped without a word.
+ZONE_LIMIT = 125
 _COLUMNS = {
     "device": ("PCIe slot", "device"),
     "x": ("core_x",),
@@ -35,8 +34,6 @@ _COLUMNS = {
 _AUTO = re.compile(r"^line_(?P<line>\d{1,9})(?:_(?P<rest>.+?))?(?:_(?:before|after))?$")
 _BEGIN, _END = ("ZONE_START", "begin"), ("ZONE_END", "end")
 _INTERNAL = ("BRISC-KERNEL", "NCRISC-KERNEL", "TRISC-KERNEL")
-
-Key: TypeAlias = "ZoneKey"
 
 
 @dataclass(frozen=True, order=True)
@@ -76,14 +73,14 @@ class DeviceLog:
 
     Attributes:
         span: first and last time stamp, cycles since reset; None without rows.
-        markers: per (device, x, y) how many markers were kept.
+        kept: per (device, x, y) the zones that its fullest RISC kept.
         skipped: rows that are none (cut or of another kind), with the first one's line.
     """
 
     machine: Machine
     zones: tuple[Zone, ...]
     span: tuple[int, int] | None = None
-    markers: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
+    kept: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
     skipped: int = 0
     first_skipped_line: int | None = None
 
@@ -101,8 +98,8 @@ class DeviceLog:
         return longest
 
     def at_limit(self) -> tuple[tuple[int, int, int], ...]:
-        """Cores of which a RISC kept as many markers as it can."""
-        return tuple(core for core, count in self.markers.items() if count >= MARKER_LIMIT)
+        """Cores of which a RISC kept as many zones as it can."""
+        return tuple(core for core, count in self.kept.items() if count >= ZONE_LIMIT)
 
 
 def read_device_log(path: Path) -> DeviceLog:
@@ -186,11 +183,11 @@ class _Reader:
         zones = tuple(
             Zone(key, tuple(self.pairs[key]), self.begins[key], self.ends[key]) for key in keys
         )
-        markers: dict[tuple[int, int, int], int] = {}
+        kept: dict[tuple[int, int, int], int] = {}
         for (device, x, y, _), count in self.kept.items():
-            markers[device, x, y] = max(markers.get((device, x, y), 0), count)
+            kept[device, x, y] = max(kept.get((device, x, y), 0), count)
         span = None if low is None else (low, high)
-        return DeviceLog(self.machine, zones, span, markers, self.skipped, self.first_skipped)
+        return DeviceLog(self.machine, zones, span, kept, self.skipped, self.first_skipped)
 
     def _take(self, row: list[str]) -> int | None:
         cells = {name: row[at].strip() for name, at in self.places.items() if at < len(row)}
@@ -202,12 +199,12 @@ class _Reader:
         key = ZoneKey(device or 0, x, y, cells["risc"], cells.get("zone", ""))
         if phase in _BEGIN:
             self.begins[key] += 1
+            self.kept[key.device, x, y, key.risc] += 1
             self.open[key].append(time)
         elif phase in _END:
             self.ends[key] += 1
             if self.open[key]:
                 self.pairs[key].append(time - self.open[key].pop())
-        self.kept[key.device, x, y, key.risc] += 1
         return time
 
 

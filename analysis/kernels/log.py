@@ -107,7 +107,8 @@ def _read(
         into.threads.extend(rows)
         into.roofline = threads.read_roofline(body) or into.roofline
         read = len(rows)
-        problem = "" if _closed(body, rows != []) else _cut(lines, last, "its closing line")
+        whole = bool(rows) and (not last or _closed(body))
+        problem = "" if whole else _cut(lines, last, "its closing line")
     elif kind == "thread-lines":
         head = threads.HEAD.match(lines[start])
         assert head is not None
@@ -128,7 +129,8 @@ def _read(
         found = signposts.read_signposts(body)
         into.signposts.extend(found)
         read = len(found)
-        problem = "" if _closed(body, bool(found)) else _cut(lines, last, "its closing line")
+        whole = bool(found) and _closed(body)
+        problem = "" if whole else _cut(lines, last, "its closing line")
     title = lines[start].strip().strip("= -") or kind
     into.sections.append(
         Section(kind, title, start + 1, start + 1 + taken, read, not problem, problem)
@@ -168,10 +170,9 @@ def _graph(into: _Gathered, kind: str, body: Sequence[str]) -> tuple[int, str, i
     return len(pipes), document.problem, document.lines
 
 
-def _closed(body: Sequence[str], any_row: bool) -> bool:
+def _closed(body: Sequence[str]) -> bool:
     """Whether a rule stands behind the rows: the one right below the heading does not count."""
-    rules = [at for at, line in enumerate(body) if _RULE.match(line)]
-    return any_row and any(at > 0 for at in rules)
+    return any(at > 0 for at, line in enumerate(body) if _RULE.match(line))
 
 
 def _cut(lines: Sequence[str], last: bool, missing: str) -> str:

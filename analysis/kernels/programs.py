@@ -19,7 +19,7 @@ _TRAFFIC = re.compile(r"(DRAM read|DRAM write|L1 read|L1 write|L1 multicast):\s*
 _BANDWIDTH = re.compile(r"effective BW:\s*(\d[\d,.]*) GB/s")
 _BARRIERS = re.compile(r"barriers:\s*(\d+) read[^,]*,\s*(\d+) write")
 _CYCLES = re.compile(
-    r"^\W*(?P<thread>N?CRISC|BRISC|NCRISC|[TE]RISC_?\w*):?\s+(?P<low>\d[\d,]*) cycles"
+    r"^\W*(?P<thread>BRISC|NCRISC|[TE]RISC_?\w*):?\s+(?P<low>\d[\d,]*) cycles"
     r"(?:\s*\([^)]*\))?(?:\s*-\s*(?P<high>\d[\d,]*) cycles)?"
 )
 _FIELDS = {

@@ -112,8 +112,8 @@ def _instrument_kernel_gate(file: str, kernel: str, path: tuple[int, ...] | None
             found = []
             for name, value in list(enumerate(args)) + list(kwargs.items()):
                 try:
-                    shape = [int(extent) for extent in getattr(value, "shape", 0)]
-                except (TypeError, ValueError):
+                    shape = [int(extent) for extent in value.shape]
+                except (AttributeError, TypeError, ValueError):
                     continue
                 dtype = str(getattr(value, "dtype", ""))
                 found.append({"name": str(name), "shape": shape, "dtype": dtype})
