@@ -11,28 +11,41 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from instrumentor import leftovers
 from instrumentor.batch_size import batch_facts
-from instrumentor.errors import InstrumentError, Interrupted, RunFailed, UsageError
+from instrumentor.errors import (
+    InstrumentError,
+    Interrupted,
+    RestoreNeeded,
+    RunFailed,
+    UsageError,
+)
 from instrumentor.options import Options
 from instrumentor.prepare import Prepared, prepare
+from instrumentor.progress import Progress, Silent
+from instrumentor.project import find_project
 
 if TYPE_CHECKING:
     from analysis.model import Summary
+    from instrumentor.attempt import Attempt
+    from instrumentor.doctor import Situation
     from instrumentor.environment import Machine
-    from instrumentor.process import Finished
-    from instrumentor.profilers import Artifacts, Launch
-    from instrumentor.workspace import Workspace
+    from instrumentor.profilers import Launch, LaunchRequest, Profiler
+    from instrumentor.workspace import Site
 
 SCHEMA = "instrument-run/1"
+PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 
 
@@ -46,6 +59,12 @@ class RunOptions:
         stall_s: how long nothing may happen before it is said.
         keep: keep the files that the script wrote into the copy, under `<output>/files`.
         link, no_link: folders of the project to link into the copy, or not to.
+        in_place: run the user's own file, swapped for the instrumented one while the run lasts.
+        untraced: run once without a profiler first, for an honest wall clock.
+        op_support_count: programs that Tracy's buffers on the device must hold.
+        port: Tracy's port; None chooses a free one.
+        reset: reset the boards with tt-smi first.
+        yes: end processes that hold the device, by SIGINT and SIGTERM.
         env: environment of the script; None means this process's own.
 
     Raises:
@@ -64,6 +83,12 @@ class RunOptions:
     keep: bool = False
     link: tuple[Path, ...] = ()
     no_link: tuple[Path, ...] = ()
+    in_place: bool = False
+    untraced: bool = False
+    op_support_count: int | None = None
+    port: int | None = None
+    reset: bool = False
+    yes: bool = False
     cwd: Path | None = None
     env: Mapping[str, str] | None = None
 
@@ -72,38 +97,10 @@ class RunOptions:
             raise UsageError(f"--label {self.label!r}: must be a plain name")
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
-
-
-class Progress(Protocol):
-    """Listener of a run; every method may be called at any time from the running thread."""
-
-    def stage(self, name: str, detail: str) -> None:
-        """A stage begins."""
-
-    def record(self, record: Mapping[str, Any]) -> None:
-        """A record of the script: a sample, a warning."""
-
-    def line(self, text: str) -> None:
-        """A line of the script's output."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line: a stall, an ending."""
-
-
-class Silent:
-    """A listener that says nothing; the library's default."""
-
-    def stage(self, name: str, detail: str) -> None:
-        """Nothing."""
-
-    def record(self, record: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def line(self, text: str) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
+        if self.op_support_count is not None and self.op_support_count < 1:
+            raise UsageError(f"--op-support-count {self.op_support_count}: must be 1 or more")
+        if self.port is not None and not 0 < self.port < 65536:
+            raise UsageError(f"--port {self.port}: must be between 1 and 65535")
 
 
 @dataclass(frozen=True)
@@ -273,19 +270,18 @@ class _Run:
         self.cwd = (options.cwd or Path.cwd()).absolute()
         self.script = script if script.is_absolute() else self.cwd / script
         self.started = time.time()
-        self.records: list[Mapping[str, Any]] = []
         self.warnings: list[str] = []
         self.failure: InstrumentError | None = None
-        self.finished: Finished | None = None
-        self.artifacts: Artifacts | None = None
-        self.exit_code: int | None = None
+        self.last: Attempt | None = None
+        self.untraced: Attempt | None = None
         self.new_files: tuple[Path, ...] = ()
 
     def go(self) -> RunResult:
         """All stages; raises the failure at the very end, with the partial result."""
         from instrumentor.profilers import choose
-        from instrumentor.workspace import Originals, shadow
+        from instrumentor.readiness import ready
 
+        leftovers.undo(self.progress.note, self.progress.note)
         self.prepared = prepare(self.script, self.options.rewrite, self.arguments)
         self.warnings.extend(self.prepared.plan.warnings)
         self.progress.stage("found", _found(self.prepared))
@@ -293,53 +289,223 @@ class _Run:
         self.profiler, self.reason = choose(self.options.profiler, self.machine)
         self._check_compiles()
         self.progress.stage("profiler", self.reason)
-        self.folder = _run_folder(self.prepared.script, self.options, self.cwd)
-        watched = list(dict.fromkeys([*self.prepared.replacements, self.prepared.script]))
-        originals = Originals.take(self.prepared.project, watched)
-        try:
-            with shadow(
-                self.prepared.project,
-                self.prepared.script,
-                self.cwd,
-                self.prepared.replacements,
-                link=self.options.link,
-                no_link=self.options.no_link,
-                keep_to=self.folder / "files" if self.options.keep else None,
-            ) as workspace:
-                self.progress.stage(
-                    "copied",
-                    f"{workspace.copied_files} files to {workspace.root}"
-                    + (f", {len(workspace.linked)} linked" if workspace.linked else ""),
-                )
-                (self.folder / "changes.diff").write_bytes(self.prepared.patch)
-                _write_json(self.folder / "plan.json", self.prepared.plan.to_json())
-                linked = Originals.take(self.prepared.project, (), watched=workspace.linked)
-                # In the copy's place, beside its tree: a killed run's is swept with it.
-                scratch = workspace.root.parent / ".scratch"
-                scratch.mkdir()
-                self._execute(workspace, scratch)
-                self._check_loaded(workspace)
-                self.new_files = tuple(p for p in workspace.new_files() if not _is_ours(p))
-            for path in linked.touched():
-                self.warnings.append(f"the script wrote through the linked {path} (see --no-link)")
-            differences = originals.verify()
-            if differences:
-                self.warnings.append(
-                    "the original changed during the run: " + "; ".join(differences)
-                )
-        except InstrumentError as error:
-            if self.finished is None:
-                raise
-            self.failure = self.failure or error
-        finally:
-            if self.finished is None:
-                self._remove_empty_folder()
+        with ready(
+            self._situation(),
+            self.progress,
+            reset=self.options.reset,
+            end_holders=self.options.yes,
+        ):
+            self._run()
         try:
             return self._conclude()
         except KeyboardInterrupt as stop:
             raise Interrupted(
                 "interrupted during the analysis", f"Next: instrument report {self.folder}"
             ) from stop
+
+    def _run(self) -> None:
+        """Every pass, then the proof that the user's files are as they were."""
+        from instrumentor.workspace import Originals
+
+        self.folder = _run_folder(self.prepared.script, self.options, self.cwd)
+        watched = list(dict.fromkeys([*self.prepared.replacements, self.prepared.script]))
+        originals = Originals.take(self.prepared.project, watched)
+        try:
+            self._passes()
+            differences = originals.verify()
+            if differences:
+                self.warnings.append(
+                    "the original changed during the run: " + "; ".join(differences)
+                )
+        except InstrumentError as error:
+            if self.last is None:
+                raise
+            worse = isinstance(error, RestoreNeeded) or self.failure is None
+            self.failure = error if worse else self.failure
+        finally:
+            if self.last is None:
+                self._remove_empty_folder()
+
+    def _passes(self) -> None:
+        """Without a profiler when that is asked for, then under it; again when buffers were full.
+
+        Each pass has a fresh copy: a checkpoint of one must not shorten the next.
+        """
+        from instrumentor.profilers import WALLCLOCK
+
+        if self.options.untraced and self.profiler.name != "wallclock":
+            self.progress.stage("untraced", "first without a profiler, for the wall clock")
+            self.untraced = self._pass(WALLCLOCK, "untraced")
+            if self.untraced.failure is not None:
+                return
+        count = self.options.op_support_count or self._foreseen()
+        made = self._pass(self.profiler, programs_per_read=count)
+        if made.overflowed and self.profiler.name == "tracy" and not made.finished.interrupted:
+            count = max(4 * (count or PROGRAMS_PER_READ), 10 * PROGRAMS_PER_READ)
+            self.progress.note(
+                "Tracy's buffers on the device were full: running once more with room for "
+                f"{count} programs, read during the run as well"
+            )
+            self._set_aside()
+            made = self._pass(self.profiler, programs_per_read=count, mid_run_dump=True)
+
+    def _foreseen(self) -> int | None:
+        """Programs that Tracy's buffers must hold, when an earlier run shows that 1000 is few."""
+        known = self.programs_per_step
+        if self.profiler.name != "tracy" or known is None:
+            return None
+        # The optimizer's programs are outside of the counted window.
+        count = 2 * known * self.prepared.plan.options.steps
+        if count <= PROGRAMS_PER_READ:
+            return None
+        self.progress.note(
+            f"an earlier run counted {known} programs a step: room for {count} is made"
+        )
+        return count
+
+    def _set_aside(self) -> None:
+        """Keep the log and the records of an attempt that another one follows."""
+        for name in ("run.log", "timings.jsonl"):
+            path = self.folder / name
+            if path.exists():
+                path.replace(path.with_name(f"first_attempt_{name}"))
+        for name in ("tracy_profile", "tracy_perf"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def _pass(
+        self,
+        profiler: Profiler,
+        name: str = "",
+        *,
+        programs_per_read: int | None = None,
+        mid_run_dump: bool = False,
+    ) -> Attempt:
+        """One process in a place of its own; what it left becomes the run's, unless it has a name.
+
+        Raises:
+            NotReady: it could not be started.
+            RestoreNeeded: a file of a run in place needs the user.
+        """
+        from instrumentor.attempt import Limits, attempt
+        from instrumentor.workspace import Originals
+
+        with self._site() as site:
+            self.progress.stage("in place" if self.options.in_place else "copied", site.description)
+            (self.folder / "changes.diff").write_bytes(self.prepared.patch)
+            _write_json(self.folder / "plan.json", self.prepared.plan.to_json())
+            linked = Originals.take(self.prepared.project, (), watched=site.linked)
+            request = dataclasses.replace(
+                self._request(site),
+                record=self.folder / f"{name or 'timings'}.jsonl",
+                programs_per_read=programs_per_read,
+                mid_run_dump=mid_run_dump,
+            )
+
+            def on_launch(launch: Launch) -> None:
+                self.launch = launch
+                if not name:
+                    self._write_facts()
+                self.progress.stage("running", f"{request.steps} steps under {profiler.name}")
+
+            made = attempt(
+                profiler,
+                request,
+                output=self.folder,
+                log=self.folder / f"{name or 'run'}.log",
+                limits=Limits(self.options.timeout_s, self.options.stall_s),
+                progress=self.progress,
+                on_launch=on_launch,
+            )
+            self.last = made
+            self.failure = self._doubt(made, site) or made.failure
+            self.new_files = tuple(p for p in site.new_files() if not _is_ours(p))
+        for path in linked.touched():
+            self.warnings.append(f"the script wrote through the linked {path} (see --no-link)")
+        return dataclasses.replace(made, failure=self.failure)
+
+    def _site(self) -> AbstractContextManager[Site]:
+        from instrumentor.workspace import copied, original
+
+        prepared = self.prepared
+        if self.options.in_place:
+            return original(
+                prepared.project,
+                prepared.script,
+                self.cwd,
+                prepared.originals,
+                prepared.replacements,
+            )
+        return copied(
+            prepared.project,
+            prepared.script,
+            self.cwd,
+            prepared.replacements,
+            link=self.options.link,
+            no_link=self.options.no_link,
+            keep_to=self.folder / "files" if self.options.keep else None,
+        )
+
+    def _request(self, site: Site) -> LaunchRequest:
+        from instrumentor.profilers import LaunchRequest
+
+        base = dict(os.environ if self.options.env is None else self.options.env)
+        tools = self.machine.tools.folder if self.machine.tools else None
+        return LaunchRequest(
+            python=self.machine.python,
+            script=site.script,
+            arguments=self.arguments,
+            cwd=site.cwd,
+            env=site.environment(base, self.machine.import_paths),
+            scratch=site.scratch,
+            record=self.folder / "timings.jsonl",
+            steps=self.prepared.plan.options.steps,
+            warmup=self.prepared.plan.options.warmup,
+            tools_folder=self.options.tracy_tools_folder or tools,
+            port=self.options.port,
+        )
+
+    def _doubt(self, made: Attempt, site: Site) -> InstrumentError | None:
+        """Whether a process that ended well really measured the instrumented script."""
+        from instrumentor.workspace import check_loaded
+
+        if made.exit_code != 0 or not isinstance(made.failure, (RunFailed, type(None))):
+            return None
+        try:
+            check_loaded(
+                made.records,
+                site,
+                self.prepared.replacements,
+                python=self.machine.python,
+                environment=made.launch.env,
+            )
+        except RunFailed as error:
+            return error
+        if made.samples or made.failure is not None:
+            return None
+        return RunFailed(
+            f"the script ended without running the loop at {_loop(self.prepared)}",
+            f"See {self.folder / 'run.log'}; give the arguments with which it trains.",
+        )
+
+    def _situation(self) -> Situation:
+        from instrumentor.doctor import Situation
+        from instrumentor.readiness import programs_per_step
+        from instrumentor.workspace.places import cache_folder
+
+        output = self.cwd / (
+            self.options.output or f"{run_name(self.prepared.script)}_{self.options.label}"
+        )
+        self.programs_per_step = programs_per_step(output)
+        return Situation(
+            machine=self.machine,
+            profiler=self.profiler.name,
+            config=config_of(self.prepared, self.arguments, self.cwd),
+            steps=self.prepared.plan.options.steps,
+            programs_per_step=self.programs_per_step,
+            folders=(cache_folder(self.prepared.project.root), output),
+            env=dict(os.environ if self.options.env is None else self.options.env),
+            cwd=self.cwd,
+        )
 
     def _check_compiles(self) -> None:
         version = ".".join(self.machine.python_version.split(".")[:2])
@@ -355,132 +521,6 @@ class _Run:
             ):
                 raise ProofFailed(f"proof 'compiles' failed under Python {version}: {error}")
 
-    def _execute(self, workspace: Workspace, scratch: Path) -> None:
-        from instrumentor import process
-        from instrumentor.profilers import LaunchRequest
-
-        record = self.folder / "timings.jsonl"
-        base = dict(os.environ if self.options.env is None else self.options.env)
-        tools = self.options.tracy_tools_folder or (
-            self.machine.tools.folder if self.machine.tools else None
-        )
-        request = LaunchRequest(
-            python=self.machine.python,
-            script=workspace.script,
-            arguments=self.arguments,
-            cwd=workspace.cwd,
-            env=workspace.environment(base, self.machine.import_paths),
-            scratch=scratch,
-            record=record,
-            steps=self.prepared.plan.options.steps,
-            warmup=self.prepared.plan.options.warmup,
-            tools_folder=tools,
-        )
-        self.launch: Launch = self.profiler.launch(request)
-        self._write_facts()
-        self.progress.stage(
-            "running", f"{self.prepared.plan.options.steps} steps under {self.profiler.name}"
-        )
-        watch = process.Watch(
-            on_line=self.progress.line,
-            on_record=self._on_record,
-            on_stall=self._on_stall,
-            timeout_s=self.options.timeout_s,
-            stall_s=self.options.stall_s,
-        )
-        log = self.folder / "run.log"
-        self.finished = process.run(self.launch, log=log, record=record, watch=watch)
-        self._collect(scratch, log)
-
-    def _on_record(self, record: Mapping[str, Any]) -> None:
-        self.records.append(record)
-        self.progress.record(record)
-
-    def _on_stall(self, stall: Any) -> bool:
-        last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
-        self.progress.note(
-            f"nothing has happened for {stall.idle_s:.0f} s (pids "
-            f"{', '.join(map(str, stall.pids))}){last}"
-        )
-        return False
-
-    def _collect(self, scratch: Path, log: Path) -> None:
-        from instrumentor.profilers import NoDeviceOperations
-
-        assert self.finished is not None
-        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        code = self.finished.returncode
-        try:
-            self.artifacts = self.profiler.collect(scratch, self.folder, text, code)
-        except NoDeviceOperations as error:
-            self.artifacts = error.artifacts
-            self.failure = error
-        except InstrumentError as error:
-            self.failure = error
-        if self.artifacts is not None:
-            self.warnings.extend(self.artifacts.warnings)
-        hidden = self.artifacts.script_exit_code if self.artifacts else None
-        self.exit_code = hidden if hidden is not None else code
-        samples = [r for r in self.records if r.get("event") == "sample"]
-        if self.finished.interrupted:
-            self.failure = Interrupted("interrupted", "What was measured so far is kept.")
-        elif self.finished.timed_out:
-            self.failure = RunFailed(
-                f"the run did not end within --timeout {self.options.timeout_s:g} s"
-                + (
-                    "; still running, because they hold a device: "
-                    f"{list(self.finished.left_running)}"
-                    if self.finished.left_running
-                    else ""
-                ),
-                f"Give it more time, or see {log} for what it waits for.",
-            )
-        elif code != 0 or self.exit_code not in (0, None):
-            self.failure = self._explain_failure(text, log)
-        elif not samples and self.failure is None:
-            self.failure = RunFailed(
-                f"the script ended without running the loop at {_loop(self.prepared)}",
-                f"See {log}; give the arguments with which it trains.",
-            )
-
-    def _explain_failure(self, text: str, log: Path) -> RunFailed:
-        from instrumentor.diagnose import diagnose, last_traceback, relevant_tail
-
-        assert self.finished is not None
-        what = f"the script ended with code {self.exit_code}"
-        if self.finished.signal:
-            what = f"the script was ended by signal {self.finished.signal}"
-        elif self.exit_code == 0:
-            what = f"the profiler ended with code {self.finished.returncode}"
-        found = diagnose(text, self.finished.returncode)
-        if found:
-            first = found[0]
-            return RunFailed(
-                f"{what}: {first.title}\n  {first.line.strip()}\nwhy: {first.cause}", first.remedy
-            )
-        shown = last_traceback(text) or relevant_tail(text)
-        return RunFailed(
-            f"{what}; its last lines:\n{shown.rstrip()}", f"The whole output is in {log}."
-        )
-
-    def _check_loaded(self, workspace: Workspace) -> None:
-        from instrumentor.workspace import check_loaded
-
-        if self.failure is not None and not isinstance(self.failure, RunFailed):
-            return
-        if self.exit_code != 0:
-            return
-        try:
-            check_loaded(
-                self.records,
-                workspace,
-                self.prepared.replacements,
-                python=self.machine.python,
-                environment=self.launch.env,
-            )
-        except RunFailed as error:
-            self.failure = error
-
     def _remove_empty_folder(self) -> None:
         if (self.folder / "timings.jsonl").exists():
             return
@@ -493,8 +533,12 @@ class _Run:
 
     def _conclude(self) -> RunResult:
         self.progress.stage("analysing", str(self.folder))
-        samples = [r for r in self.records if r.get("event") == "sample"]
-        self.warnings.extend(str(r["text"]) for r in self.records if r.get("event") == "warning")
+        assert self.last is not None
+        samples = self.last.samples
+        if self.last.artifacts is not None:
+            self.warnings.extend(self.last.artifacts.warnings)
+        warned = (r for r in self.last.records if r.get("event") == "warning")
+        self.warnings.extend(str(r["text"]) for r in warned)
         if samples and self.failure is None and len(samples) < self.prepared.plan.options.steps:
             self.warnings.append(
                 f"the script ended after {len(samples)} of {self.prepared.plan.options.steps} "
@@ -506,7 +550,7 @@ class _Run:
         result = RunResult(
             self.folder,
             summary or self._summary_of_nothing(),
-            self.exit_code,
+            self._exit_code(),
             self.new_files,
             tuple(dict.fromkeys(self.warnings)),
         )
@@ -537,7 +581,7 @@ class _Run:
             loop=self.prepared.plan.explanation["loop"],
             interrupted=isinstance(self.failure, Interrupted),
             partial=True,
-            script_exit_code=self.exit_code,
+            script_exit_code=self._exit_code(),
             artifacts=self._artifacts(),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
@@ -545,20 +589,40 @@ class _Run:
             summary, self.folder, write_all(summary, self.folder, formats=("json",))
         )
 
+    def _records(self) -> list[Mapping[str, Any]]:
+        return list(self.last.records) if self.last else []
+
+    def _untraced_facts(self) -> dict[str, Any] | None:
+        if self.untraced is None:
+            return None
+        return {
+            "record": "untraced.jsonl",
+            "log": "untraced.log",
+            "duration_s": round(self.untraced.finished.duration_s, 3),
+            "script_exit_code": self.untraced.exit_code,
+        }
+
+    def _exit_code(self) -> int | None:
+        return self.last.exit_code if self.last else None
+
     def _artifacts(self) -> dict[str, str]:
         named = {
             "log": "run.log",
             "timings": "timings.jsonl",
             "plan": "plan.json",
             "diff": "changes.diff",
+            "untraced_log": "untraced.log",
+            "untraced_timings": "untraced.jsonl",
+            "first_attempt_log": "first_attempt_run.log",
         }
-        made = self.artifacts.files if self.artifacts else {}
+        attempt = self.last if self.last is not self.untraced else None
+        made = attempt.artifacts.files if attempt and attempt.artifacts else {}
         here = {name: path for name, path in named.items() if (self.folder / path).is_file()}
         return here | {name: os.path.relpath(path, self.folder) for name, path in made.items()}
 
     def _write_facts(self) -> None:
         """Write run.json: before the script starts, in case that we are killed, and afterwards."""
-        finished = self.finished
+        finished = self.last.finished if self.last else None
         loop = self.prepared.plan.explanation["loop"]
         commit, dirty = (
             git_state(self.prepared.project.root) if self.prepared.project.git else (None, None)
@@ -590,7 +654,7 @@ class _Run:
                     timespec="seconds"
                 ),
                 "duration_s": round(finished.duration_s, 3) if finished else None,
-                "script_exit_code": self.exit_code,
+                "script_exit_code": self._exit_code(),
                 "python": str(self.machine.python),
                 "python_version": self.machine.python_version,
                 "torch_version": self.machine.version_of("torch"),
@@ -601,10 +665,22 @@ class _Run:
                 "loop": {"file": loop["file"], "line": loop["line"]},
                 "new_files": [str(p) for p in self.new_files],
                 "warnings": list(dict.fromkeys(self.warnings)),
+                "in_place": self.options.in_place,
+                "untraced": self._untraced_facts(),
                 "artifacts": self._artifacts(),
                 "environment": _environment(self.machine),
             },
         )
+
+
+def config_of(prepared: Prepared, arguments: Sequence[str], cwd: Path) -> Mapping[str, object]:
+    """The YAML that the script will read, as far as it shows; empty without one."""
+    from instrumentor.locate.config import config_path, read_config
+    from instrumentor.locate.syntax import parse
+
+    source = parse(prepared.script, prepared.script.read_bytes())
+    found = config_path(source, arguments)
+    return read_config(cwd / found[0]) if found else {}
 
 
 def analyse(folder: Path) -> Summary:
@@ -614,16 +690,27 @@ def analyse(folder: Path) -> Summary:
         analysis.errors.AnalysisError: nothing in it can be analysed.
     """
     from analysis.render import write_all
-    from analysis.summary import summarise
+    from analysis.summary import analyse as analyse_folder
 
-    summary = summarise(folder)
+    analysis = analyse_folder(folder)
+    summary = analysis.summary
     ops = folder / "tracy_perf" / "ops_perf_results.csv"
     if ops.is_file() and summary.window is not None:
         files, warning = tt_perf_report(ops, summary.window.start, summary.window.end)
         summary = _with_artifacts(summary, folder, files)
         if warning:
             summary = dataclasses.replace(summary, warnings=(*summary.warnings, warning))
-    return _with_artifacts(summary, folder, write_all(summary, folder))
+    written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
+    return _with_artifacts(summary, folder, written)
+
+
+def _source_root(folder: Path) -> Path | None:
+    """The project of a run's script, where it is still there: source lines are shown from it."""
+    try:
+        script = Path(json.loads((folder / "run.json").read_text(encoding="utf-8"))["script"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return find_project(script).root if script.is_file() else None
 
 
 def _with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:

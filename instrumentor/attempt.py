@@ -1,0 +1,199 @@
+"""One process of a run under one profiler: started, watched, collected, its failure explained."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instrumentor import process
+from instrumentor.diagnose import diagnose, last_traceback, relevant_tail
+from instrumentor.errors import InstrumentError, Interrupted, RunFailed
+from instrumentor.profilers import Artifacts, Launch, LaunchRequest, NoDeviceOperations, Profiler
+
+if TYPE_CHECKING:
+    from instrumentor.progress import Progress
+
+OVERFLOW = "buffer-overflow"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one process went.
+
+    Attributes:
+        records: what the recorder in the script wrote.
+        exit_code: the script's own, where the profiler hides it.
+        failure: why it does not count as done; None when it does.
+        overflowed: Tracy's buffers on the device were full.
+    """
+
+    launch: Launch
+    finished: process.Finished
+    artifacts: Artifacts | None
+    records: tuple[Mapping[str, Any], ...]
+    exit_code: int | None
+    failure: InstrumentError | None
+    overflowed: bool = False
+
+    @property
+    def samples(self) -> tuple[Mapping[str, Any], ...]:
+        """The timed steps."""
+        return tuple(r for r in self.records if r.get("event") == "sample")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a process may take, and how long nothing may happen; seconds."""
+
+    timeout_s: float | None = None
+    stall_s: float | None = None
+
+
+def attempt(
+    profiler: Profiler,
+    request: LaunchRequest,
+    *,
+    output: Path,
+    log: Path,
+    limits: Limits,
+    progress: Progress,
+    on_launch: Callable[[Launch], None] = lambda launch: None,
+) -> Attempt:
+    """Start the script once and follow it to its end.
+
+    Args:
+        output: where the profiler's files go.
+        log: gets the whole output.
+        on_launch: called when everything is ready to start.
+
+    Raises:
+        NotReady: the profiler cannot be used, or the program cannot be started.
+        RunFailed: the watching process was killed.
+    """
+    launch = profiler.launch(request)
+    on_launch(launch)
+    records: list[Mapping[str, Any]] = []
+
+    def on_record(record: Mapping[str, Any]) -> None:
+        records.append(record)
+        progress.record(record)
+
+    watch = process.Watch(
+        on_line=progress.line,
+        on_record=on_record,
+        on_stall=_Stalls(progress),
+        on_event=_Endings(progress),
+        timeout_s=limits.timeout_s,
+        stall_s=limits.stall_s,
+    )
+    finished = process.run(launch, log=log, record=request.record, watch=watch)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    collected, failure = _collect(profiler, request.scratch, output, text, finished.returncode)
+    hidden = collected.script_exit_code if collected else None
+    made = Attempt(
+        launch=launch,
+        finished=finished,
+        artifacts=collected,
+        records=tuple(records),
+        exit_code=hidden if hidden is not None else finished.returncode,
+        failure=failure,
+        overflowed=any(each.name == OVERFLOW for each in diagnose(text)),
+    )
+    return replace(made, failure=_failure(made, text, log, limits))
+
+
+class _Stalls:
+    """Says what nothing-happens looks like; never ends the run for it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def __call__(self, stall: process.Stall) -> bool:
+        known = diagnose("\n".join(stall.last_lines))
+        last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
+        pids = ", ".join(map(str, stall.pids))
+        self.progress.note(f"nothing has happened for {stall.idle_s:.0f} s (pids {pids}){last}")
+        for each in known[:1]:
+            self.progress.note(f"{each.title}: {each.cause} {each.remedy}")
+        return False
+
+
+class _Endings:
+    """Says once, when the run is being ended, that this may take a moment."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.told = False
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") == "signalled" and event.get("signal") == "SIGINT" and not self.told:
+            self.told = True
+            pids = ", ".join(map(str, event["pids"]))
+            self.progress.note(
+                f"ending the run gently (pids {pids}), which lets the device go; "
+                "Ctrl-C again stops waiting for it"
+            )
+
+
+def _collect(
+    profiler: Profiler, scratch: Path, output: Path, text: str, code: int
+) -> tuple[Artifacts | None, InstrumentError | None]:
+    try:
+        return profiler.collect(scratch, output, text, code), None
+    except NoDeviceOperations as error:
+        return error.artifacts, error
+    except InstrumentError as error:
+        return None, error
+
+
+def _failure(made: Attempt, text: str, log: Path, limits: Limits) -> InstrumentError | None:
+    finished = made.finished
+    if finished.interrupted:
+        return Interrupted("interrupted" + _left(finished), "What was measured so far is kept.")
+    if finished.timed_out:
+        return RunFailed(
+            f"the run did not end within --timeout {limits.timeout_s:g} s{_left(finished)}",
+            f"Give it more time, or see {log} for what it waits for.",
+        )
+    if finished.returncode != 0 or made.exit_code not in (0, None):
+        return _explained(made, text, log)
+    return made.failure
+
+
+def _left(finished: process.Finished) -> str:
+    if not finished.left_running:
+        return ""
+    pids = " ".join(map(str, finished.left_running))
+    return (
+        f"; left running, because killing what holds a device spoils it: {pids} "
+        f"(kill -INT {pids}, then kill {pids}, never kill -9)"
+    )
+
+
+def _explained(made: Attempt, text: str, log: Path) -> RunFailed:
+    what = f"the script ended with code {made.exit_code}"
+    if made.finished.signal:
+        what = f"the script was ended by signal {signal_name(made.finished.signal)}"
+    elif made.exit_code == 0:
+        what = f"the profiler ended with code {made.finished.returncode}"
+    found = diagnose(text, made.finished.returncode)
+    if found:
+        first = found[0]
+        link = f" ({first.link})" if first.link else ""
+        return RunFailed(
+            f"{what}: {first.title}\n  {first.line.strip()}\nwhy: {first.cause}",
+            f"{first.remedy}{link}",
+        )
+    shown = last_traceback(text) or relevant_tail(text)
+    return RunFailed(f"{what}; its last lines:\n{shown.rstrip()}", f"The whole output is in {log}.")
+
+
+def signal_name(number: int) -> str:
+    """Such as ``11 (SIGSEGV)``."""
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
