@@ -1,0 +1,130 @@
+"""Every word on the terminal: colours, errors, diffs, the narration of a run, with a fake clock."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from instrumentor import console
+from instrumentor.errors import NotReady
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("env", "terminal", "expected"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour(
+    env: dict[str, str], terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal() if terminal else io.StringIO()
+    assert console.colored(stream) is expected
+    painted = "\x1b[31mred\x1b[0m" if expected else "red"
+    assert console.paint("red", "red", stream) == painted
+
+
+def test_results_and_words_go_different_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    console.out("result")
+    console.out_json({"a": [1, None]})
+    console.say("word")
+    console.warn("careful")
+    console.fail(NotReady("no device", "Plug one in."))
+    console.fail(NotReady("no more"))
+    out, err = capsys.readouterr()
+    first, rest = out.split("\n", 1)
+    assert (first, json.loads(rest)) == ("result", {"a": [1, None]})
+    assert err == "word\nwarning: careful\nerror: no device\ndo: Plug one in.\nerror: no more\n"
+
+
+PATCH = b"--- a/t.py\n+++ b/t.py\n@@ -1 +1 @@\n-caf\xe9\n+\xff\r\n context\n"
+
+
+def test_a_diff_keeps_its_bytes(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    console.diff(PATCH)
+    assert capsysbinary.readouterr().out == PATCH
+
+
+def test_a_diff_in_colour(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    console.diff(PATCH)
+    lines = capsys.readouterr().out.split("\n")
+    starts = [line.partition("m")[0].removeprefix("\x1b[") for line in lines]
+    assert starts[:5] == ["1", "1", "36", "31", "32"]
+    assert lines[5:] == [" context", ""]
+
+
+def test_a_run_is_told_line_by_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 0.25, 1.0, 2.0, 3.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    narrator = console.Narrator()
+    narrator.stage("running", "5 steps under torch")
+    narrator.record({"event": "sample", "label": "fwd+bwd", "ms": 12.345, "kind": "compile"})
+    narrator.record({"event": "load", "file": "train.py"})
+    narrator.record({"event": "profiled", "ms": 3.21})
+    narrator.record({"event": "complete"})
+    narrator.line("not shown")
+    assert capsys.readouterr().err.splitlines() == [
+        "[   0.2 s] Running 5 steps under torch",
+        "[   1.0 s]   step 1: fwd+bwd 12.3 ms (compile)",
+        "[   2.0 s]   one more step under the profiler: 3.2 ms",
+        "[   3.0 s]   enough samples: stopping the script",
+    ]
+
+
+def test_quiet_still_warns(capsys: pytest.CaptureFixture[str]) -> None:
+    narrator = console.Narrator(quiet=True)
+    narrator.stage("running", "5 steps")
+    narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": "steady"})
+    narrator.note("nothing has happened for 120 s")
+    assert capsys.readouterr().err == "warning: nothing has happened for 120 s\n"
+
+
+def test_the_scripts_own_output_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    console.Narrator(verbose=True).line("loss 0.5")
+    assert capsys.readouterr().err == "  | loss 0.5\n"
+
+
+def test_a_progress_bar_only_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console.progress_bar()(32, 64)
+    assert capsys.readouterr().err == ""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    show = console.progress_bar()
+    for done in (1, 32, 64):
+        show(done, 64)
+    bars = terminal.getvalue()
+    assert bars == f"\r[{'#' * 20}{'-' * 20}] 32/64\r[{'#' * 40}] 64/64\n"
+
+
+def test_counts_in_one_line() -> None:
+    line = console.counts_line({"inserted": 4, "moved": 1, "disabled": 2}, 5)
+    assert line.startswith("Would insert at 4 places, move 1, disable 2 statements")
+    assert line.endswith("stop after 5 steps")

@@ -1,0 +1,87 @@
+"""A script on disk to everything that is known before it runs: `prepare` and `explain`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from instrumentor import Declined, Options, UsageError, explain
+from instrumentor.prepare import prepare
+from tests.conftest import RepoFactory
+from tests.end_to_end.small import script, snapshot
+
+LORA = "blacksmith/experiments/torch/tiny_llama_lora/train.py"
+
+
+def test_a_loop_in_another_module_is_found_through_the_script(experiments_repo: Path) -> None:
+    prepared = prepare(experiments_repo / LORA, Options())
+    trainer = experiments_repo / "blacksmith/tools/trainer/trainer.py"
+    assert prepared.plan.file == trainer
+    assert list(prepared.replacements) == [trainer]
+    assert prepared.originals[trainer] == trainer.read_bytes()
+    assert prepared.project.root == experiments_repo
+    assert prepared.diff.startswith("--- a/blacksmith/tools/trainer/trainer.py\n")
+
+
+def test_nothing_is_written(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    before = snapshot(repo)
+    prepare(repo / "train.py", Options())
+    explain(repo / "train.py")
+    assert snapshot(repo) == before
+
+
+def test_a_relative_path(git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = git_repo({"train.py": script()})
+    monkeypatch.chdir(repo)
+    assert prepare(Path("train.py"), Options()).script == repo / "train.py"
+
+
+def test_the_diff_can_be_read_whatever_the_encoding(git_repo: RepoFactory) -> None:
+    source = script().replace("import time\n", "import time  # caf\xe9\n").encode("latin-1")
+    repo = git_repo({"train.py": b"# -*- coding: latin-1 -*-\n" + source})
+    prepared = prepare(repo / "train.py", Options())
+    assert b"caf\xe9" in prepared.patch
+    assert "caf\\xe9" in prepared.diff
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("missing.py", "no such file"), ("folder", "not a file"), ("done.py", "already instrumented")],
+)
+def test_wrong_paths(git_repo: RepoFactory, name: str, message: str) -> None:
+    repo = git_repo({"folder/x": "", "done.py": "x = 1  # [instrument]\n"})
+    for function in (lambda p: prepare(p, Options()), explain):
+        with pytest.raises(UsageError, match=message):
+            function(repo / name)
+
+
+def test_declined_is_an_answer_of_explain_and_an_error_of_prepare(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": "print('hello')\n"})
+    explanation = explain(repo / "train.py")
+    assert (explanation.eligible, explanation.plan) == (False, None)
+    assert explanation.reasons[0].remedy
+    assert explanation.to_json()["eligible"] is False
+    with pytest.raises(Declined) as declined:
+        prepare(repo / "train.py", Options())
+    assert declined.value.reasons == explanation.reasons
+    assert declined.value.exit_code == 3
+
+
+def test_an_explanation_is_frozen(git_repo: RepoFactory) -> None:
+    explanation = explain(git_repo({"train.py": script()}) / "train.py")
+    assert explanation.eligible
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        explanation.eligible = False  # type: ignore[misc]
+    document = explanation.to_json()
+    document["eligible"] = None
+    assert explanation.to_json()["eligible"] is True
+
+
+def test_the_arguments_of_the_script_are_looked_at(experiments_repo: Path) -> None:
+    folder = experiments_repo / "blacksmith/experiments/torch/mnist"
+    config = str(folder / "quietbox" / "mnist_tp.yaml")
+    assert explain(folder / "train.py").eligible
+    assert not explain(folder / "train.py", arguments=["--config", config]).eligible

@@ -1,0 +1,228 @@
+"""The library's one-shot: frozen results, typed errors, nothing printed, no process exit."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import instrumentor
+from instrumentor import (
+    Declined,
+    Interrupted,
+    NotReady,
+    Options,
+    RunFailed,
+    RunOptions,
+    UsageError,
+    rewrite,
+    run,
+)
+from instrumentor.runner import dry_run, run_name
+from tests.conftest import ROOT, RepoFactory
+from tests.end_to_end.small import script, snapshot
+
+WALLCLOCK = RunOptions(profiler="wallclock")
+
+
+def options_for(repo: Path, **more: Any) -> RunOptions:
+    return dataclasses.replace(WALLCLOCK, cwd=repo, **more)
+
+
+class Listener:
+    """Notes what a run tells."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.records: list[Mapping[str, Any]] = []
+        self.lines: list[str] = []
+        self.notes: list[str] = []
+
+    def stage(self, name: str, detail: str) -> None:
+        self.stages.append(name)
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        self.records.append(record)
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_a_run_from_python(git_repo: RepoFactory, capfd: pytest.CaptureFixture[str]) -> None:
+    repo = git_repo({"train.py": script(before="print('hello', sys.argv[1:])")})
+    before = snapshot(repo)
+    listener = Listener()
+    result = run(repo / "train.py", ["a b", "--x"], options_for(repo), listener)
+    assert capfd.readouterr() == ("", "")
+
+    assert result.folder == repo / "repo_baseline"
+    assert result.summary.wall_clock is not None
+    assert result.summary.wall_clock.samples == 4
+    assert (result.script_exit_code, result.new_files, result.warnings) == (0, (), ())
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.script_exit_code = 1  # type: ignore[misc]
+    assert {name: snapshot(repo)[name] for name in before} == before
+
+    assert listener.stages == ["found", "profiler", "copied", "running", "analysing"]
+    assert [r["event"] for r in listener.records] == ["load", *["sample"] * 5, "complete"]
+    assert "hello ['a b', '--x']" in listener.lines
+    assert listener.notes == []
+
+
+def test_a_relative_script_counts_from_the_given_folder(git_repo: RepoFactory) -> None:
+    repo = git_repo({"sub/train.py": script()})
+    result = run("train.py", options=options_for(repo / "sub"))
+    assert result.folder == repo / "sub" / "sub_baseline"
+
+
+def test_the_environment_of_the_script_can_be_given(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script(before="print('word', os.environ.get('WORD'))")})
+    listener = Listener()
+    run(repo / "train.py", (), options_for(repo, env={"PATH": os.environ["PATH"], "WORD": "own"}),
+        listener)  # fmt: skip
+    assert "word own" in listener.lines
+
+
+def test_a_failing_script_is_a_typed_error_with_the_partial_result(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script(loop="if batch == 3:\n    sys.exit(5)")})
+    with pytest.raises(RunFailed, match="ended with code 5") as failed:
+        run(repo / "train.py", (), options_for(repo))
+    result = failed.value.result  # type: ignore[attr-defined]
+    assert result.script_exit_code == 5
+    assert result.summary.wall_clock.samples == 3
+    assert (result.folder / "summary.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "error"),
+    [
+        ("print(1)\n", {}, Declined),
+        (script(), {"rewrite": Options(only=("nothing",))}, UsageError),
+        (script(), {"python": "no-python-here"}, UsageError),
+        (script(), {"profiler": "tracy"}, NotReady),
+    ],
+)
+def test_what_is_wrong_beforehand_leaves_nothing(
+    git_repo: RepoFactory, source: str, options: dict[str, Any], error: type[Exception]
+) -> None:
+    repo = git_repo({"train.py": source})
+    with pytest.raises(error):
+        run(repo / "train.py", (), options_for(repo, **options))
+    assert [p.name for p in repo.iterdir() if p.name != ".git"] == ["train.py"]
+
+
+@pytest.mark.parametrize("values", [{"label": "a/b"}, {"label": ""}, {"timeout_s": 0.0}])
+def test_options_out_of_range(values: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        RunOptions(**values)
+
+
+def test_a_run_in_another_thread(git_repo: RepoFactory) -> None:
+    """Signals can only be taken in the main thread; a run does not need them."""
+    repo = git_repo({"train.py": script()})
+    results: list[object] = []
+    thread = threading.Thread(
+        target=lambda: results.append(run(repo / "train.py", (), options_for(repo)))
+    )
+    thread.start()
+    thread.join(120)
+    assert len(results) == 1
+
+
+def test_a_dry_run_writes_nothing(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script(), "data.bin": b"x" * 1000})
+    before = snapshot(repo)
+    found = dry_run(repo / "train.py", ["--x"], options_for(repo))
+    assert snapshot(repo) == before
+    assert found.command[0].endswith("python") or "python" in found.command[0]
+    assert found.command[1].endswith("/train.py")
+    assert found.command[2:] == ("--x",)
+    assert found.environment["WANDB_MODE"] == "disabled"
+    assert (found.profiler, found.copied_files) == ("wallclock", 2)
+    assert not list(Path(os.environ["INSTRUMENT_CACHE"]).glob("shadows/*"))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/x/mnist/train.py", "mnist"), ("/x/mnist/finetune.py", "finetune"), ("/x/a/main.py", "a"),
+     ("/x/a/run.py", "a"), ("/x/pkg/__main__.py", "pkg"), ("/train.py", "train")],
+)  # fmt: skip
+def test_the_name_of_a_run(path: str, name: str) -> None:
+    assert run_name(Path(path)) == name
+
+
+def test_rewrite_takes_text_and_bytes(capfd: pytest.CaptureFixture[str]) -> None:
+    source = script()
+    result = rewrite(source, filename="train.py")
+    assert rewrite(source.encode(), filename="train.py") == result
+    assert isinstance(result.code, bytes)
+    assert result.diff.startswith("--- a/train.py\n+++ b/train.py\n")
+    assert result.plan.explanation["loop"]["line"] == 34
+    compile(result.code, "train.py", "exec")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.code = b""  # type: ignore[misc]
+    with pytest.raises(Declined, match="no"):
+        rewrite("print(1)\n")
+    with pytest.raises(UsageError, match="already instrumented"):
+        rewrite(result.code)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_errors_are_one_family() -> None:
+    for error in (Declined, Interrupted, NotReady, RunFailed, UsageError):
+        assert issubclass(error, instrumentor.InstrumentError)
+        assert isinstance(error.exit_code, int)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in instrumentor.__all__:
+        assert getattr(instrumentor, name).__name__ == name
+        assert getattr(instrumentor, name).__doc__
+    with pytest.raises(AttributeError):
+        _ = instrumentor.nothing_of_that_name
+
+
+def test_importing_the_library_is_cheap() -> None:
+    code = "import sys, instrumentor; print(*sorted(m for m in sys.modules if '.' not in m))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"libcst", "typer", "pandas", "git", "psutil"} & set(done.stdout.split())
+
+
+def test_a_plain_dry_run_imports_nothing_heavy(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    code = (
+        "import sys\nfrom instrumentor.cli import call\n"
+        "assert call(['--dry-run', 'train.py']) == 0\n"
+        "print(*(m for m in sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=repo, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "libcst" in loaded
+    assert not {"libcst.matchers", "typer", "pandas", "git", "psutil", "yaml"} & loaded
+
+
+def test_the_python_of_the_readme_works(
+    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.S)
+    assert len(ast.parse(example).body) <= 5
+    repo = git_repo({"train.py": script(), "x.yaml": "lr: 1\n"})
+    monkeypatch.chdir(repo)
+    exec(example, {})
+    median, folder = capsys.readouterr().out.splitlines()
+    assert float(median) >= 2
+    assert folder == str(repo / "repo_baseline")
