@@ -40,6 +40,12 @@ INITIAL: dict[str, tuple[str, str, list[int], str]] = {
     "unpacked": ("v, a = validate(model)", "print(v, a)", [14], 'v = a = float("nan")'),
     "one_of_two_read": ("v, a = validate(model)", "print(a)", [14], 'a = float("nan")'),
     "compared": ("v = validate(model)", "if loss < v:\n    print('better')", [14], "v = float"),
+    "earlier_none": (
+        "v = None\nv = validate(model)",
+        "print(f'{v:.3f}')",
+        [15],
+        'v = float("nan")',
+    ),
 }
 
 

@@ -1,0 +1,112 @@
+"""Multi-chip runs are declined: by folder, by the YAML that the run would read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumentor import Explanation, explain
+
+SCRIPT = """\
+import torch
+from pathlib import Path
+
+config_file = {default}
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+
+train(make_model(), make_loader(config_file))
+"""
+OWN_FOLDER = 'Path(__file__).parent / "single_chip" / "llama.yaml"'
+
+
+def explained(
+    folder: Path,
+    yaml: str,
+    *arguments: str,
+    default: str = OWN_FOLDER,
+    name: str = "single_chip/llama.yaml",
+    script: str = "train.py",
+) -> Explanation:
+    path = folder / script
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(SCRIPT.format(default=default))
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(yaml)
+    (folder / "pyproject.toml").write_text("")
+    return explain(path, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    "default",
+    [
+        OWN_FOLDER,
+        "Path(__file__).resolve().parent / 'single_chip' / 'llama.yaml'",
+        "Path(__file__).parent / 'single_chip/llama.yaml'",
+    ],
+)
+def test_mesh_of_the_default_configuration(tmp_path: Path, default: str) -> None:
+    answer = explained(tmp_path, "lr: 0.1\nmesh_shape: [1, 8]\n", default=default)
+    (reason,) = answer.reasons
+    assert (reason.kind, reason.line) == ("multi-chip", 2)
+    assert reason.file == tmp_path / "single_chip" / "llama.yaml"
+    assert "[1, 8]" in reason.message and "single-chip" in reason.remedy
+
+
+def test_os_path_join(tmp_path: Path) -> None:
+    default = "os.path.join(os.path.dirname(__file__), 'single_chip', 'llama.yaml')"
+    assert not explained(tmp_path, "mesh_shape: '8,1'\n", default=default).eligible
+
+
+@pytest.mark.parametrize(
+    "yaml", ["lr: 0.1\n", "mesh_shape: null\n", "mesh_shape:\n", "mesh_shape: ''\n", "", "- a\n"]
+)
+def test_single_chip(tmp_path: Path, yaml: str) -> None:
+    assert explained(tmp_path, yaml).eligible
+
+
+def test_the_configuration_may_be_missing(tmp_path: Path) -> None:
+    assert explained(tmp_path, "mesh_shape: [8, 1]", name="single_chip/other.yaml").eligible
+
+
+@pytest.mark.parametrize("form", ["--config {}", "--config={}", "-c {}"])
+def test_the_named_configuration_goes_before_the_default(tmp_path: Path, form: str) -> None:
+    named = tmp_path / "mine.yaml"
+    named.write_text("mesh_shape: [2, 4]\n")
+    answer = explained(tmp_path, "lr: 0.1\n", *form.format(named).split(" "))
+    (reason,) = answer.reasons
+    assert (reason.kind, reason.file, reason.line) == ("multi-chip", named, 1)
+
+
+def test_a_named_single_chip_configuration_saves_a_multi_chip_default(tmp_path: Path) -> None:
+    named = tmp_path / "mine.yaml"
+    named.write_text("mesh_shape: null\n")
+    assert explained(tmp_path, "mesh_shape: [8, 1]\n", "--config", str(named)).eligible
+
+
+@pytest.mark.parametrize("folder", ["quietbox", "loudbox", "galaxy", "Galaxy"])
+def test_folder_of_the_script(tmp_path: Path, folder: str) -> None:
+    answer = explained(tmp_path, "lr: 0.1\n", script=f"{folder}/train.py")
+    (reason,) = answer.reasons
+    assert reason.kind == "multi-chip" and folder in reason.message
+
+
+@pytest.mark.parametrize("folder", ["quietbox", "loudbox", "galaxy"])
+def test_folder_of_the_configuration(tmp_path: Path, folder: str) -> None:
+    default = f'Path(__file__).parent / "{folder}" / "llama.yaml"'
+    answer = explained(tmp_path, "lr: 0.1\n", default=default, name=f"{folder}/llama.yaml")
+    assert [r.kind for r in answer.reasons] == ["multi-chip"]
+
+
+def test_a_folder_called_distributed_says_nothing(tmp_path: Path) -> None:
+    assert explained(tmp_path, "lr: 0.1\n", script="distributed/train.py").eligible
+
+
+def test_yaml_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
+    assert explained(tmp_path, "mesh_shape: [unclosed\n  - x: :\n").eligible

@@ -1,0 +1,267 @@
+"""The loop in another function or another module than the entry script's."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor import Options, explain
+from instrumentor.prepare import prepare
+
+LOOP = """\
+    def train(self):
+        for x, y in self.loader:
+            loss = self._forward(x, y)
+            self._backward(loss)
+            self.optimizer.step()
+"""
+TRAINER = f"""\
+import torch
+
+class Trainer:
+    def __init__(self, model, loader):
+        self.model, self.loader = model, loader
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def _forward(self, x, y):
+        return (self.model(x) - y).pow(2).mean()
+
+    def _backward(self, loss):
+        loss.backward()
+
+{LOOP}"""
+ENTRY = """\
+from {module} import Trainer
+
+Trainer(make_model(), make_loader()).train()
+"""
+
+
+def project(folder: Path, files: dict[str, str]) -> Path:
+    """A project with the given files; returns the folder."""
+    for name, text in {**files, "pyproject.toml": ""}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    return folder
+
+
+def document(folder: Path, script: str = "train.py", **options: Any) -> dict[str, Any]:
+    answer = explain(folder / script, Options(**options))
+    assert answer.eligible, answer.reasons
+    return answer.to_json()
+
+
+IMPORTS = {
+    "module": {"train.py": ENTRY.format(module="library.trainer"), "library/trainer.py": TRAINER},
+    "re_export": {
+        "train.py": ENTRY.format(module="library"),
+        "library/__init__.py": "from library.trainer import Trainer\n",
+        "library/trainer.py": TRAINER,
+    },
+    "relative_re_export": {
+        "train.py": ENTRY.format(module="library"),
+        "library/__init__.py": "from .trainer import *\n",
+        "library/trainer.py": TRAINER,
+    },
+    "renamed": {
+        "train.py": "from library.trainer import Trainer as Runner\n\n"
+        "def main():\n    runner = Runner(1, 2)\n    runner.train()\n\nmain()\n",
+        "library/trainer.py": TRAINER,
+    },
+    "module_import": {
+        "train.py": "import library.trainer\n\nlibrary.trainer.Trainer(1, 2).train()\n",
+        "library/trainer.py": TRAINER,
+    },
+    "src_layout": {
+        "train.py": ENTRY.format(module="library.trainer"),
+        "src/library/__init__.py": "",
+        "src/library/trainer.py": TRAINER,
+    },
+    "in_a_function": {
+        "train.py": "def main():\n    from library.trainer import Trainer\n\n"
+        "    Trainer(1, 2).train()\n\nmain()\n",
+        "library/trainer.py": TRAINER,
+    },
+    "optional": {
+        "train.py": "try:\n    from library.trainer import Trainer\nexcept ImportError:\n"
+        "    Trainer = None\nTrainer(1, 2).train()\n",
+        "library/trainer.py": TRAINER,
+    },
+}
+
+
+@pytest.mark.parametrize("name", IMPORTS)
+def test_imports_are_followed(name: str, tmp_path: Path) -> None:
+    folder = project(tmp_path, IMPORTS[name])
+    plan = document(folder)
+    (trainer,) = folder.rglob("trainer.py")
+    assert plan["loop"]["file"] == str(trainer)
+    assert plan["loop"]["line"] == 15
+    assert plan["forward"]["file"] == plan["backward"]["file"] == str(trainer)
+    prepared = prepare(folder / "train.py", Options())
+    assert list(prepared.replacements) == [trainer]
+
+
+def test_the_subclass_that_is_built_decides(tmp_path: Path) -> None:
+    """`_backward` is abstract in the base; the override reachable from the entry counts."""
+    base = TRAINER.replace("        loss.backward()\n", "        raise NotImplementedError\n")
+    folder = project(
+        tmp_path,
+        {
+            "train.py": """\
+            from library.lora import LoraTrainer
+
+            LoraTrainer(1, 2).train()
+            """,
+            "library/base.py": base,
+            "library/lora.py": """\
+            import torch_xla
+            from library.base import Trainer
+
+            class LoraTrainer(Trainer):
+                def _backward(self, loss):
+                    loss.backward()
+                    torch_xla.sync(wait=True)
+            """,
+        },
+    )
+    plan = document(folder)
+    assert plan["loop"]["file"].endswith("base.py")
+    assert plan["sync"] == {"action": "keep", "line": 7, "api": "torch_xla.sync"}
+
+
+def test_without_an_override_there_is_no_loop(tmp_path: Path) -> None:
+    base = TRAINER.replace("        loss.backward()\n", "        raise NotImplementedError\n")
+    folder = project(tmp_path, {"train.py": ENTRY.format(module="library"), "library.py": base})
+    answer = explain(folder / "train.py")
+    assert not answer.eligible
+    assert answer.reasons[0].kind == "no-loop"
+
+
+def test_installed_packages_are_not_followed(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        {
+            "train.py": ENTRY.format(module="installed.trainer"),
+            ".venv/lib/python3.11/site-packages/installed/trainer.py": TRAINER,
+        },
+    )
+    assert not explain(folder / "train.py").eligible
+
+
+def test_validation_of_the_base_class_ahead_of_the_loop(tmp_path: Path) -> None:
+    trainer = TRAINER.replace(
+        "    def train(self):\n",
+        """\
+    def validate(self):
+        with torch.no_grad():
+            return sum(self._forward(x, y).item() for x, y in self.val_loader)
+
+    def train(self):
+        if self.val_loader is not None:
+            self.validate()
+""",
+    )
+    folder = project(tmp_path, {"train.py": ENTRY.format(module="library"), "library.py": trainer})
+    assert document(folder)["skipped_validation"] == [20]
+
+
+def test_a_loop_in_the_entry_goes_before_the_library(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        {
+            "train.py": """\
+            import torch
+            from library import Trainer
+
+            for x, y in loader:
+                loss = (model(x) - y).pow(2).mean()
+                loss.backward()
+                optimizer.step()
+            """,
+            "library.py": TRAINER,
+        },
+    )
+    assert document(folder)["loop"]["file"] == str(folder / "train.py")
+
+
+def test_a_circle_of_imports_ends(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        {
+            "train.py": ENTRY.format(module="library.a"),
+            "library/a.py": "from library.b import helper\n" + TRAINER,
+            "library/b.py": "from library.a import Trainer\nimport library.missing\n",
+        },
+    )
+    assert document(folder)["loop"]["line"] == 16
+
+
+def test_a_broken_neighbour_is_left_out(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        {
+            "train.py": "import library.broken\n" + ENTRY.format(module="library.trainer"),
+            "library/trainer.py": TRAINER,
+            "library/broken.py": "def f(:\n",
+        },
+    )
+    assert document(folder)["loop"]["line"] == 15
+
+
+HELPERS = {
+    "function": """\
+        def step(x, y):
+            loss = criterion(model(x), y)
+            loss.backward()
+            return loss
+
+        for x, y in loader:
+            loss = step(x, y)
+            optimizer.step()
+        """,
+    "two_deep": """\
+        def backward(loss):
+            loss.backward()
+
+        def step(x, y):
+            loss = criterion(model(x), y)
+            backward(loss)
+            return loss
+
+        for x, y in loader:
+            loss = step(x, y)
+            optimizer.step()
+        """,
+    "nested": """\
+        def main():
+            def step(x, y):
+                loss = criterion(model(x), y)
+                loss.backward()
+                return loss
+
+            for x, y in loader:
+                loss = step(x, y)
+                optimizer.step()
+
+        main()
+        """,
+}
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_the_call_of_a_helper_is_timed(name: str, tmp_path: Path) -> None:
+    source = textwrap.dedent(HELPERS[name])
+    folder = project(tmp_path, {"train.py": source})
+    plan = document(folder)
+    lines = source.splitlines()
+    call = plan["call"]["line"]
+    assert "step(x, y)" in lines[call - 1] and "def " not in lines[call - 1]
+    assert plan["region"] == {"start_line": call, "end_line": call}
+    assert "backward()" in lines[plan["backward"]["line"] - 1]
+    assert "criterion(" in lines[plan["forward"]["line"] - 1]
+    assert plan["scope"] == "fwd-bwd"
