@@ -1,0 +1,145 @@
+"""The experiments, measured as a user would: each profiler ends in the summary that it can give."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RepoFactory
+from tests.end_to_end.conftest import STANDINS, Measure
+from tests.end_to_end.small import read, records, script
+
+pytest.importorskip("torch", reason="needs torch: make test installs it")
+
+SCRIPTS = "blacksmith/experiments/torch"
+
+
+def test_torch_on_the_cpu(own_experiments_repo: Path, measure: Measure) -> None:
+    path = f"{SCRIPTS}/mnist/train.py"
+    ran = measure(own_experiments_repo, path, profiler="torch", folder="mnist_baseline")
+    assert ran.code == 0, ran.err
+    assert "one more step under the profiler" in ran.err
+    summary = read(ran.folder)
+    assert summary["profiler"] == "torch"
+    assert summary["wall_clock_ms"]["samples"] == 4
+    for name in ("device_time_ms", "overhead_percent", "dispatch_ms_per_op", "host_bound"):
+        assert summary[name] is None
+    assert summary["op_self_time_ms"] > 1
+    assert summary["op_count"] > 50
+    assert any(op["op"] == "aten::addmm" for op in summary["slow_ops"])
+
+    with (ran.folder / "torch_profile" / "ops.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == summary["op_count"]
+    assert all(row["device_time_us"] == "" for row in rows)
+    trace = json.loads((ran.folder / "torch_profile" / "trace.json").read_text(), strict=False)
+    assert trace["traceEvents"]
+    # The profiled step is one more, and no sample.
+    assert len(records(ran.folder, "sample")) == 5
+    assert len(records(ran.folder, "profiled")) == 1
+    assert "validation" not in ran.log.partition("[TIMER] Step 1")[0].lower().replace(
+        "validation batches", ""
+    )
+    assert "Training finished" not in ran.log
+
+
+def test_wallclock_of_a_helper_with_accumulation(
+    own_experiments_repo: Path, measure: Measure
+) -> None:
+    path = f"{SCRIPTS}/tiny_llama/train.py"
+    ran = measure(own_experiments_repo, path, folder="tiny_llama_baseline")
+    assert ran.code == 0, ran.err
+    summary = read(ran.folder)
+    assert summary["profiler"] == "wallclock"
+    # Four micro-steps make a step: five samples are reached within the second, which ends it.
+    assert summary["wall_clock_ms"]["samples"] == 7
+    assert read(ran.folder, "plan.json")["accumulation"] != "none"
+    assert not (ran.folder / "torch_profile").exists()
+
+
+def test_tracy_ends_in_a_full_summary(
+    own_experiments_repo: Path, measure: Measure, tracy: dict[str, str]
+) -> None:
+    path = f"{SCRIPTS}/tiny_llama_lora/train.py"
+    ran = measure(own_experiments_repo, path, profiler="tracy", env=tracy,
+                  folder="tiny_llama_lora_baseline")  # fmt: skip
+    assert ran.code == 0, ran.err
+    summary = read(ran.folder)
+    assert summary["profiler"] == "tracy"
+    last = records(ran.folder, "sample")[-1]
+    name = last["name"]
+    assert summary["window"]["start"] == f"{name}_start"
+    assert summary["window"]["end"] == f"{name}_end"
+    assert summary["step_wall_clock_ms"] == pytest.approx(last["ms"])
+    device_ms, wall_ms = summary["device_time_ms"], summary["step_wall_clock_ms"]
+    assert 0 < device_ms < wall_ms
+    assert summary["overhead_percent"] == pytest.approx((wall_ms - device_ms) / wall_ms * 100)
+    assert summary["op_count"] == 18
+    assert summary["dispatch_ms_per_op"] == pytest.approx((wall_ms - device_ms) / 18)
+    assert summary["host_bound"] is True
+    assert summary["verdict"] == "host-bound"
+    assert sum(c["percent"] for c in summary["categories"].values()) == pytest.approx(100)
+    assert 0 < summary["matmul_flops_percent"] < 100
+    assert summary["slow_ops"][0]["device_time_ms"] >= summary["slow_ops"][-1]["device_time_ms"]
+    assert any("10 to 15 %" in warning for warning in summary["warnings"])
+
+    perf = ran.folder / "tracy_perf"
+    with (perf / "ops_perf_results.csv").open(newline="") as stream:
+        codes = [row["OP CODE"] for row in csv.DictReader(stream)]
+    assert {"step_compile_start", "step_compile_end", "benchmark_complete"} <= set(codes)
+    for file in ("tt_perf_report.csv", "tt_perf_report_stacked.csv", "tt_perf_report_stacked.png"):
+        assert (perf / file).stat().st_size > 0
+    with (perf / "tt_perf_report_stacked.csv").open(newline="") as stream:
+        stacked = list(csv.DictReader(stream))
+    total = sum(float(row["Device_Time_Sum_us"]) for row in stacked)
+    assert device_ms == pytest.approx(total / 1000, rel=1e-3)
+    assert sum(int(row["Ops_Count"]) for row in stacked) == 18
+
+    for words in ("Wall clock of fwd+bwd", "device time", "overhead", "dispatch per op", "matmul",
+                  "Top ops by device time", "Verdict: host-bound", "runtime trace",
+                  "tt_perf_report_stacked.png", "tracy_profile_log_host.tracy"):  # fmt: skip
+        assert words in ran.out
+    command = read(ran.folder, "run.json")["command"]
+    assert command[1:5] == ["-m", "tracy", "-p", "-r"]
+    assert "--sync-host-device" in command
+
+
+@pytest.mark.parametrize("here", ["tracy and a device", "tracy", "a device"])
+def test_auto_takes_tracy_where_device_and_package_are(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], here: str
+) -> None:
+    repo = git_repo({"train.py": script()})
+    if "tracy" not in here:
+        del tracy["PYTHONPATH"]
+    if "device" not in here:
+        del tracy["INSTRUMENT_DEVICE_ROOT"]
+    ran = measure(repo, "--dry-run", "train.py", profiler="auto", env=tracy)
+    chosen = "tracy" if here == "tracy and a device" else "torch"
+    assert f"INSTRUMENT_PROFILER={chosen}" in ran.err
+    assert f"Profiler {chosen}: " in ran.err
+
+
+@pytest.mark.parametrize("version", ["0.65", "0.75"])
+def test_older_versions_of_tracy(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], version: str
+) -> None:
+    tools = "tools-release" if version == "0.65" else "tools-tracy"
+    tracy["INSTRUMENT_TRACY_TOOLS_FOLDER"] = str(STANDINS / tools)
+    ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy",
+                  env={**tracy, "STANDIN_TRACY_VERSION": version})  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert read(ran.folder)["op_count"] == 18
+
+
+def test_odd_folders(tmp_path: Path, git_repo: RepoFactory, measure: Measure,
+                     tracy: dict[str, str]) -> None:  # fmt: skip
+    """Tracy hands its command to a shell; spaces and signs in the user's paths must not matter."""
+    repo = git_repo({"my exp; rm -rf x/train.py": script()}, name="a b'c $HOME")
+    out = tmp_path / "out & more"
+    ran = measure(repo, "--output", out, "my exp; rm -rf x/train.py", "it's", profiler="tracy",
+                  env=tracy, folder=str(out))  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert read(ran.folder)["op_count"] == 18
