@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from instrumentor import console
-from instrumentor.commands import apply, common, explain, report, run, skill
+from instrumentor.commands import apply, common, compare, explain, history, report, run, skill
 from instrumentor.errors import EXIT_CODES, UsageError
 
 _EPILOG = (
@@ -18,7 +18,11 @@ _EPILOG = (
     + "."
 )
 # Options that act once: no default of theirs may stand in a file.
-_ONE_TIME = frozenset({"help", "version", "force", "summary"})
+_ONE_TIME = frozenset(
+    {"help", "version", "force", "summary"}
+    # Of compare and history.
+    | {"html", "markdown", "batch_size", "baseline", "run", "plot"}
+)
 _WORDS = {bool: "true or false", list: "a list", str: "a text"}
 
 
@@ -48,6 +52,8 @@ app.command("run", context_settings=_SCRIPT_LAST)(run.run)
 app.command("explain", context_settings={"allow_interspersed_args": True})(explain.explain)
 app.command("apply")(apply.apply)
 app.command("report")(report.report)
+app.command("compare")(compare.compare)
+app.command("history")(history.history)
 app.command("skill")(skill.skill)
 
 

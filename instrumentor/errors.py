@@ -66,6 +66,12 @@ class RestoreNeeded(InstrumentError):
     exit_code = 5
 
 
+class RegressionFound(InstrumentError):
+    """A run is slower than the one it was compared with by more than was allowed."""
+
+    exit_code = 6
+
+
 class Interrupted(InstrumentError):
     """The user interrupted the run."""
 

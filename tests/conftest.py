@@ -82,6 +82,8 @@ def _isolated_cache(
     """Each test has a cache folder of its own; nothing is made until it is used."""
     cache = tmp_path_factory.getbasetemp() / "cache" / uuid.uuid4().hex[:12]
     monkeypatch.setenv("INSTRUMENT_CACHE", str(cache))
+    # The history of runs, too.
+    monkeypatch.setenv("XDG_DATA_HOME", str(cache.with_name(f"{cache.name}-data")))
 
 
 def git(repo: Path, *arguments: str) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands.history import NoHistory, Store, remember
 from instrumentor.errors import InstrumentError
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def run(
             help="Show diff, command and environment; run nothing.",
         ),
     ] = False,
+    history: Store = None,
+    no_history: NoHistory = False,
     json: common.Json = False,
     quiet: Annotated[
         bool,
@@ -170,7 +173,8 @@ def run(
     if dry_run:
         _preview(script, arguments or [], options, json=json)
         return
-    _measure(script, arguments or [], options, json=json, quiet=quiet, verbose=verbose)
+    result = _measure(script, arguments or [], options, json=json, quiet=quiet, verbose=verbose)
+    remember(result, script, history, no_history)
 
 
 def _measure(
@@ -181,7 +185,7 @@ def _measure(
     json: bool,
     quiet: bool,
     verbose: bool,
-) -> None:
+) -> RunResult:
     from instrumentor.runner import run as run_script
 
     # Outside of the script's own time, too, SIGTERM is to leave nothing behind.
@@ -199,6 +203,7 @@ def _measure(
     _show(result, json=json)
     if not quiet and not json:
         _closing(result)
+    return result
 
 
 def _show(result: RunResult, *, json: bool) -> None:

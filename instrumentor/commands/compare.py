@@ -1,0 +1,224 @@
+"""`instrument compare BASE NEW`: which run is faster, and by how much for sure."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from instrumentor import console
+from instrumentor.commands import common
+from instrumentor.commands.history import Store, terminal_width
+from instrumentor.errors import RegressionFound, UsageError
+
+if TYPE_CHECKING:
+    from analysis.comparison.model import Comparison
+    from analysis.comparison.side import Side
+    from instrumentor.history import Entry, History
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="BASE NEW [MORE...]",
+            help=(
+                "Run folders or summary.json files; @NAME is a pinned run of the history, @last "
+                "the newest one. Each is compared with the first."
+            ),
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with the runs side by side."),
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write Markdown, as for a pull request."),
+    ] = None,
+    fail_on_regression: Annotated[
+        float | None,
+        typer.Option(
+            "--fail-on-regression",
+            envvar="INSTRUMENT_FAIL_ON_REGRESSION",
+            metavar="PCT",
+            help=(
+                "End with code 6 when a step is slower by more than this many percent for sure: "
+                "the whole 95 % interval lies above it."
+            ),
+        ),
+    ] = None,
+    batch_size: Annotated[
+        str,
+        typer.Option(
+            "--batch-size",
+            metavar="BASE,NEW",
+            help="Samples in a step of each run, over what was recorded; - keeps that.",
+        ),
+    ] = "",
+    json: common.Json = False,
+    history: Store = None,
+) -> None:
+    """Compare runs with a first one: time, device, ops and source lines, with an interval."""
+    from analysis.compare import compare_all
+    from analysis.errors import AnalysisError
+    from instrumentor.history import History
+
+    if len(runs) < 2:
+        raise UsageError("one run is no comparison", "Give BASE and NEW: two run folders.")
+    if fail_on_regression is not None and not 0 <= fail_on_regression < 1e6:
+        raise UsageError(f"--fail-on-regression {fail_on_regression:g}: must be 0 or more percent")
+    sizes = _sizes(batch_size, len(runs))
+    try:
+        comparisons = compare_all(_sides(runs, sizes, History(history)))
+        _write(comparisons, html, markdown)
+        _show(comparisons, json)
+        if fail_on_regression is not None:
+            _judge(comparisons, fail_on_regression)
+    except AnalysisError as error:
+        raise UsageError(error.message, error.hint) from error
+
+
+def _sizes(text: str, runs: int) -> list[int | None]:
+    if not text:
+        return [None] * runs
+    parts = [part.strip() for part in text.split(",")]
+    bad = [part for part in parts if part != "-" and not (part.isdigit() and int(part) > 0)]
+    if bad or len(parts) != runs:
+        raise UsageError(
+            f"--batch-size {text}: takes a whole number or - for each of the {runs} runs",
+            "For example: --batch-size 32,64.",
+        )
+    return [None if part == "-" else int(part) for part in parts]
+
+
+def _sides(runs: list[str], sizes: list[int | None], history: History) -> list[Side]:
+    """Plain paths first: they tell of which script a name of the history is meant."""
+    plain = [Path(run) for run in runs if not run.startswith("@")]
+    entries = [_entry(run, plain, history) if run.startswith("@") else None for run in runs]
+    return [
+        _side(run, entry, size, history)
+        for run, entry, size in zip(runs, entries, sizes, strict=True)
+    ]
+
+
+def _side(run: str, entry: Entry | None, size: int | None, history: History) -> Side:
+    from dataclasses import replace
+
+    from analysis.compare import load_side, side_of_document
+
+    if entry is None:
+        return load_side(Path(run), batch_size=size)
+    folder = Path(entry.folder)
+    name = f"{run} (run {entry.id})"
+    if folder.is_dir() and (folder / "run.json").is_file() and _is_of(folder, entry):
+        return load_side(folder, name=name, batch_size=size)
+    side = side_of_document(history.summary(entry), name, run)
+    return side if size is None else replace(side, batch_size=size, batch_source="as given")
+
+
+def _is_of(folder: Path, entry: Entry) -> bool:
+    """The folder is that run's still, not a later one's of the same name."""
+    import json
+
+    try:
+        facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(facts, dict) and facts.get("started") == entry.started
+
+
+def _entry(run: str, others: list[Path], history: History) -> Entry:
+    name = run[1:]
+    place = next((found for found in (_place(path) for path in others) if found), None)
+    if name == "last":
+        but = others[0] if len(others) == 1 else None
+        last = history.last(place, but)
+        if last is None:
+            raise UsageError(
+                f"{run}: {history.path} has no {'other ' if others else ''}run"
+                + (f" of {place[1]}" if place else ""),
+                "Measure one: instrument run SCRIPT.",
+            )
+        return last
+    found = history.pinned(name, place)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(
+            f"{run}: no run is pinned under that name" + (f" for {place[1]}" if place else ""),
+            f"Pin one: instrument history SCRIPT --baseline {name}.",
+        )
+    scripts = ", ".join(entry.script for entry in found)
+    raise UsageError(
+        f"{run}: several scripts have such a run ({scripts})", "Give the run's folder instead."
+    )
+
+
+def _place(run: Path) -> tuple[str, str] | None:
+    """Of which script a run folder is."""
+    import json
+
+    from instrumentor.history import place_of
+
+    path = (run if run.is_dir() else run.parent) / "run.json"
+    try:
+        script = json.loads(path.read_text(encoding="utf-8")).get("script")
+        return place_of(Path(script)) if isinstance(script, str) else None
+    except (OSError, ValueError, AttributeError, UsageError):
+        return None
+
+
+def _write(comparisons: tuple[Comparison, ...], html: Path | None, markdown: Path | None) -> None:
+    from analysis.render import replace_text
+
+    for target, kind in ((html, "html"), (markdown, "markdown")):
+        if target is None:
+            continue
+        if kind == "html":
+            from analysis.reports.comparison.html import render
+        else:
+            from analysis.reports.comparison.markdown import render
+        try:
+            replace_text(target, render(comparisons))
+        except OSError as error:
+            raise UsageError(f"--{kind} {target}: cannot be written: {error.strerror}") from error
+        console.say(f"Wrote {target}")
+
+
+def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
+    if json:
+        from analysis.reports.comparison.json import document
+
+        console.out_json(document(comparisons))
+        return
+    from analysis.reports.comparison.console import render
+
+    text = render(comparisons, width=terminal_width(), color=console.colored(sys.stdout))
+    console.out(text.rstrip("\n"))
+
+
+def _judge(comparisons: tuple[Comparison, ...], percent: float) -> None:
+    """Leave with code 6 for a sure regression; say so when one is likely but not sure.
+
+    Raises:
+        RegressionFound: a run is slower by more than so much, for sure.
+    """
+    from analysis.compare import regressed
+
+    slower = [each for each in comparisons if regressed(each, percent)]
+    for each in comparisons:
+        timing = each.timing
+        if each not in slower and timing is not None and timing.change_percent > percent:
+            console.warn(
+                f"{each.new.name} may be slower by more than {percent:g} %, but these samples are "
+                "not sure; take more steps"
+            )
+    if slower:
+        names = ", ".join(each.new.name for each in slower)
+        raise RegressionFound(
+            f"{names}: slower than {comparisons[0].base.name} by more than {percent:g} % for sure",
+            "See the tables above for where the time went.",
+        )

@@ -1,0 +1,160 @@
+"""`instrument history SCRIPT`: what was measured of a script, over its commits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from instrumentor import console
+from instrumentor.commands import common
+from instrumentor.errors import InstrumentError, UsageError
+
+if TYPE_CHECKING:
+    from analysis.reports.comparison.history import Point
+    from instrumentor.history import Entry
+    from instrumentor.runner import RunResult
+
+SCHEMA = "instrument-history/1"
+
+Store = Annotated[
+    Path | None,
+    typer.Option(
+        "--history",
+        envvar="INSTRUMENT_HISTORY",
+        metavar="PATH",
+        help="The store of earlier runs; default: history.sqlite in the user's data folder.",
+    ),
+]
+NoHistory = Annotated[
+    bool,
+    typer.Option(
+        "--no-history",
+        envvar="INSTRUMENT_NO_HISTORY",
+        help="Do not add the run to the history.",
+    ),
+]
+
+
+def history(
+    script: Annotated[Path, typer.Argument(help="A script that was measured.")],
+    baseline: Annotated[
+        str,
+        typer.Option(
+            "--baseline",
+            metavar="NAME",
+            help="Pin a run under this name: compare @NAME ... finds it again.",
+        ),
+    ] = "",
+    run: Annotated[
+        int | None,
+        typer.Option("--run", metavar="NUMBER", help="The run to pin; default: the newest."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the medians: .png, .svg or .pdf."),
+    ] = None,
+    json: common.Json = False,
+    history: Store = None,
+) -> None:
+    """List the runs of a script with their medians, draw them, or pin one as a baseline."""
+    from instrumentor.history import History, place_of
+
+    place = place_of(script)
+    kept = History(history)
+    entries = kept.of_script(place)
+    if not entries:
+        raise UsageError(
+            f"{kept.path} has no run of {script}", f"Measure one: instrument run {script}."
+        )
+    if run is not None and not baseline:
+        raise UsageError("--run NUMBER says which run to pin", "Give --baseline NAME with it.")
+    if baseline:
+        pinned = _chosen(entries, run, script)
+        kept.pin(pinned, baseline)
+        entries = kept.of_script(place)
+        console.say(f"Run {pinned.id} is @{baseline} now")
+    if plot is not None:
+        _draw(entries, plot, place[1])
+    if json:
+        rows = [entry.to_json() for entry in entries]
+        console.out_json({"schema": SCHEMA, "project": place[0], "script": place[1], "runs": rows})
+    else:
+        _show(entries)
+
+
+def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Entry:
+    if number is None:
+        return entries[-1]
+    for entry in entries:
+        if entry.id == number:
+            return entry
+    known = ", ".join(str(entry.id) for entry in entries[-10:])
+    raise UsageError(f"--run {number}: no run of {script}", f"There are: {known}.")
+
+
+def _show(entries: tuple[Entry, ...]) -> None:
+    from analysis.reports.comparison.history import render
+
+    text = render(_points(entries), width=terminal_width(), color=console.colored(sys.stdout))
+    console.out(text.rstrip("\n"))
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; of a pipe what COLUMNS says, else 100."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((100, 24)).columns
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdigit() and int(columns) > 0 else 100
+
+
+def _draw(entries: tuple[Entry, ...], target: Path, script: str) -> None:
+    from analysis.reports.comparison.history import figure
+
+    kinds = (".png", ".svg", ".pdf")
+    if target.suffix not in kinds:
+        raise UsageError(f"--plot {target}: not {', '.join(kinds)}", "Give such a file name.")
+    drawn = figure(_points(entries), script)
+    if drawn is None:
+        raise UsageError("no run has a steady step: there is nothing to draw", "Run more steps.")
+    try:
+        drawn.savefig(target, dpi=150)
+    except OSError as error:
+        raise UsageError(f"--plot {target}: cannot be written: {error.strerror}") from error
+    console.say(f"Wrote {target}")
+
+
+def _points(entries: tuple[Entry, ...]) -> list[Point]:
+    from analysis.reports.comparison.history import Point
+
+    return [
+        Point(
+            number=entry.id,
+            name=" ".join([entry.label, *(f"@{name}" for name in entry.baselines)]),
+            commit=(entry.commit or "")[:9] + ("+" if entry.dirty else ""),
+            when=(entry.started or "")[:16].replace("T", " "),
+            how=" ".join(part for part in (entry.profiler, entry.scope) if part),
+            value=entry.median_ms,
+            low=entry.low_ms,
+            high=entry.high_ms,
+            samples=entry.samples,
+            device_ms=entry.device_time_ms,
+        )
+        for entry in entries
+    ]
+
+
+def remember(result: RunResult, script: Path, store: Path | None, off: bool) -> None:
+    """Add a run that measured something; whatever happens here is a warning at most."""
+    if off or (result.summary.wall_clock is None and result.summary.op_count is None):
+        return
+    from instrumentor.history import History, place_of
+
+    try:
+        History(store).add(result.folder, result.summary.to_json(), place_of(script))
+    except InstrumentError as error:
+        console.warn(f"not added to the history: {error.message} ({error.hint})")

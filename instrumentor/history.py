@@ -1,0 +1,273 @@
+"""A small local store of what was measured: one row per run, in SQLite, in the user's data folder.
+
+A row keeps the summary itself (compressed), so that a run can be compared with after its folder is
+gone. Several processes may write at once; the schema has a version, and a newer one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import UsageError
+
+SCHEMA_VERSION = 1
+#: How long a writer waits for another one, seconds.
+PATIENCE_S = 10.0
+_TABLES = """
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    project TEXT NOT NULL, script TEXT NOT NULL, label TEXT NOT NULL,
+    commit_id TEXT, dirty INTEGER,
+    started TEXT, profiler TEXT NOT NULL, scope TEXT,
+    samples INTEGER NOT NULL, median_ms REAL, low_ms REAL, high_ms REAL, device_time_ms REAL,
+    batch_size INTEGER, folder TEXT NOT NULL, summary BLOB NOT NULL
+);
+CREATE INDEX runs_by_script ON runs (project, script, id);
+CREATE TABLE baselines (
+    project TEXT NOT NULL, script TEXT NOT NULL, name TEXT NOT NULL,
+    run INTEGER NOT NULL REFERENCES runs (id),
+    PRIMARY KEY (project, script, name)
+);
+"""
+_COLUMNS = (
+    "id, project, script, label, commit_id, dirty, started, profiler, scope, samples, median_ms, "
+    "low_ms, high_ms, device_time_ms, batch_size, folder"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run.
+
+    Attributes:
+        id: its number in this store, rising with time.
+        project: absolute path of the repository (or the script's folder without one).
+        script: path of the script in it.
+        commit, dirty: of the repository; None without git.
+        started: ISO 8601, UTC.
+        samples: steady steps of the main label; the times are theirs, milliseconds.
+        low_ms, high_ms: 95 % interval of the median.
+        folder: absolute path of the run folder, which may be gone.
+        baselines: names under which it is pinned.
+    """
+
+    id: int
+    project: str
+    script: str
+    label: str
+    commit: str | None
+    dirty: bool | None
+    started: str | None
+    profiler: str
+    scope: str | None
+    samples: int
+    median_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    device_time_ms: float | None
+    batch_size: int | None
+    folder: str
+    baselines: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells scripts apart."""
+        return self.project, self.script
+
+    def to_json(self) -> dict[str, Any]:
+        """As one object of ``instrument-history/1``."""
+        return {**self.__dict__, "baselines": list(self.baselines)}
+
+
+def default_path(environment: Mapping[str, str] | None = None) -> Path:
+    """``$XDG_DATA_HOME/instrumentor/history.sqlite``; ``~/.local/share`` without the variable."""
+    environment = os.environ if environment is None else environment
+    data = environment.get("XDG_DATA_HOME", "")
+    # The specification tells us to ignore a relative path.
+    root = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    return root / "instrumentor" / "history.sqlite"
+
+
+def place_of(script: Path) -> tuple[str, str]:
+    """Project and script as a row names them.
+
+    Raises:
+        UsageError: there is no such script.
+    """
+    from instrumentor.project import find_project
+
+    if not script.is_file():
+        raise UsageError(f"{script}: no such file", "Give the path of a script that was measured.")
+    path = script.resolve()
+    root = find_project(path).root.resolve()
+    inside = path.relative_to(root) if path.is_relative_to(root) else path
+    return str(root), inside.as_posix()
+
+
+class History:
+    """The store at a path; it is made when the first run is added.
+
+    Every method raises :class:`instrumentor.errors.UsageError` when the file is no such store, was
+    written by a newer version, cannot be written to, or stays locked.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = default_path() if path is None else path
+
+    def add(self, folder: Path, document: Mapping[str, Any], place: tuple[str, str]) -> int:
+        """Append a run; returns its number.
+
+        Args:
+            folder: the run folder.
+            document: of its summary.json.
+            place: from :func:`place_of`.
+        """
+        run, environment = document.get("run") or {}, document.get("environment") or {}
+        wall = document.get("wall_clock_ms") or {}
+        interval = wall.get("median_interval") or {}
+        packed = zlib.compress(json.dumps(document, separators=(",", ":")).encode())
+        row = {
+            "project": place[0],
+            "script": place[1],
+            "label": run.get("label") or "",
+            "commit_id": environment.get("git_commit"),
+            "dirty": environment.get("git_dirty"),
+            "started": run.get("started"),
+            "profiler": document.get("profiler") or "",
+            "scope": document.get("scope"),
+            "samples": wall.get("samples") or 0,
+            "median_ms": wall.get("median"),
+            "low_ms": interval.get("low"),
+            "high_ms": interval.get("high"),
+            "device_time_ms": document.get("device_time_ms"),
+            "batch_size": run.get("batch_size"),
+            "folder": str(folder.resolve()),
+            "summary": packed,
+        }
+        names = ", ".join(row)
+        marks = ", ".join(f":{name}" for name in row)
+        with self._write() as connection:
+            added = connection.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", row)
+            number = added.lastrowid
+        assert number is not None
+        return number
+
+    def of_script(self, place: tuple[str, str]) -> tuple[Entry, ...]:
+        """Runs of a script, oldest first."""
+        return self._entries("project = ? AND script = ?", place)
+
+    def entry(self, number: int) -> Entry | None:
+        """The run of that number."""
+        return next(iter(self._entries("id = ?", (number,))), None)
+
+    def last(self, place: tuple[str, str] | None = None, but: Path | None = None) -> Entry | None:
+        """The newest run, of a script if given, other than that of a folder."""
+        condition, values = ("1", ()) if place is None else ("project = ? AND script = ?", place)
+        folder = "" if but is None else str(but.resolve())
+        found = [e for e in self._entries(condition, values) if e.folder != folder]
+        return found[-1] if found else None
+
+    def pin(self, entry: Entry, name: str) -> None:
+        """Give a run a name among those of its script; an earlier holder loses it.
+
+        Raises:
+            UsageError: the name cannot stand behind an ``@``.
+        """
+        if not name or name == "last" or not name.replace("-", "").replace("_", "").isalnum():
+            raise UsageError(
+                f"--baseline {name!r}: not a name",
+                "Use letters, digits, - and _; `last` is always the newest run.",
+            )
+        with self._write() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO baselines (project, script, name, run) VALUES (?, ?, ?, ?)",
+                (*entry.key, name, entry.id),
+            )
+
+    def pinned(self, name: str, place: tuple[str, str] | None = None) -> tuple[Entry, ...]:
+        """Runs pinned under a name: one per script, or that of the script given."""
+        found = [e for e in self._entries("1", ()) if name in e.baselines]
+        return tuple(e for e in found if place is None or e.key == place)
+
+    def summary(self, entry: Entry) -> dict[str, Any]:
+        """The document of the run's summary.json."""
+        with self._read() as connection:
+            row = connection.execute("SELECT summary FROM runs WHERE id = ?", (entry.id,))
+            document: dict[str, Any] = json.loads(zlib.decompress(row.fetchone()[0]))
+        return document
+
+    def _entries(self, condition: str, values: tuple[Any, ...]) -> tuple[Entry, ...]:
+        if not self.path.is_file():
+            return ()
+        with self._read() as connection:
+            if self._check(connection) == 0:
+                return ()
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY id", values
+            ).fetchall()
+            pins = connection.execute("SELECT run, name FROM baselines ORDER BY name").fetchall()
+        return tuple(_entry(row, [name for run, name in pins if run == row[0]]) for row in rows)
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with self._errors(), closing(self._connect()) as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._errors():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(self._connect()) as connection:
+                # Taken at the start: two that read first and write then would lock each other out.
+                connection.execute("BEGIN IMMEDIATE")
+                if self._check(connection) == 0:
+                    for statement in _TABLES.split(";"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                yield connection
+                connection.execute("COMMIT")
+
+    def _connect(self) -> sqlite3.Connection:
+        # No write-ahead log: it needs shared memory, which network homes do not have.
+        connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    def _check(self, connection: sqlite3.Connection) -> int:
+        """Version of the schema; 0 for a new file."""
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > SCHEMA_VERSION:
+            raise UsageError(
+                f"{self.path} was written by a newer version of instrument",
+                "Upgrade, or give another store: --history PATH.",
+            )
+        if version == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise UsageError(
+                f"{self.path} is a database of something else", "Give another: --history PATH."
+            )
+        return version
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, zlib.error) as error:
+            raise UsageError(
+                f"{self.path}: the history cannot be used: {error}",
+                "Give another store (--history PATH), or go without (--no-history).",
+            ) from error
+
+
+def _entry(row: sqlite3.Row, baselines: list[str]) -> Entry:
+    values = {key: row[key] for key in row.keys()}  # noqa: SIM118 - a Row iterates over values
+    commit, dirty = values.pop("commit_id"), values.pop("dirty")
+    known = None if dirty is None else bool(dirty)
+    return Entry(**values, commit=commit, dirty=known, baselines=tuple(baselines))
