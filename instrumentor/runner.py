@@ -545,6 +545,7 @@ class _Run:
                 "samples: its data "
                 "ran out before the early stop"
             )
+        self._fall_back_on_xla()
         self._write_facts()
         summary = self._summarise() if samples else None
         result = RunResult(
@@ -619,6 +620,18 @@ class _Run:
         made = attempt.artifacts.files if attempt and attempt.artifacts else {}
         here = {name: path for name, path in named.items() if (self.folder / path).is_file()}
         return here | {name: os.path.relpath(path, self.folder) for name, path in made.items()}
+
+    def _fall_back_on_xla(self) -> None:
+        """torch.profiler sees nothing of XLA work: what was measured there is the wall clock."""
+        devices = {r.get("device") for r in self._records() if r.get("event") == "sample"}
+        if self.profiler.name == "torch" and devices == {"xla"}:
+            from instrumentor.profilers import WALLCLOCK
+
+            self.profiler = WALLCLOCK
+            why = "torch.profiler sees nothing of XLA work"
+            self.reason = f"{self.reason}; wallclock in its place: {why}"
+            self.warnings = [w for w in self.warnings if not w.startswith("torch.profiler")]
+            self.warnings.append(f"wall clock only: {why}")
 
     def _write_facts(self) -> None:
         """Write run.json: before the script starts, in case that we are killed, and afterwards."""

@@ -8,7 +8,6 @@ the last micro-batch with the optimizer, or sync only with it, end after the opt
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from instrumentor.locate.dataflow import binds
@@ -28,7 +27,6 @@ from instrumentor.locate.syncs import (
 )
 from instrumentor.locate.syntax import (
     LOOPS,
-    LoopNode,
     Source,
     dotted,
     own_calls,
@@ -36,7 +34,7 @@ from instrumentor.locate.syntax import (
     root_name,
 )
 from instrumentor.locate.tree import between, contains, exclusive, path_to
-from instrumentor.locate.vocabulary import callee, is_backward, loss_expression
+from instrumentor.locate.vocabulary import callee, loss_expression
 from instrumentor.options import Options
 
 
@@ -75,30 +73,32 @@ class Region:
     resume: bool = False  # several micro-steps make one sample: begin only when none is open
 
 
-def update_unit(
-    source: Source, loop: LoopNode | ast.AST, updates: Sequence[Update], update: Update
-) -> ast.stmt:
+def update_unit(candidate: Candidate, loop: ast.AST, update: Update) -> ast.stmt:
     """The statement after which an update is certainly complete in its branch.
 
     The update itself, or the `if` whose every branch holds one, or the loop over optimizers.
     """
     unit = update.statement
-    for parent in source.parents(update.statement):
-        if parent is loop:
+    for parent in update.source.parents(update.statement):
+        if parent is loop or _holds_backward(candidate, update.source, parent):
             break
         if isinstance(parent, LOOPS):
-            if not any(isinstance(n, ast.Call) and is_backward(n) for n in own_nodes(parent)):
-                unit = parent
-                continue
-            break
-        if isinstance(parent, ast.If) and parent.orelse:
+            unit = parent
+        elif isinstance(parent, ast.If) and parent.orelse:
             branches = [parent.body, parent.orelse]
             if all(
-                any(contains(s, u.statement) for s in branch for u in updates)
+                any(contains(s, u.statement) for s in branch for u in candidate.updates)
                 for branch in branches
-            ) and not any(isinstance(n, ast.Call) and is_backward(n) for n in own_nodes(parent)):
+            ):
                 unit = parent
     return unit
+
+
+def _holds_backward(candidate: Candidate, source: Source, statement: ast.stmt) -> bool:
+    """Whether a backward of the iteration runs below a statement, in a helper or directly."""
+    return source is candidate.source and any(
+        contains(statement, site.statement) for site in candidate.sites
+    )
 
 
 def group_sites(candidate: Candidate) -> list[list[Site]]:
@@ -207,7 +207,7 @@ def _region(
         end, scope = inner, "step"
         sync = kept(source, inner)
         stepping = next(u for u in updates if contains(fused, u.statement))
-        unit = update_unit(source, loop, updates, stepping)
+        unit = update_unit(candidate, loop, stepping)
         other_ends = (End(with_sync(source, unit), "fwd+bwd+optimizer"),)
         helper_syncs = syncs_itself(stepping.helper)
         warnings.append(
@@ -217,7 +217,7 @@ def _region(
     elif options.scope == "auto" and every is not None and sync.action != "keep":
         inner = next(s for s in own_nodes(every) if isinstance(s, ast.stmt) and is_sync(s))
         stepping = next(u for u in updates if contains(every, u.statement))
-        unit = update_unit(source, loop, updates, stepping)
+        unit = update_unit(candidate, loop, stepping)
         end = with_sync(source, max(unit, inner, key=lambda s: s.lineno))
         scope, resume, label = "step", True, "step"
         sync = kept(source, inner)
@@ -296,7 +296,7 @@ def _step_unit(candidate: Candidate, site: Site) -> ast.stmt | None:
         if update.source is source and update.scope is candidate.scope:
             if update.statement is site.statement:
                 return site.statement
-            return update_unit(source, candidate.loop, candidate.updates, update)
+            return update_unit(candidate, candidate.loop, update)
     return None
 
 

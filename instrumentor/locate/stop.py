@@ -64,7 +64,7 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
                 )
             )
         loop = next(iter(update.source.loops_around(update.statement)), None)
-        unit = update_unit(update.source, loop or update.scope, candidate.updates, update)
+        unit = update_unit(candidate, loop or update.scope, update)
         after = _companions(update.source, unit)
         if after in seen:
             continue

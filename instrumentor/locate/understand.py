@@ -281,7 +281,8 @@ def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[str]:
         if uses_xla and region.sync.action == "insert":
             yield (
                 f"{region.sync.source.path.name}:{region.end.lineno}: a sync is inserted here: on "
-                "XLA it cuts the graph where the script does not"
+                "XLA it cuts the graph where the script does not, and from the second step on the "
+                "device draws other random numbers"
             )
 
 

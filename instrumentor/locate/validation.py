@@ -84,12 +84,18 @@ class Validations:
         for source, scope, body in self._outer_bodies():
             for statement in body:
                 for hit in self._hits(source, scope, statement):
-                    text = (
-                        f"{source.path.name}:{hit.lineno}: validation between epochs stays: it "
-                        "runs between the samples when an epoch has fewer steps than --steps"
-                    )
-                    if text not in self.warnings:
-                        self.warnings.append(text)
+                    self._between(source, hit, "validation")
+                for leaf in _leaves(statement):
+                    if any(is_checkpoint_call(c) for c in own_calls(leaf)):
+                        self._between(source, leaf, "a checkpoint")
+
+    def _between(self, source: Source, statement: ast.stmt, what: str) -> None:
+        text = (
+            f"{source.path.name}:{statement.lineno}: {what} between epochs stays: it runs between "
+            "the samples when an epoch has fewer steps than --steps"
+        )
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def _outer_bodies(self) -> Iterator[tuple[Source, ScopeNode, list[ast.stmt]]]:
         """Bodies of the loops around the one of whole steps, in this scope and the callers'."""

@@ -164,7 +164,9 @@ def sync_api(call: ast.Call) -> str:
 def sync_condition(statement: ast.stmt) -> str | None:
     """When a sync statement certainly syncs: 'True', a guard's plain name, or None (unknown)."""
     call = is_sync_statement(statement)
-    if call is None or root_name(call.func) not in ("torch_xla", "xm", "xla", "torch"):
+    if call is None or last(dotted(call.func)) not in ("sync", "mark_step"):
+        return None  # waiting for a device cuts no XLA graph
+    if root_name(call.func) not in ("torch_xla", "xm", "xla"):
         return None
     if isinstance(statement, ast.Expr):
         return "True"
