@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
+
+if TYPE_CHECKING:
+    from instrumentor.variant import Variant
 
 SCOPES = ("auto", "fwd-bwd", "step")
 MODES = ("auto", "train", "inference")
@@ -26,6 +30,7 @@ class Options:
         region: (file or '', first line, last line) to time instead of a loop's step.
         loop: (file or '', line) of the loop to take when there are several.
         only, skip: names of passes.
+        variant: further changes that go into the copy (`instrument tune`).
 
     Raises:
         UsageError: a value out of range.
@@ -41,6 +46,7 @@ class Options:
     loop: tuple[str, int] | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+    variant: Variant | None = None
 
     def __post_init__(self) -> None:
         if self.warmup < 0:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import UsageError
-from instrumentor.locate import locate_file
+from instrumentor.locate import locate_file, parse_source
 from instrumentor.locate.model import Declined, Reason
 from instrumentor.options import Options
-from instrumentor.plan import Plan, explain_declined, make_plan
+from instrumentor.passes.recorder import load_record
+from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
 from instrumentor.project import Project, find_project
 from instrumentor.rewrite import instrument, refuse_instrumented, unified_patch
+from instrumentor.variant import Variant
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,28 @@ def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Pr
     located = locate_file(path, options, project.import_roots, arguments)
     plan = make_plan(located, options)
     originals = {source.path: source.data for source in located.program.sources.values()}
-    replacements: dict[Path, bytes] = {}
+    variant = options.variant or Variant()
+    for file in (*variant.modules, *(file for file, _ in variant.files)):
+        originals.setdefault(file, _read(file))
+    plan = _with_variant(plan, variant, originals)
+    replacements = dict(variant.files)
     for file in plan.files:
         refuse_instrumented(file, originals[file])
-        replacements[file] = instrument(originals[file], plan, file)
+        replacements[file] = instrument(originals[file], plan, file, rebinds=variant.rebinds)
     return Prepared(path, project, plan, {p: originals[p] for p in replacements}, replacements)
+
+
+def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes]) -> Plan:
+    """The plan with a variant's edits; modules that only those touch report their load as well.
+
+    The variant's edits go first: at one place they belong to the script that is measured.
+    """
+    edits = [PlannedEdit(file, edit) for file, edit in variant.edits]
+    for file in variant.modules:
+        if file not in plan.files:
+            source = parse_source(file, originals[file])
+            edits.append(PlannedEdit(file, load_record(source, plan.names[1])))
+    return dataclasses.replace(plan, edits=(*edits, *plan.edits)) if edits else plan
 
 
 def explain(

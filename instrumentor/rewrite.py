@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,15 +65,18 @@ def refuse_instrumented(path: Path, data: bytes) -> None:
         )
 
 
-def instrument(data: bytes, plan: Plan, path: Path) -> bytes:
+def instrument(data: bytes, plan: Plan, path: Path, *, rebinds: Collection[str] = ()) -> bytes:
     """Apply a plan's edits of one file and prove the result.
+
+    Args:
+        rebinds: names of the file that inserted code may bind anew.
 
     Raises:
         ProofFailed: a proof did not hold.
     """
     edits = plan.edits_of(path)
     code = apply_edits(data, edits)
-    prove(data, code, edits)
+    prove(data, code, edits, allowed_names=rebinds)
     return code
 
 

@@ -45,15 +45,18 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
         ),
     )
     for source in _other_sources(located):
-        yield (
-            source,
-            Edit(
-                Kind.PRELUDE,
-                _anchor(source),
-                _LOAD.format(factory=names.factory),
-                reason="records that this copy was loaded",
-            ),
-        )
+        yield source, load_record(source, names.factory)
+
+
+def load_record(source: Source, factory: str) -> Edit:
+    """Lets a module of the copy say that it was loaded."""
+    return Edit(
+        Kind.PRELUDE,
+        _anchor(source),
+        _LOAD.format(factory=factory),
+        pass_name=NAME,
+        reason="records that this copy was loaded",
+    )
 
 
 def _other_sources(located: Located) -> list[Source]:

@@ -7,7 +7,9 @@ so it must stand alone, run on Python 3.8 and import only what is always there. 
 * ``INSTRUMENT_PROFILER``: tracy, torch, wallclock or auto (signposts when Tracy runs the script);
 * ``INSTRUMENT_STEPS``, ``INSTRUMENT_WARMUP``: instead of the numbers written into the copy;
 * ``INSTRUMENT_HOOK``: file with ``open_profile()`` / ``close_profile(profile, device)``, used for
-  one extra step after the samples.
+  one extra step after the samples;
+* ``INSTRUMENT_LOSS``: 1 records each sample's loss, read behind the clock and the barrier. Never
+  by default: a loss that is read is an output of the compiled graph, which changes what is timed.
 """
 
 
@@ -32,6 +34,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
             self.steps = int(os.environ.get("INSTRUMENT_STEPS") or steps)
             self.warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
             self.hook = os.environ.get("INSTRUMENT_HOOK", "")
+            self.losses = os.environ.get("INSTRUMENT_LOSS") == "1"
             self.profile = None  # the open profile of the extra step
             self.samples = []  # milliseconds of every sample, in order
             self.labels = {}  # label -> its steady samples
@@ -110,6 +113,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
                 start_s=self.started,
                 device=self.device,
                 batch_shape=self.shape,
+                **({"loss": self.loss_of(values)} if self.losses else {}),
             )
             self.samples.append(milliseconds)
             if self.hook and self.device == "xla":
@@ -191,6 +195,21 @@ def _instrument_recorder(file, steps, warmup, profiler):
                         return found
             return None
 
+        def loss_of(self, values):
+            """The first single number among what the barrier was given, or None."""
+            try:
+                for value in values:
+                    if isinstance(value, dict):
+                        value = value.get("loss")
+                    value = getattr(value, "loss", value)
+                    if getattr(value, "numel", lambda: 1)() == 1 and hasattr(value, "item"):
+                        loss = float(value.item())
+                        return loss if loss - loss == 0 else str(loss)  # JSON has no nan
+            except Exception as error:
+                self.losses = False
+                self.write(event="warning", text="the loss cannot be read: %r" % (error,))
+            return None
+
         def finished(self, stepped=True):
             """True once enough samples are taken and an optimizer step has been made."""
             if self.done or not stepped or len(self.samples) < self.steps:
@@ -203,6 +222,9 @@ def _instrument_recorder(file, steps, warmup, profiler):
         def complete(self):
             self.done = True
             self.signpost("benchmark_complete")
+            if self.device == "cuda":
+                peak = sys.modules["torch"].cuda.max_memory_allocated()
+                self.write(event="memory", what="torch.cuda.max_memory_allocated", bytes=peak)
             self.write(event="complete", samples=len(self.samples))
 
         def open_profile(self):

@@ -12,6 +12,7 @@ from instrumentor.errors import RunFailed
 from instrumentor.workspace.site import Site
 
 ASK_TIMEOUT_S = 60
+DATA_SUFFIXES = (".yaml", ".yml")
 # find_spec of the top-level name only: a dotted one would run the package's own code.
 ASK = """
 import importlib.util, json, sys
@@ -52,6 +53,8 @@ def check_loaded(
     loads = (record for record in records if record.get("event") == "load")
     loaded = {_real(ws, str(record.get("file", ""))) for record in loads}
     for path in replaced:
+        if path.suffix in DATA_SUFFIXES:  # read by the script, not imported
+            continue
         expected = ws.counterpart(path)
         if {expected, Path(os.path.realpath(expected))} & loaded:
             continue
