@@ -203,16 +203,10 @@ def _blocks(facts: Facts) -> Iterator[Finding]:
     transfers = program.dram_read.transfers + (
         program.dram_write.transfers if program.dram_write else 0
     )
-    cores = program.cores or 1
     reads, writes = program.barriers or (0, 0)
-    # Barriers are printed as their sum over the cores in some versions and of one core in others.
-    barriers = reads + writes
-    bursts = transfers / barriers if barriers else None
+    bursts = transfers / (reads + writes) if reads + writes else None
     small = max(program.transfer_sizes, default=0) <= SMALL_BYTES
-    if not small or transfers < MANY_TRANSFERS or bursts is None:
-        return
-    per_core = transfers / cores / barriers if bursts >= SMALL_BURST and cores > 1 else bursts
-    if min(bursts, per_core) >= SMALL_BURST:
+    if not small or transfers < MANY_TRANSFERS or bursts is None or bursts >= SMALL_BURST:
         return
     grow = _growth(room)
     where = "" if size is None else f"; buffers take {size / L1_BYTES:.0%} of L1"
@@ -220,7 +214,7 @@ def _blocks(facts: Facts) -> Iterator[Finding]:
         "small-blocks",
         3,
         f"{transfers:,} transfers of {_sizes(program.transfer_sizes)}, "
-        f"{min(bursts, per_core):.1f} between two waits",
+        f"{bursts:.1f} between two waits",
         f"{reads} read and {writes} write barriers{where}",
         (
             f"Enlarge shape=(R, C) of the dataflow buffers, by {grow}x at a time as long as they "

@@ -1,0 +1,78 @@
+"""The environment variables of tt-lang's profilers: one mode at a time, nothing that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from instrumentor.errors import UsageError
+
+MODES = ("auto-profile", "perf", "signposts")
+_ALWAYS = {"TT_METAL_DEVICE_PROFILER": "1", "TT_METAL_PROFILER_MID_RUN_DUMP": "1"}
+_OF_MODE: Mapping[str, Mapping[str, str]] = {
+    "auto-profile": {"TTLANG_AUTO_PROFILE": "1"},
+    "perf": {"TTLANG_PERF_DUMP": "1", "TT_METAL_DEVICE_PROFILER_NOC_EVENTS": "1"},
+    "signposts": {"TTLANG_SIGNPOST_PROFILE": "1"},
+}
+#: Variable -> why it may not reach any run.
+_FORBIDDEN = {
+    "TTLANG_PERF_SERV": "it starts a server that waits for Enter",
+    "TTLANG_COMPILE_ONLY": "the kernel would be compiled and not run",
+}
+_OFF = ("", "0")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Variables of a run.
+
+    Attributes:
+        variables: the whole environment.
+        added: what the mode sets.
+        removed: name -> why.
+    """
+
+    variables: Mapping[str, str]
+    added: Mapping[str, str]
+    removed: Mapping[str, str]
+
+
+def environment(base: Mapping[str, str], mode: str) -> Environment:
+    """``base`` for one mode.
+
+    Raises:
+        UsageError: there is no such mode.
+    """
+    added = mode_variables(mode)
+    removed = dict(_FORBIDDEN)
+    for other, variables in _OF_MODE.items():
+        if other != mode:
+            removed.update(
+                {name: f"it belongs to --mode {other}" for name in variables if name not in added}
+            )
+    present = {name: why for name, why in removed.items() if base.get(name, "") not in _OFF}
+    variables = {name: value for name, value in base.items() if name not in removed}
+    return Environment({**variables, **added}, added, present)
+
+
+def mode_variables(mode: str) -> dict[str, str]:
+    """What a mode sets.
+
+    Raises:
+        UsageError: there is no such mode.
+    """
+    if mode not in _OF_MODE:
+        raise UsageError(f"--mode {mode}: must be one of {', '.join(MODES)}")
+    return {**_ALWAYS, **_OF_MODE[mode]}
+
+
+def without_profilers(base: Mapping[str, str]) -> dict[str, str]:
+    """``base`` for a run that is only to be checked: no profiler of any mode."""
+    names = {*_ALWAYS, *_FORBIDDEN, *(n for variables in _OF_MODE.values() for n in variables)}
+    return {name: value for name, value in base.items() if name not in names}
+
+
+def by_hand(words: str) -> str:
+    """The command line for the whole auto-profile; never with TTLANG_PERF_DUMP."""
+    settings = " ".join(f"{k}={v}" for k, v in mode_variables("auto-profile").items())
+    return f"{settings} {words}"

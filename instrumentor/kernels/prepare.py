@@ -1,0 +1,79 @@
+"""A kernel script on disk -> the copy of which one invocation runs, proven; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from instrumentor.engine import apply_edits
+from instrumentor.engine.marks import Line, classify
+from instrumentor.kernels.plan import Choice, KernelPlan, make_plan
+from instrumentor.prepare import script_path
+from instrumentor.proofs import prove
+from instrumentor.rewrite import refuse_instrumented, unified_diff
+
+
+@dataclass(frozen=True)
+class PreparedKernel:
+    """An instrumented kernel script, not yet run.
+
+    Attributes:
+        script: absolute path.
+        originals: bytes of the changed files as they are.
+        replacements: bytes of the instrumented files, by original path.
+    """
+
+    script: Path
+    plan: KernelPlan
+    originals: Mapping[Path, bytes]
+    replacements: Mapping[Path, bytes]
+
+    @property
+    def diff(self) -> str:
+        """Unified diff of all files, names relative to the project."""
+        files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
+        return unified_diff(files, self.plan.project.root)
+
+    @property
+    def line_map(self) -> dict[int, int]:
+        """Lines of the instrumented kernel file -> lines of the user's file."""
+        return original_lines(self.replacements[self.plan.kernel.source.path])
+
+
+def prepare_kernel(script: Path, choice: Choice) -> PreparedKernel:
+    """Find, choose, rewrite and prove.
+
+    Raises:
+        Declined, UsageError, ProofFailed: see the parts.
+    """
+    path = script_path(script)
+    refuse_instrumented(path, path.read_bytes())
+    plan = make_plan(path, choice)
+    originals = {s.path: s.data for s in plan.found.sources if s.path in plan.edits}
+    replacements: dict[Path, bytes] = {}
+    for file, edits in plan.edits.items():
+        refuse_instrumented(file, originals[file])
+        code = apply_edits(originals[file], edits)
+        prove(originals[file], code, edits, allowed_names=plan.bound_names(file))
+        replacements[file] = code
+    return PreparedKernel(path, plan, originals, replacements)
+
+
+def original_lines(instrumented: bytes) -> dict[int, int]:
+    """Line numbers of an instrumented text -> of the original; inserted lines are absent.
+
+    A replaced statement stands behind its disabled original: its lines count as the last of it.
+    """
+    found: dict[int, int] = {}
+    original = 0
+    off = False
+    for number, (kind, _) in enumerate(classify(instrumented.splitlines(keepends=True)), 1):
+        if kind is Line.OURS:
+            if off:
+                found[number] = original
+            continue
+        original += 1
+        off = kind is Line.OFF
+        found[number] = original
+    return found
