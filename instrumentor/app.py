@@ -9,7 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from instrumentor import console
-from instrumentor.commands import apply, common, compare, explain, history, report, run, skill
+from instrumentor.commands import (
+    apply,
+    common,
+    compare,
+    diagnose,
+    doctor,
+    explain,
+    history,
+    profile,
+    report,
+    restore,
+    run,
+    skill,
+)
 from instrumentor.errors import EXIT_CODES, UsageError
 
 _EPILOG = (
@@ -19,7 +32,7 @@ _EPILOG = (
 )
 # Options that act once: no default of theirs may stand in a file.
 _ONE_TIME = frozenset(
-    {"help", "version", "force", "summary"}
+    {"help", "version", "force", "summary", "fix"}
     # Of compare and history.
     | {"html", "markdown", "batch_size", "baseline", "run", "plot"}
 )
@@ -54,6 +67,10 @@ app.command("apply")(apply.apply)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("history")(history.history)
+app.command("doctor", context_settings={"allow_interspersed_args": True})(doctor.doctor)
+app.command("diagnose")(diagnose.diagnose)
+app.command("restore")(restore.restore)
+app.command("profile", context_settings=_SCRIPT_LAST)(profile.profile)
 app.command("skill")(skill.skill)
 
 
@@ -120,7 +137,8 @@ def _defaults(group: Any) -> dict[str, Any]:
     if not table:
         return {}
     known = {name: _options(command) for name, command in group.commands.items()}
-    del known["apply"]["output"]  # a file there, a folder elsewhere
+    for name in ("apply", "profile"):
+        del known[name]["output"]  # a file there, a folder elsewhere
     every = {key: option for options in known.values() for key, option in options.items()}
     for key, value in table.items():
         where = f"{path}: [tool.instrument]"

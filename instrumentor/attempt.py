@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from instrumentor import process
 from instrumentor.diagnose import diagnose, last_traceback, relevant_tail
 from instrumentor.errors import InstrumentError, Interrupted, RunFailed
 from instrumentor.profilers import Artifacts, Launch, LaunchRequest, NoDeviceOperations, Profiler
+from instrumentor.traces import tidied
 
 if TYPE_CHECKING:
     from instrumentor.progress import Progress
@@ -89,7 +91,8 @@ def attempt(
         timeout_s=limits.timeout_s,
         stall_s=limits.stall_s,
     )
-    finished = process.run(launch, log=log, record=request.record, watch=watch)
+    with tidied(request.cwd) if profiler.name == "tracy" else nullcontext():
+        finished = process.run(launch, log=log, record=request.record, watch=watch)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     collected, failure = _collect(profiler, request.scratch, output, text, finished.returncode)
     hidden = collected.script_exit_code if collected else None

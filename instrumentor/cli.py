@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from instrumentor import console
+from instrumentor import console, leftovers
 from instrumentor.errors import InstrumentError
 
 # What `--dry-run SCRIPT` may be told otherwise; a test holds these against its options.
@@ -41,6 +41,8 @@ def call(argv: list[str]) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
+    if argv[:1] != ["restore"]:  # which tells more of it
+        leftovers.undo(console.say, console.warn)
     if _plain_preview(argv):
         # A dry run makes no garbage worth looking for, and half its time is imports.
         gc.disable()

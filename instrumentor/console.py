@@ -116,10 +116,15 @@ class Narrator:
 
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""
+        if name == "running":
+            self.steps = 0  # of this pass
         words = {
             "found": "Found the loop at",
             "profiler": "Profiler",
             "copied": "Copied",
+            "in place": "Swapped",
+            "untraced": "Running",
+            "reset": "Resetting",
             "running": "Running",
             "analysing": "Analysing",
         }

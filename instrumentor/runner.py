@@ -499,7 +499,7 @@ class _Run:
         return Situation(
             machine=self.machine,
             profiler=self.profiler.name,
-            config=config_of(self.prepared, self.arguments, self.cwd),
+            config=config_of(self.prepared.script, self.arguments, self.cwd),
             steps=self.prepared.plan.options.steps,
             programs_per_step=self.programs_per_step,
             folders=(cache_folder(self.prepared.project.root), output),
@@ -686,12 +686,15 @@ class _Run:
         )
 
 
-def config_of(prepared: Prepared, arguments: Sequence[str], cwd: Path) -> Mapping[str, object]:
+def config_of(script: Path, arguments: Sequence[str], cwd: Path) -> Mapping[str, object]:
     """The YAML that the script will read, as far as it shows; empty without one."""
     from instrumentor.locate.config import config_path, read_config
     from instrumentor.locate.syntax import parse
 
-    source = parse(prepared.script, prepared.script.read_bytes())
+    try:
+        source = parse(script, script.read_bytes())
+    except SyntaxError:
+        return {}
     found = config_path(source, arguments)
     return read_config(cwd / found[0]) if found else {}
 

@@ -90,6 +90,90 @@ Skip = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", envvar="INSTRUMENT_JSON", help="Print the result as JSON.")
 ]
+Python = Annotated[
+    str | None,
+    typer.Option(
+        "--python",
+        envvar="INSTRUMENT_PYTHON",
+        help=(
+            "The script's interpreter; default: the active environment's, else "
+            "env/xla_env, else this one."
+        ),
+    ),
+]
+TtXla = Annotated[
+    Path | None,
+    typer.Option(
+        "--tt-xla",
+        envvar="INSTRUMENT_TT_XLA",
+        metavar="DIR",
+        help=(
+            "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the repository."
+        ),
+    ),
+]
+TracyToolsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--tracy-tools-folder",
+        envvar="INSTRUMENT_TRACY_TOOLS_FOLDER",
+        metavar="DIR",
+        help="Folder with Tracy's capture and csvexport tools.",
+    ),
+]
+OpSupportCount = Annotated[
+    int | None,
+    typer.Option(
+        "--op-support-count",
+        envvar="INSTRUMENT_OP_SUPPORT_COUNT",
+        metavar="N",
+        help=(
+            "Programs that Tracy's buffers on the device must hold between two reads; default "
+            "1000, or more when an earlier run counted more."
+        ),
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        envvar="INSTRUMENT_TIMEOUT",
+        metavar="S",
+        help="Limit for the whole run, seconds.",
+    ),
+]
+Reset = Annotated[
+    bool,
+    typer.Option(
+        "--reset",
+        envvar="INSTRUMENT_RESET",
+        help="Reset the boards with tt-smi first, and wait until they answer.",
+    ),
+]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        envvar="INSTRUMENT_YES",
+        help=(
+            "End processes that hold the device first: SIGINT, then SIGTERM, never SIGKILL. "
+            "Without it they are only shown."
+        ),
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", envvar="INSTRUMENT_QUIET", help="No progress, only the result."),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        envvar="INSTRUMENT_VERBOSE",
+        help="Show the script's output as it comes.",
+    ),
+]
 
 
 def names(text: str) -> tuple[str, ...]:

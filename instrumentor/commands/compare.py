@@ -95,12 +95,19 @@ def _sizes(text: str, runs: int) -> list[int | None]:
 
 
 def _sides(runs: list[str], sizes: list[int | None], history: History) -> list[Side]:
-    """Plain paths first: they tell of which script a name of the history is meant."""
+    """Names of the history in an order in which each tells of which script the next one is."""
     plain = [Path(run) for run in runs if not run.startswith("@")]
-    entries = [_entry(run, plain, history) if run.startswith("@") else None for run in runs]
+    place = next((found for found in map(_place, plain) if found), None)
+    entries: dict[str, Entry] = {}
+    for run in runs:
+        if run.startswith("@") and run != "@last":
+            entries[run] = _pinned(run, place, history)
+            place = place or entries[run].key
+    if "@last" in runs:
+        taken = [*plain, *(Path(entry.folder) for entry in entries.values())]
+        entries["@last"] = _last(place, taken, history)
     return [
-        _side(run, entry, size, history)
-        for run, entry, size in zip(runs, entries, sizes, strict=True)
+        _side(run, entries.get(run), size, history) for run, size in zip(runs, sizes, strict=True)
     ]
 
 
@@ -130,26 +137,26 @@ def _is_of(folder: Path, entry: Entry) -> bool:
     return isinstance(facts, dict) and facts.get("started") == entry.started
 
 
-def _entry(run: str, others: list[Path], history: History) -> Entry:
-    name = run[1:]
-    place = next((found for found in (_place(path) for path in others) if found), None)
-    if name == "last":
-        but = others[0] if len(others) == 1 else None
-        last = history.last(place, but)
-        if last is None:
-            raise UsageError(
-                f"{run}: {history.path} has no {'other ' if others else ''}run"
-                + (f" of {place[1]}" if place else ""),
-                "Measure one: instrument run SCRIPT.",
-            )
-        return last
-    found = history.pinned(name, place)
+def _last(place: tuple[str, str] | None, taken: list[Path], history: History) -> Entry:
+    """The newest run of that script that is not on the command line already."""
+    last = history.last(place, taken)
+    if last is None:
+        raise UsageError(
+            f"@last: {history.path} has no {'other ' if taken else ''}run"
+            + (f" of {place[1]}" if place else ""),
+            "Measure one: instrument run SCRIPT.",
+        )
+    return last
+
+
+def _pinned(run: str, place: tuple[str, str] | None, history: History) -> Entry:
+    found = history.pinned(run[1:], place)
     if len(found) == 1:
         return found[0]
     if not found:
         raise UsageError(
             f"{run}: no run is pinned under that name" + (f" for {place[1]}" if place else ""),
-            f"Pin one: instrument history SCRIPT --baseline {name}.",
+            f"Pin one: instrument history SCRIPT --baseline {run[1:]}.",
         )
     scripts = ", ".join(entry.script for entry in found)
     raise UsageError(

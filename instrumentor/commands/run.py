@@ -47,47 +47,36 @@ def run(
     mode: common.Mode = "auto",
     region: common.Region = "",
     keep_validation: common.KeepValidation = False,
-    python: Annotated[
-        str | None,
+    python: common.Python = None,
+    tt_xla: common.TtXla = None,
+    tracy_tools_folder: common.TracyToolsFolder = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", envvar="INSTRUMENT_PORT", help="Tracy's port; default: a free one."),
+    ] = None,
+    op_support_count: common.OpSupportCount = None,
+    untraced: Annotated[
+        bool,
         typer.Option(
-            "--python",
-            envvar="INSTRUMENT_PYTHON",
+            "--untraced",
+            envvar="INSTRUMENT_UNTRACED",
+            help="Run once without the profiler first: an honest wall clock, and Tracy's cost.",
+        ),
+    ] = False,
+    in_place: Annotated[
+        bool,
+        typer.Option(
+            "--in-place",
+            envvar="INSTRUMENT_IN_PLACE",
             help=(
-                "The script's interpreter; default: the active environment's, else "
-                "env/xla_env, else this one."
+                "Instrument the file itself while the run lasts, for scripts that cannot run from "
+                "a copy; it is restored from git afterwards."
             ),
         ),
-    ] = None,
-    tt_xla: Annotated[
-        Path | None,
-        typer.Option(
-            "--tt-xla",
-            envvar="INSTRUMENT_TT_XLA",
-            metavar="DIR",
-            help=(
-                "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the "
-                "repository."
-            ),
-        ),
-    ] = None,
-    tracy_tools_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--tracy-tools-folder",
-            envvar="INSTRUMENT_TRACY_TOOLS_FOLDER",
-            metavar="DIR",
-            help="Folder with Tracy's capture and csvexport tools.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            envvar="INSTRUMENT_TIMEOUT",
-            metavar="S",
-            help="Limit for the whole run, seconds.",
-        ),
-    ] = None,
+    ] = False,
+    reset: common.Reset = False,
+    yes: common.Yes = False,
+    timeout: common.Timeout = None,
     link: Annotated[
         list[Path] | None,
         typer.Option(
@@ -127,21 +116,8 @@ def run(
     history: Store = None,
     no_history: NoHistory = False,
     json: common.Json = False,
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet", "-q", envvar="INSTRUMENT_QUIET", help="No progress, only the result."
-        ),
-    ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            envvar="INSTRUMENT_VERBOSE",
-            help="Show the script's output as it comes.",
-        ),
-    ] = False,
+    quiet: common.Quiet = False,
+    verbose: common.Verbose = False,
 ) -> None:
     """Measure a training step: instrument a temporary copy, run it, analyse, report."""
     from instrumentor.runner import RunOptions
@@ -165,6 +141,12 @@ def run(
         python=python,
         tt_xla=common.existing(tt_xla, "--tt-xla"),
         tracy_tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
+        port=port,
+        op_support_count=op_support_count,
+        untraced=untraced,
+        in_place=in_place,
+        reset=reset,
+        yes=yes,
         timeout_s=timeout,
         keep=keep,
         link=tuple(link or ()),
@@ -202,7 +184,7 @@ def _measure(
         raise
     _show(result, json=json)
     if not quiet and not json:
-        _closing(result)
+        _closing(result, in_place=options.in_place)
     return result
 
 
@@ -218,12 +200,13 @@ def _show(result: RunResult, *, json: bool) -> None:
     show_summary(result.summary)
 
 
-def _closing(result: RunResult) -> None:
+def _closing(result: RunResult, *, in_place: bool) -> None:
     if result.new_files:
         shown = ", ".join(str(p) for p in result.new_files[:5])
         more = f" and {len(result.new_files) - 5} more" if len(result.new_files) > 5 else ""
         console.say(f"The script wrote {shown}{more} into the copy (kept with --keep)")
-    console.say(f"Wrote {_shown(result.folder)}/ (your files were not touched)")
+    fate = "your file is as it was" if in_place else "your files were not touched"
+    console.say(f"Wrote {_shown(result.folder)}/ ({fate})")
     console.say(f"Next: instrument report {_shown(result.folder)}")
 
 

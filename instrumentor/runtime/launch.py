@@ -4,10 +4,12 @@ Tracy joins its command line with spaces and hands it to a shell, replaces ``__m
 the script's path as typed. So this file is what Tracy is given: it stands in a folder whose path
 holds nothing that a shell would read, and takes the script's path and arguments from
 ``launch.json`` beside it. The script gets its own ``__main__`` module, so that pickling and
-spawned workers find its classes.
+spawned workers find its classes. Instead of ``script`` the order may name a ``module`` (as
+``python -m``), ``code`` (as ``python -c``) or another ``program``, whose place this process takes.
 
 Beside it appear ``launch.pid`` (the process that runs the script) and, at the end,
-``outcome.json``: ``{"exit_code", "exception"}`` of the script itself.
+``outcome.json``: ``{"exit_code", "exception", "workers"}`` of the script itself; workers is the
+number of processes that it made with multiprocessing.
 
 Self-contained, Python 3.8 or newer.
 """
@@ -23,6 +25,10 @@ import sys
 import types
 from importlib.machinery import SourceFileLoader
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 INTERRUPTED = 130
 
 
@@ -37,8 +43,8 @@ def exit_code_of(error: BaseException) -> int:
     return 1
 
 
-def set_search_path(script: str) -> None:
-    """Make ``sys.path`` what ``python SCRIPT`` would have given.
+def set_search_path(first: str) -> None:
+    """Make ``sys.path`` what ``python SCRIPT`` would have given, with ``first`` at its head.
 
     The folder of this file goes, and so does the working directory when only ``python -m`` of
     the wrapper had put it there: it could hide an installed package behind a folder's name.
@@ -54,7 +60,7 @@ def set_search_path(script: str) -> None:
             continue
         kept.append(entry)
     if not getattr(sys.flags, "safe_path", False):
-        kept.insert(0, os.path.dirname(script))
+        kept.insert(0, first)
     sys.path[:] = kept
 
 
@@ -80,6 +86,43 @@ def note(folder: str, name: str, text: str) -> None:
     os.replace(path + ".part", path)
 
 
+def execute(order: dict[str, Any]) -> None:
+    """Run what the order names, in this process."""
+    if "program" in order:
+        sys.stdout.flush()
+        os.execvp(order["program"], [order["program"]] + order["arguments"])
+    if "module" in order:
+        import runpy
+
+        sys.argv[:] = [order["module"]] + order["arguments"]
+        set_search_path(os.getcwd())
+        runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
+        return
+    script = order.get("script", "-c")
+    sys.argv[:] = [script] + order["arguments"]
+    set_search_path(os.path.dirname(script) if "script" in order else "")
+    module = main_module(script)
+    if "code" in order:
+        del module.__dict__["__file__"]
+    # The wrapper's module must outlive the exchange: its functions are still running.
+    module_before = sys.modules.get("__main__")
+    sys.modules["__main__"] = module
+    sys.modules.setdefault("_instrument_wrapper", module_before)  # type: ignore[arg-type]
+    if "code" in order:
+        exec(compile(order["code"], "<string>", "exec"), module.__dict__)
+        return
+    with io.open_code(script) as stream_of_code:
+        code = compile(stream_of_code.read(), script, "exec")
+    exec(code, module.__dict__)
+
+
+def workers() -> int:
+    """How many processes multiprocessing has made here."""
+    counter = getattr(sys.modules.get("multiprocessing.process"), "_process_counter", None)
+    text = repr(counter)  # count(3) after two
+    return int(text[6:-1]) - 1 if text.startswith("count(") else 0
+
+
 def launch(folder: str) -> None:
     """Run the script named in ``folder/launch.json``; its exceptions pass through.
 
@@ -88,26 +131,17 @@ def launch(folder: str) -> None:
     """
     with open(os.path.join(folder, "launch.json"), encoding="utf-8") as stream:
         order = json.load(stream)
-    script = order["script"]
-    sys.argv[:] = [script] + order["arguments"]
-    set_search_path(script)
-    module = main_module(script)
-    # The wrapper's module must outlive the exchange: its functions are still running.
-    module_before = sys.modules.get("__main__")
-    sys.modules["__main__"] = module
-    sys.modules.setdefault("_instrument_wrapper", module_before)  # type: ignore[arg-type]
     note(folder, "launch.pid", str(os.getpid()))
     outcome: dict[str, int | str | None] = {"exit_code": 0, "exception": None}
     try:
-        with io.open_code(script) as stream_of_code:
-            code = compile(stream_of_code.read(), script, "exec")
-        exec(code, module.__dict__)
+        execute(order)
     except BaseException as error:
         outcome = {"exit_code": exit_code_of(error), "exception": type(error).__name__}
         if not isinstance(error, KeyboardInterrupt):
             raise
         print("KeyboardInterrupt: the script was interrupted", file=sys.stderr)
     finally:
+        outcome["workers"] = workers()
         note(folder, "outcome.json", json.dumps(outcome))
 
 

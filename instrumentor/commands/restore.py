@@ -1,0 +1,43 @@
+"""`instrument restore`: put back what a run in place left behind when it was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from instrumentor import console
+from instrumentor.commands import common
+from instrumentor.errors import RestoreNeeded
+
+SCHEMA = "instrument-restore/1"
+
+
+def restore(json: common.Json = False) -> None:
+    """Put back files that a killed run in place left instrumented; any command does so, too."""
+    from instrumentor.workspace import Restored, sweep
+    from instrumentor.workspace import restore as put_back
+
+    failure: RestoreNeeded | None = None
+    done: tuple[Restored, ...] = ()
+    try:
+        done = put_back(Path.cwd())
+    except RestoreNeeded as error:
+        failure = error
+        done = getattr(error, "restored", ())
+    removed = sweep()
+    if json:
+        console.out_json(
+            {
+                "schema": SCHEMA,
+                "files": [each.to_json() for each in done],
+                "removed": [str(path) for path in removed],
+            }
+        )
+    else:
+        for each in done:
+            console.out(each.text)
+        for path in removed:
+            console.out(f"removed {path}, the copy of a run that was killed")
+        if not done and not removed:
+            console.out("Nothing to restore")
+    if failure is not None:
+        raise failure
