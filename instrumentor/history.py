@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,11 +168,11 @@ class History:
         """The run of that number."""
         return next(iter(self._entries("id = ?", (number,))), None)
 
-    def last(self, place: tuple[str, str] | None = None, but: Path | None = None) -> Entry | None:
-        """The newest run, of a script if given, other than that of a folder."""
+    def last(self, place: tuple[str, str] | None = None, but: Sequence[Path] = ()) -> Entry | None:
+        """The newest run, of a script if given, that is not in one of some folders."""
         condition, values = ("1", ()) if place is None else ("project = ? AND script = ?", place)
-        folder = "" if but is None else str(but.resolve())
-        found = [e for e in self._entries(condition, values) if e.folder != folder]
+        folders = {str(folder.resolve()) for folder in but}
+        found = [e for e in self._entries(condition, values) if e.folder not in folders]
         return found[-1] if found else None
 
     def pin(self, entry: Entry, name: str) -> None:

@@ -10,6 +10,9 @@ from analysis.reports.comparison import rows
 from analysis.reports.comparison.rows import Table
 from analysis.reports.terminal import Column, Paint, indented, painter, table, tone_colour
 
+#: A run's name over a column of figures is not longer than this, unless they are.
+_HEAD = 18
+
 
 def render(comparisons: Sequence[Comparison], *, width: int = 80, color: bool = False) -> str:
     """The text, ending in a newline.
@@ -50,17 +53,24 @@ def _table(one: Table, width: int, paint: Paint) -> list[str]:
     colours = [tone_colour(tone) for tone in one.tones]
     columns = [
         Column(
-            words.visible(head),
+            words.clip(
+                words.visible(head), max(_HEAD, *(words.width(row[at]) for row in one.rows))
+            ),
             [words.visible(row[at]) for row in one.rows],
             right=at not in one.text,
             colours=colours if at == one.change else "",
-            least=16 if at in one.text else 8 if at in (1, 2) else 0,
+            least=24 if at == 0 else 16 if at in one.text else 0,
         )
         for at, head in enumerate(one.heads)
     ]
     if one.rows:
         lines += table(columns, width=width, paint=paint, indent="  ")
     return lines + [paint(line, "dim") for line in indented(one.note, width, "  ") if one.note]
+
+
+def _widest(one: Table, at: int) -> int:
+    """Columns that a heading may take."""
+    return max(_HEAD, *(words.width(words.visible(row[at])) for row in one.rows))
 
 
 def _summary(comparisons: Sequence[Comparison], width: int, paint: Paint) -> list[str]:

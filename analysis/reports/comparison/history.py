@@ -12,8 +12,8 @@ from analysis.reports.terminal import Column, painter, table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_BAR = 24
-_BLUE, _MUTED, _TEXT = "#3f74b5", "#616770", "#1d2025"
+_BAR = 14
+_MUTED, _TEXT = "#616770", "#1d2025"
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def render(points: Sequence[Point], *, width: int = 100, color: bool = False) ->
         Column("run", [str(p.number) for p in points]),
         Column("when", [words.visible(p.when) for p in points], right=False, optional=True),
         Column("commit", [words.visible(p.commit) for p in points], right=False),
-        Column("label", [words.visible(p.name) for p in points], right=False, least=10),
-        Column("how", [words.visible(p.how) for p in points], right=False, least=8),
+        Column("label", [words.visible(p.name) for p in points], right=False, least=10, comfort=24),
+        Column("how", [words.visible(p.how) for p in points], right=False, least=8, comfort=18),
         Column("steps", [str(p.samples) for p in points], optional=True),
         Column("median", words.column([p.value for p in points], "ms")),
     ]

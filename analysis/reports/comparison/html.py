@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.comparison.model import Comparison
+from analysis.reports import words
 from analysis.reports.charts import Part
 from analysis.reports.comparison import charts, rows
 from analysis.reports.comparison.rows import Limits, Table
@@ -42,6 +43,8 @@ def render(comparisons: Sequence[Comparison]) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Control and bidirectional characters of foreign names are shown, not obeyed.
+        finalize=lambda value: words.visible(value) if isinstance(value, str) else value,
     )
     cards = [_card(each) for each in comparisons]
     title = cards[0].title if len(cards) == 1 else f"{len(cards)} runs against {_base(comparisons)}"

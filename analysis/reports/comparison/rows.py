@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from analysis.comparison.model import (
     Comparison,
@@ -17,8 +18,9 @@ from analysis.comparison.model import (
 from analysis.reports import words
 from analysis.reports.headline import Tone
 
-#: Times that differ by less than this are no difference between ops or lines, milliseconds.
+#: Times of a step that differ by less are no difference between ops or lines, milliseconds.
 _NOTHING_MS = 0.0005
+_LONGEST_NAME = 160
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,12 @@ def tables(comparison: Comparison, limits: Limits | None = None) -> tuple[Table,
         figures(comparison),
         _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
         ops(comparison, limits.ops),
-        _shares("Source lines", "line", comparison, _moved(comparison.lines), limits.lines),
-        _shares("Modules", "module", comparison, _moved(comparison.modules), limits.modules),
+        _shares(
+            "Source lines", "line", comparison, _moved(comparison, comparison.lines), limits.lines
+        ),
+        _shares(
+            "Modules", "module", comparison, _moved(comparison, comparison.modules), limits.modules
+        ),
         differences(comparison),
     ]
     return tuple(t for t in found if t is not None and (t.rows or t.heads[0] == "op"))
@@ -117,8 +123,7 @@ def times(comparison: Comparison) -> Table | None:
     rows: list[tuple[str, ...]] = []
     tones: list[Tone] = []
     for timing in [*comparison.timings, *([comparison.device] if comparison.device else [])]:
-        unit = "ms/sample" if timing.basis == "sample" else "ms"
-        medians = words.column([timing.base_median_ms, timing.new_median_ms], unit)
+        medians = _times([timing.base_median_ms, timing.new_median_ms])
         rows.append((_timed(timing), *medians, _signed(timing.change_percent), _interval(timing)))
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
@@ -167,25 +172,26 @@ def _figure(figure: Figure) -> tuple[str, ...]:
     return (figure.name, *texts, _signed(figure.change_percent, unit))
 
 
-def _moved(shares: Sequence[Share]) -> list[Share]:
-    return [share for share in shares if abs(share.change_ms) >= _NOTHING_MS]
+def _moved(comparison: Comparison, which: Literal["lines", "modules"]) -> list[Share]:
+    shares = comparison.lines if which == "lines" else comparison.modules
+    return [share for share in shares if abs(share.change_ms) >= _nothing_ms(comparison)]
 
 
 def _shares(
     heading: str, name: str, comparison: Comparison, shares: Sequence[Share], most: int
 ) -> Table:
     shown = shares[:most]
-    unit = _unit(comparison)
+    old, now = [s.base_ms or None for s in shown], [s.new_ms or None for s in shown]
     columns = [
-        words.column([share.base_ms for share in shown], unit),
-        words.column([share.new_ms for share in shown], unit),
-        _changes([share.change_ms for share in shown], unit),
+        _times(old, now),
+        _times(now, old),
+        _changes([share.change_ms for share in shown], comparison, [*old, *now]),
         [_counts(share.base_ops, share.new_ops) for share in shown],
     ]
     rows = zip([share.name for share in shown], *columns, strict=True)
     left = len(shares) - len(shown)
     return Table(
-        heading,
+        heading + _per_sample(comparison),
         _heads(comparison, name, "ops"),
         tuple(rows),
         _plain(shown),
@@ -193,18 +199,44 @@ def _shares(
     )
 
 
-def _unit(comparison: Comparison) -> str:
-    return "ms/sample" if comparison.basis == "sample" else "ms"
+def _times(values: Sequence[float | None], like: Sequence[float | None] = ()) -> list[str]:
+    """Times of one column in the unit that suits the largest of them and of ``like``."""
+    factor, unit = _unit([*values, *like])
+    return words.column([None if v is None else v * factor for v in values], unit)
 
 
-def _changes(values: Sequence[float], unit: str) -> list[str]:
-    texts = words.column(list(values), unit)
-    return [text if value < 0 else f"+{text}" for value, text in zip(values, texts, strict=True)]
+def _unit(values: Sequence[float | None]) -> tuple[float, str]:
+    largest = max((abs(v) for v in values if v is not None), default=0.0)
+    return (1e3, "us") if largest < 0.5 else (1.0, "ms")
+
+
+def _changes(
+    values: Sequence[float], comparison: Comparison, like: Sequence[float | None]
+) -> list[str]:
+    """Differences in the unit of the times that they are of."""
+    factor, unit = _unit(like)
+    texts = words.column([value * factor for value in values], unit)
+    nothing = _nothing_ms(comparison)
+    return [
+        f"0 {unit}" if abs(value) < nothing else text if value < 0 else f"+{text}"
+        for value, text in zip(values, texts, strict=True)
+    ]
+
+
+def _per_sample(comparison: Comparison) -> str:
+    return ", per sample" if comparison.basis == "sample" else ""
+
+
+def _nothing_ms(comparison: Comparison) -> float:
+    """Less than this is no difference between ops or lines."""
+    sizes = comparison.base.batch_size or 1, comparison.new.batch_size or 1
+    return _NOTHING_MS / (max(sizes) if comparison.basis == "sample" else 1)
 
 
 def _counts(base: int | None, new: int | None) -> str:
-    old, now = (words.ABSENT if n is None else f"{n:,}" for n in (base, new))
-    return now if old == now else f"{old} > {now}"
+    if base == new:
+        return words.ABSENT if new is None else f"{new:,}"
+    return f"{base or 0:,} > {new or 0:,}"
 
 
 def ops(comparison: Comparison, most: int) -> Table | None:
@@ -212,13 +244,14 @@ def ops(comparison: Comparison, most: int) -> Table | None:
     every = comparison.ops
     if every is None:
         return None
-    moved = [c for c in every.changes if c.status != "same" or abs(c.change_ms) >= _NOTHING_MS]
+    nothing = _nothing_ms(comparison)
+    moved = [c for c in every.changes if c.status != "same" or abs(c.change_ms) >= nothing]
     shown = moved[:most]
-    unit = _unit(comparison)
+    old, now = [change.base_ms for change in shown], [change.new_ms for change in shown]
     columns = [
-        words.column([change.base_ms for change in shown], unit),
-        words.column([change.new_ms for change in shown], unit),
-        _changes([change.change_ms for change in shown], unit),
+        _times(old, now),
+        _times(now, old),
+        _changes([change.change_ms for change in shown], comparison, [*old, *now]),
         [_counts(change.base_count or None, change.new_count or None) for change in shown],
         [outcome(change) for change in shown],
     ]
@@ -228,7 +261,7 @@ def ops(comparison: Comparison, most: int) -> Table | None:
     )
     notes = [every.note or "", f"{len(moved) - len(shown):,} more" if len(moved) > most else ""]
     return Table(
-        f"Ops by {every.time}: {every.counts.get('same', 0):,} the same, {counted}",
+        f"Ops by {every.time}{_per_sample(comparison)}: {every.counts.get('same', 0):,} the same, {counted}",
         _heads(comparison, "op", "ops", "what"),
         tuple(rows),
         _plain(shown),
@@ -238,9 +271,10 @@ def ops(comparison: Comparison, most: int) -> Table | None:
 
 
 def named(change: OpChange) -> str:
-    """Name and shapes of an op; of a changed one the new shapes."""
+    """Name and shapes of an op; of one whose shapes changed the name alone."""
     kind = change.new or change.base or OpKind("")
-    return f"{kind.op or '(no name)'} {kind.shapes}".rstrip()
+    shapes = "" if "shapes" in change.changed else kind.shapes
+    return words.clip(f"{kind.op or '(no name)'} {shapes}".rstrip(), _LONGEST_NAME)
 
 
 def outcome(change: OpChange) -> str:
