@@ -8,8 +8,8 @@ spawned workers find its classes. Instead of ``script`` the order may name a ``m
 ``python -m``), ``code`` (as ``python -c``) or another ``program``, whose place this process takes.
 
 Beside it appear ``launch.pid`` (the process that runs the script) and, at the end,
-``outcome.json``: ``{"exit_code", "exception", "workers"}`` of the script itself; workers is the
-number of processes that it made with multiprocessing.
+``outcome.json``: ``{"exit_code", "exception"}`` of the script itself, and ``workers``, the number
+of processes that it made with multiprocessing, when there were some.
 
 Self-contained, Python 3.8 or newer.
 """
@@ -141,7 +141,8 @@ def launch(folder: str) -> None:
             raise
         print("KeyboardInterrupt: the script was interrupted", file=sys.stderr)
     finally:
-        outcome["workers"] = workers()
+        if workers():
+            outcome["workers"] = workers()
         note(folder, "outcome.json", json.dumps(outcome))
 
 
