@@ -102,6 +102,11 @@ def records(folder: Path, event: str | None = None) -> list[dict[str, Any]]:
     return [r for r in found if event is None or r["event"] == event]
 
 
+def beside_noise(warnings: list[str]) -> list[str]:
+    """Warnings other than those of a step that took long: a busy machine makes these true."""
+    return [text for text in warnings if "times the median" not in text]
+
+
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:
     """Content, mode and mtime of every file below, git's own folder aside."""
     found = {}
