@@ -13,6 +13,7 @@ SCHEMA = "instrument-restore/1"
 
 def restore(json: common.Json = False) -> None:
     """Put back files that a killed run in place left instrumented; any command does so, too."""
+    from instrumentor.leftovers import remove_dead
     from instrumentor.workspace import Restored, sweep
     from instrumentor.workspace import restore as put_back
 
@@ -23,7 +24,7 @@ def restore(json: common.Json = False) -> None:
     except RestoreNeeded as error:
         failure = error
         done = getattr(error, "restored", ())
-    removed = sweep()
+    removed = (*sweep(), *remove_dead())
     if json:
         console.out_json(
             {
@@ -36,7 +37,7 @@ def restore(json: common.Json = False) -> None:
         for each in done:
             console.out(each.text)
         for path in removed:
-            console.out(f"removed {path}, the copy of a run that was killed")
+            console.out(f"removed {path}, of a run that was killed")
         if not done and not removed:
             console.out("Nothing to restore")
     if failure is not None:

@@ -15,13 +15,13 @@ import re
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.diagnose import diagnose, relevant_tail
 from instrumentor.errors import NotReady, RunFailed, UsageError
+from instrumentor.leftovers import throwaway
 from instrumentor.profilers.base import (
     RUNTIME,
     Artifacts,
@@ -87,7 +87,7 @@ def read_options(
     entries = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
     found_from = [str(cwd / entry) for entry in [*entries, ""]]
     try:
-        with tempfile.TemporaryDirectory(prefix="instrument-") as folder:
+        with throwaway() as folder:
             answer = subprocess.run(
                 command,
                 env={**env, "PYTHONPATH": os.pathsep.join(found_from)},
