@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 
 from instrumentor import Options, Rewritten, UsageError, rewrite
 from instrumentor.engine import strip
@@ -133,7 +133,6 @@ def test_kept_validation_runs(recorder: Recorder, shape: Shape) -> None:
 @given(shapes())
 def test_whole_steps(recorder: Recorder, shape: Shape) -> None:
     """With --scope step a region ends behind the optimizer step."""
-    assume(not (shape.helper and shape.accumulation == "nested"))
     source, result = rewritten(shape, Options(scope="step"))
     original, instrumented = recorder.run(source), recorder.run(result.code)
     assert violations(instrumented, expectation(result.plan, syncs_inside=True)) == []

@@ -24,6 +24,10 @@ ACCUMULATIONS = {
         "branch",
         BACKWARD + "micro += 1\nif micro != n:\n    torch_xla.sync()\nelse:\n    optimizer.step()",
     ),
+    "counted_by_any_name": (
+        "branch",
+        BACKWARD + "acc += 1\nif acc != n:\n    torch_xla.sync()\nelse:\n    optimizer.step()",
+    ),
     "continue": (
         "continue",
         BACKWARD + "accumulated += 1\nif accumulated < n:\n    continue\noptimizer.step()",
