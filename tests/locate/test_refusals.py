@@ -388,6 +388,152 @@ losses = train(model, optimizer, loader)
 print(losses[-1])
 """,
     ),
+    "gan_in_helpers": (
+        "several-optimizers",
+        "b = train_generator(x)",
+        PREAMBLE
+        + """\
+
+def train_discriminator(x):
+    loss = criterion(discriminator(x), 1)
+    loss.backward()
+    optimizer_d.step()
+    return loss
+
+def train_generator(x):
+    loss = criterion(discriminator(generator(x)), 1)
+    loss.backward()
+    optimizer_g.step()
+    return loss
+
+for x in loader:
+    a = train_discriminator(x)
+    b = train_generator(x)
+""",
+    ),
+    "gan_in_a_class": (
+        "several-optimizers",
+        "",
+        """\
+import torch
+
+class Gan:
+    def optimize(self):
+        self.backward_d()
+        self.optimizer_d.step()
+        self.backward_g()
+        self.optimizer_g.step()
+
+    def backward_d(self):
+        self.loss_d = self.criterion(self.discriminator(self.real))
+        self.loss_d.backward()
+
+    def backward_g(self):
+        self.loss_g = self.criterion(self.discriminator(self.generator(self.noise)))
+        self.loss_g.backward()
+
+gan = Gan()
+for gan.real, gan.noise in loader:
+    gan.optimize()
+""",
+    ),
+    "inner_and_outer_optimizer": (
+        "several-optimizers",
+        "",
+        PREAMBLE
+        + """\
+for task in tasks:
+    learner = clone(model)
+    for x, y in task:
+        inner = criterion(learner(x), y)
+        inner.backward()
+        inner_optimizer.step()
+    outer = criterion(learner(task.x), task.y)
+    outer.backward()
+    optimizer.step()
+""",
+    ),
+    "two_steps_of_one_optimizer": (
+        "several-steps",
+        "",
+        PREAMBLE
+        + """\
+for x, y in loader:
+    first = criterion(model(x), y)
+    first.backward()
+    optimizer.step()
+    second = criterion(model(y), x)
+    second.backward()
+    optimizer.step()
+""",
+    ),
+    "compiled_step_decorator": (
+        "compiled-step",
+        "def step(x, y)",
+        PREAMBLE
+        + """\
+import torch_xla
+
+@torch_xla.compile(full_graph=True)
+def step(x, y):
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+for x, y in loader:
+    loss = step(x, y)
+""",
+    ),
+    "process_group_in_a_function": (
+        "distributed",
+        "init_process_group",
+        PREAMBLE
+        + """\
+import torch.distributed as dist
+
+def setup():
+    dist.init_process_group("nccl")
+
+def main():
+    setup()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    main()
+""",
+    ),
+    "deepspeed_pipeline": (
+        "hidden-backward",
+        "engine.train_batch",
+        """\
+import deepspeed
+
+engine, *_ = deepspeed.initialize(model=model)
+for step in range(10):
+    loss = engine.train_batch(data_iter=batches)
+""",
+    ),
+    "optimizer_or_none": (
+        "train-and-eval",
+        "if optimizer is not None",
+        PREAMBLE
+        + """\
+
+def run(loader, optimizer=None):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if optimizer is not None:
+            loss.backward()
+            optimizer.step()
+
+run(train_loader, optimizer)
+run(test_loader)
+""",
+    ),
     "no_optimizer": (
         "no-optimizer-step",
         "for x in images",
