@@ -17,6 +17,7 @@ from instrumentor.commands import (
     doctor,
     explain,
     history,
+    kernel,
     profile,
     report,
     restore,
@@ -72,6 +73,7 @@ app.command("diagnose")(diagnose.diagnose)
 app.command("restore")(restore.restore)
 app.command("profile", context_settings=_SCRIPT_LAST)(profile.profile)
 app.command("skill")(skill.skill)
+app.add_typer(kernel.app, name="kernel")
 
 
 def _show_version(value: bool) -> None:

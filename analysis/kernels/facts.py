@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.kernels.device_log import DeviceLog, line_cycles
-from analysis.kernels.model import KernelLog, LineCycles, Machine, Program
+from analysis.kernels.model import BufferUse, KernelLog, LineCycles, Machine, Program
 from analysis.kernels.programs import exact_us
 from analysis.roofline import architecture
 
@@ -138,6 +138,8 @@ def gather(
         records: the events of the gate.
     """
     kernel = str(run.get("kernel") or "")
+    line_map = run.get("line_map") or {}
+    log = _mapped(log, line_map)
     machine = log.machine if log.machine != Machine() or device is None else device.machine
     program = _own_program(log.programs, kernel.rpartition(".")[2])
     peak, cores = _peaks(machine)
@@ -156,7 +158,7 @@ def gather(
         peak_gb_s=peak,
         arguments=arguments,
         blocks=_blocks(run.get("buffers") or (), arguments),
-        lines=_lines(log, device, run.get("line_map") or {}),
+        lines=_lines(log, device, line_map),
         production=tuple(tuple(shape) for shape in production.get("shapes") or ()),
         chips=chips,
         run=run,
@@ -221,11 +223,28 @@ def _lines(
     log: KernelLog, device: DeviceLog | None, line_map: Mapping[str, Any]
 ) -> tuple[LineCycles, ...]:
     """The line table with the lines of the user's file; from the device log if none was printed."""
-    import dataclasses
-
     rows = log.lines or tuple(line_cycles(device) if device is not None else ())
-    if not line_map:
-        return tuple(rows)
-    return tuple(
-        dataclasses.replace(row, line=int(line_map.get(str(row.line), row.line))) for row in rows
+    return tuple(replace(row, line=_line(row.line, line_map)) for row in rows)
+
+
+def _mapped(log: KernelLog, line_map: Mapping[str, Any]) -> KernelLog:
+    """The log with buffers at the lines of the user's file."""
+
+    def uses(ends: tuple[BufferUse, ...]) -> tuple[BufferUse, ...]:
+        return tuple(replace(use, line=_line(use.line, line_map)) for use in ends)
+
+    buffers = tuple(
+        replace(
+            buffer,
+            producers=uses(buffer.producers),
+            consumers=uses(buffer.consumers),
+            copies=uses(buffer.copies),
+        )
+        for buffer in log.buffers
     )
+    return replace(log, buffers=buffers)
+
+
+def _line(number: int, line_map: Mapping[str, Any]) -> int:
+    """A line of the copy as one of the user's file; others, of another numbering, stay."""
+    return int(line_map.get(str(number), number))

@@ -57,7 +57,9 @@ class Finding:
     @property
     def worth(self) -> str:
         """The gain in words."""
-        return "not known" if self.gain is None else f"at most {self.gain:.2g}x"
+        if self.gain is None:
+            return "not known"
+        return "none to speak of" if self.gain < 1.05 else f"at most {self.gain:.2g}x"
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
@@ -65,6 +67,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
     found = [
         *_cores(facts),
         *_traffic(facts),
+        *_chained(facts),
         *_blocks(facts),
         *_balance(facts),
         *_stalls(facts),
@@ -185,6 +188,21 @@ def _traffic(facts: Facts) -> Iterator[Finding]:
     )
 
 
+def _chained(facts: Facts) -> Iterator[Finding]:
+    """Kernels of the script that hand a tensor to each other through DRAM."""
+    pairs = [pair for pair in facts.run.get("chained") or () if isinstance(pair, Mapping)]
+    if not pairs:
+        return
+    words = [f"{pair.get('tensor')} from {pair.get('from')} to {pair.get('to')}" for pair in pairs]
+    yield Finding(
+        "kernels-chained",
+        2,
+        "kernels hand tensors to each other through DRAM",
+        ", ".join(words),
+        "Fuse them into one kernel: the intermediate then stays in dataflow buffers.",
+    )
+
+
 def _blocks(facts: Facts) -> Iterator[Finding]:
     program = facts.program
     size = facts.block_bytes
@@ -235,25 +253,24 @@ def _growth(room: float | None) -> int:
 
 
 def _balance(facts: Facts) -> Iterator[Finding]:
-    spreads: list[tuple[float, str]] = []
-    for thread, (low, high) in (facts.program.kernel_cycles if facts.program else {}).items():
-        if high > 0:
-            spreads.append(((high - low) / high, f"{thread} takes {low:,} to {high:,} cycles"))
+    spans = facts.program.kernel_cycles if facts.program else {}
+    longest = max((high for _, high in spans.values()), default=0)
+    spreads = [
+        ((high - low) / longest, f"{thread} takes {low:,} to {high:,} cycles")
+        for thread, (low, high) in spans.items()
+        if longest > 0
+    ]
     cores = facts.device.core_cycles() if facts.device else {}
     if len(cores) > 1 and max(cores.values()) > 0:
         low, high = min(cores.values()), max(cores.values())
         slowest = max(cores, key=lambda core: cores[core])
-        spreads.append(
-            (
-                (high - low) / high,
-                f"cores take {low:,} to {high:,} cycles, ({slowest[1]}, {slowest[2]}) the most",
-            )
-        )
+        place = f"({slowest[1]}, {slowest[2]})"
+        words = f"cores take {low:,} to {high:,} cycles, {place} the most"
+        spreads.append(((high - low) / high, words))
     worst = max(spreads, default=(0.0, ""))
     if worst[0] <= IMBALANCE:
         return
-    mean = sum(cores.values()) / len(cores) if cores else None
-    gain = max(cores.values()) / mean if mean else None
+    mean = sum(cores.values()) / len(cores) if cores else 0
     yield Finding(
         "imbalanced-cores",
         1,
@@ -261,24 +278,28 @@ def _balance(facts: Facts) -> Iterator[Finding]:
         worst[1],
         "Share the blocks out evenly: a grid that divides their number, or the rest spread over "
         "all cores.",
-        gain,
+        max(cores.values()) / mean if mean else None,
     )
 
 
 def _stalls(facts: Facts) -> Iterator[Finding]:
-    for thread, (total, waits) in _thread_waits(facts).items():
-        share = waits / total if total else 0.0
-        if share <= STALL_SHARE:
-            continue
-        waiting = "compute waits for data" if thread in COMPUTERS else "waits for a buffer"
-        yield Finding(
-            "stalls",
-            2,
-            f"{thread} stands still for {share:.0%} of its time: {waiting}",
-            f"{waits:,} of {total:,} cycles",
-            "See the lines marked as waiting: whoever fills or empties that buffer is too slow, "
-            "or buffer_factor is too low to overlap them.",
-        )
+    shares = {
+        thread: (waits / total, waits, total)
+        for thread, (total, waits) in _thread_waits(facts).items()
+        if total and waits / total > STALL_SHARE
+    }
+    if not shares:
+        return
+    computing = any(thread in COMPUTERS for thread in shares)
+    yield Finding(
+        "stalls",
+        2,
+        "threads stand still: " + ", ".join(f"{t} {s[0]:.0%}" for t, s in shares.items()),
+        "; ".join(f"{t} waits {s[1]:,} of {s[2]:,} cycles" for t, s in shares.items()),
+        ("The math waits for data: " if computing else "")
+        + "see the lines marked as waiting. A higher buffer_factor overlaps more; several copies "
+        "started before the first wait() do too.",
+    )
 
 
 def _thread_waits(facts: Facts) -> Mapping[str, tuple[int, int]]:
@@ -374,7 +395,7 @@ def _markers(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "marker-limit",
             0,
-            f"{len(full)} cores kept 125 zones, which is all they can",
+            f"{len(full)} core{'s' * (len(full) > 1)} kept 125 zones, which is all they can",
             "what came after is missing",
             "Profile fewer iterations, or mark single regions with ttl.signpost().",
         )

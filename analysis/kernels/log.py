@@ -131,7 +131,7 @@ def _read(
         read = len(found)
         whole = bool(found) and _closed(body)
         problem = "" if whole else _cut(lines, last, "its closing line")
-    title = lines[start].strip().strip("= -") or kind
+    title = lines[start].strip().strip("= -").partition("(")[0].strip() or kind
     into.sections.append(
         Section(kind, title, start + 1, start + 1 + taken, read, not problem, problem)
     )

@@ -44,7 +44,8 @@ class _Page:
     def _head(self) -> Iterator[str]:
         facts, run = self.facts, self.facts.run
         call = run.get("invocation") or {}
-        where = f", call {call.get('number')} at line {call.get('line')}" if call else ""
+        through = "".join(f", from line {step.get('line')}" for step in call.get("through") or ())
+        where = f", call {call.get('number')} at line {call.get('line')}{through}" if call else ""
         name = facts.kernel or str(run.get("name") or "kernel")
         wall = "wall time not measured in this mode"
         if facts.duration_us is not None:
@@ -58,7 +59,8 @@ class _Page:
         limit = self.report.limit
         yield ""
         if limit is None:
-            yield "Bottleneck  not known from this run: see the remarks, or use --mode perf"
+            other = "auto-profile" if self.facts.mode == "perf" else "perf"
+            yield f"Bottleneck  not known from this run: no goal is missed; see --mode {other} too"
             return
         yield f"Bottleneck  {self.paint(limit.title, 'red')}  [{GOALS[limit.goal]}]"
         yield f"  seen      {limit.evidence}"
@@ -166,7 +168,8 @@ class _Page:
 
 
 def _gain(finding: Finding) -> str:
-    return f" Gain: {finding.worth}." if finding.gain is not None else ""
+    known = finding.gain is not None and finding.gain >= 1.05
+    return f" Gain: {finding.worth}." if known else ""
 
 
 def _asked(facts: Facts) -> str:

@@ -333,21 +333,25 @@ def _warnings(found: Found, kernel: Kernel, chosen: Invocation | None) -> Iterat
             f"{file.name}:{line} ({text}) repeats the call: it runs once, in the first iteration "
             "that comes to it"
         )
-    earlier = [
-        i
-        for i in found.invocations
-        if i.kernel is not kernel
-        and i.leaf.source is chosen.leaf.source
-        and i.leaf.line < chosen.leaf.line
-        and _output_of(i) & _inputs_of(chosen)
-    ]
-    for invocation in earlier:
-        yield (
-            f"line {invocation.leaf.line} ({invocation.kernel.qualified}) is held back, and "
-            f"{', '.join(sorted(_output_of(invocation) & _inputs_of(chosen)))} is read by the "
-            "profiled call: its content is not computed, which matters only to a kernel whose "
-            "work depends on values"
-        )
+    for producer, consumer, tensor in chained(found):
+        if consumer is chosen:
+            yield (
+                f"line {producer.leaf.line} ({producer.kernel.qualified}) is held back, and "
+                f"{tensor} is read by the profiled call: its content is not computed, which "
+                "matters only to a kernel whose work depends on values"
+            )
+
+
+def chained(found: Found) -> Iterator[tuple[Invocation, Invocation, str]]:
+    """Invocations of two kernels of which the first writes what the second reads, and its name."""
+    for producer in found.invocations:
+        for consumer in found.invocations:
+            same_file = producer.leaf.source is consumer.leaf.source
+            if producer.kernel is consumer.kernel or not same_file:
+                continue
+            if producer.leaf.line < consumer.leaf.line:
+                for name in sorted(_output_of(producer) & _inputs_of(consumer)):
+                    yield producer, consumer, name
 
 
 def _output_of(invocation: Invocation) -> set[str]:
@@ -356,5 +360,5 @@ def _output_of(invocation: Invocation) -> set[str]:
 
 
 def _inputs_of(invocation: Invocation) -> set[str]:
-    call = invocation.leaf.call
-    return {n.id for a in call.args for n in ast.walk(a) if isinstance(n, ast.Name)}
+    inputs = invocation.leaf.call.args[:-1]
+    return {n.id for a in inputs for n in ast.walk(a) if isinstance(n, ast.Name)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import time
@@ -22,7 +23,8 @@ from instrumentor.kernels.environment import Environment, by_hand, environment
 from instrumentor.kernels.launching import Start, find_run_test, start
 from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
-from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
+from instrumentor.kernels.plan import chained
+from instrumentor.kernels.prepare import PreparedKernel, original_lines, prepare_kernel
 from instrumentor.kernels.validate import Verdict, validate
 from instrumentor.progress import Progress, Silent
 
@@ -109,8 +111,9 @@ class _KernelRun:
             verdict = self._validate()
         self._write_facts(verdict)
         if failure is not None:
+            failure.result = self._partial()  # type: ignore[attr-defined]
             raise failure
-        return KernelRun(self.folder, self._report(verdict), self.code, verdict)
+        return KernelRun(self.folder, self._report(), self.code, verdict)
 
     def _examine(self) -> Machine:
         from instrumentor.environment import examine
@@ -146,6 +149,7 @@ class _KernelRun:
         from instrumentor import process
         from instrumentor.profilers import Launch
 
+        self.site_root = workspace.root
         record = self.folder / RECORD
         inside = workspace.environment(self.base, self.machine.import_paths)
         self.environment: Environment = environment(inside, self.options.mode)
@@ -245,6 +249,7 @@ class _KernelRun:
 
         log = self.folder / "run.log"
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        text = users_words(text, self.site_root, self.prepared)
         what = f"the script ended with code {self.code}"
         if self.finished.signal:
             what = f"the script was ended by signal {self.finished.signal}"
@@ -315,7 +320,14 @@ class _KernelRun:
             env=self.base,
         )
 
-    def _report(self, verdict: Verdict | None) -> KernelReport:
+    def _partial(self) -> KernelRun | None:
+        """What a failed run still printed."""
+        try:
+            return KernelRun(self.folder, self._report(), self.code, None)
+        except RunFailed:
+            return None
+
+    def _report(self) -> KernelReport:
         from analysis.errors import AnalysisError
         from analysis.kernels.report import report
         from instrumentor.kernels.rendering import write_reports
@@ -342,6 +354,10 @@ class _KernelRun:
                 "mode": self.options.mode,
                 "invocation": invocation_json(chosen) if chosen else None,
                 "held_back": len(plan.held_back),
+                "chained": [
+                    {"from": a.kernel.qualified, "to": b.kernel.qualified, "tensor": tensor}
+                    for a, b, tensor in chained(plan.found)
+                ],
                 "grid": kernel_json(kernel)["grid"],
                 "buffers": kernel_json(kernel)["buffers"],
                 "command_line": shlex.join(self.start.argv),
@@ -387,6 +403,39 @@ class _KernelRun:
             (self.folder / name).unlink(missing_ok=True)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+
+_FRAME = re.compile(r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<rest>.*)$')
+
+
+def users_words(text: str, copy: Path, prepared: PreparedKernel) -> str:
+    """Tracebacks in the user's files and lines; the gate's own frames are left out."""
+    root = prepared.plan.project.root
+    maps = {file: original_lines(new) for file, new in prepared.replacements.items()}
+    kept: list[str] = []
+    dropping: int | None = None
+    for line in text.splitlines():
+        match = _FRAME.match(line)
+        if match is None:
+            deeper = len(line) - len(line.lstrip()) > (dropping if dropping is not None else -1)
+            if dropping is None or not deeper:
+                dropping = None
+                kept.append(line)
+            continue
+        dropping = None
+        path = Path(match["file"])
+        if not path.is_relative_to(copy):
+            kept.append(line)
+            continue
+        own = root / path.relative_to(copy)
+        number: int | None = int(match["line"])
+        if own in maps:
+            number = maps[own].get(int(match["line"]))
+        if number is None:
+            dropping = len(match["indent"])
+            continue
+        kept.append(f'{match["indent"]}File "{own}", line {number}{match["rest"]}')
+    return "\n".join(kept)
 
 
 def _text_of(kernel: Kernel) -> str:

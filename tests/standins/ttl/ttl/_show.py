@@ -9,6 +9,7 @@ from pathlib import Path
 from ttl._core import TILE_BYTES, options
 
 MHZ = 1000
+DRAM_BYTES_A_CYCLE = 250
 RESET, RED, DIM = "\033[0m", "\033[91m", "\033[2m"
 
 
@@ -60,7 +61,7 @@ def _cycles(count):
         f"{count:,} cycles ({us / 1000:.2f} ms)"
         if us >= 1000
         else f"{count:,} cycles ({us:.1f} us)"
-    )  # noqa: E501
+    )
 
 
 def _amount(count):
@@ -74,6 +75,7 @@ def _perf(run, scale):
     longest = int(max(t.cycles for t in run.threads) * scale) or 1
     reads, writes = (run.transfers[d] * run.cores for d in ("read", "write"))
     moved = (reads + writes) * TILE_BYTES
+    longest = max(longest, int(moved / DRAM_BYTES_A_CYCLE * scale))
     unit = "cores" if old else "nodes"
     lines = [
         "=== NOC PROFILER SUMMARY ===" if old else "=== PERF SUMMARY ===",
@@ -87,8 +89,8 @@ def _perf(run, scale):
         f"  DRAM write:     {_amount(writes * TILE_BYTES):>10}  ({writes} transfers)",
         f"  effective BW:   {moved / longest * MHZ / 1000:.1f} GB/s (total payload / duration)",
         f"  transfer size:  {_amount(TILE_BYTES)} (uniform)",
-        f"  barriers:       {run.barriers['read']} read (1 per 1 reads), "
-        f"{run.barriers['write']} write (1 per 1 writes)",
+        f"  barriers:       {run.barriers['read'] * run.cores} read (1 per 1 reads), "
+        f"{run.barriers['write'] * run.cores} write (1 per 1 writes)",
         f"  noc reads:      NOC_0={reads}",
         f"  noc writes:     NOC_1={writes}",
         "  DRAM channels:  12",

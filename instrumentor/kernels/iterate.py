@@ -1,0 +1,272 @@
+"""Change, measure, validate, compare, keep or go back: tt-lang's optimisation loop.
+
+The user edits; this measures what the files hold, several runs a version, and holds it against
+the best version so far with the comparison engine's interval. A version that fails its validation
+is never called faster.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instrumentor.errors import InstrumentError, Interrupted, NotReady, UsageError
+from instrumentor.kernels.options import KernelOptions
+from instrumentor.kernels.plan import make_plan
+from instrumentor.kernels.run import run_kernel
+from instrumentor.kernels.session import (
+    Session,
+    Version,
+    described_change,
+    digest,
+    open_session,
+)
+from instrumentor.kernels.validate import Criteria
+from instrumentor.prepare import script_path
+from instrumentor.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from analysis.kernels.report import KernelReport
+
+POLL_S = 0.3
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A version that was put back: its number, and where its text came from."""
+
+    number: int
+    source: str
+
+
+class Iteration:
+    """An optimisation session of one kernel."""
+
+    def __init__(
+        self,
+        script: Path,
+        arguments: Sequence[str],
+        options: KernelOptions,
+        *,
+        repeat: int = 4,
+        folder: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if repeat < 1:
+            raise UsageError(f"--repeat {repeat}: must be 1 or more")
+        self.script = script_path(script)
+        self.arguments, self.options, self.repeat = tuple(arguments), options, repeat
+        self.progress = progress or Silent()
+        cwd = (options.cwd or Path.cwd()).absolute()
+        plan = make_plan(self.script, options.choice)
+        self.root = plan.project.root
+        self.names = [str(path.resolve().relative_to(self.root)) for path in plan.edits]
+        settings = {
+            "script": str(self.script),
+            "arguments": list(self.arguments),
+            "kernel": plan.kernel.qualified,
+            "call": options.choice.call,
+            "mode": options.mode,
+        }
+        self.session: Session = open_session(
+            cwd / (folder or Path(f"{self.script.stem}_iterate")), settings
+        )
+        self.report: KernelReport | None = None
+
+    def texts(self) -> dict[str, bytes]:
+        """The files of the kernel as they are now."""
+        try:
+            return {name: (self.root / name).read_bytes() for name in self.names}
+        except OSError as error:
+            raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+    def changed(self) -> bool:
+        """Whether the files differ from the version measured last."""
+        if not self.session.versions:
+            return True
+        now = {name: digest(data) for name, data in self.texts().items()}
+        return now != dict(self.session.versions[-1].sha256)
+
+    def wait_for_change(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Return when the files differ, have been still for a moment, and parse."""
+        while True:
+            stamps = self._stamps()
+            sleep(POLL_S)
+            if stamps == self._stamps() and self._readable() and self.changed():
+                return
+
+    def _stamps(self) -> list[tuple[int, int]]:
+        stats = [(self.root / name).stat() for name in self.names if (self.root / name).exists()]
+        return [(stat.st_mtime_ns, stat.st_size) for stat in stats]
+
+    def _readable(self) -> bool:
+        """Whether all files are there and are Python: an editor may be in the middle of it."""
+        try:
+            for name in self.names:
+                ast.parse((self.root / name).read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            return False
+        return True
+
+    def measure(self) -> Version:
+        """Measure what the files hold now and append it to the session.
+
+        Raises:
+            Interrupted: by the user; nothing is appended.
+            InstrumentError: the very first version cannot be measured.
+        """
+        texts = self.texts()
+        number = len(self.session.versions) + 1
+        version = Version(
+            number=number,
+            state="baseline" if number == 1 else "unsure",
+            sha256={name: digest(data) for name, data in texts.items()},
+            change=self._change(texts) if number > 1 else "",
+        )
+        try:
+            version = self._runs(version)
+        except Interrupted:
+            raise
+        except InstrumentError as error:
+            if number == 1:
+                raise
+            version = replace(version, state="failed", problem=error.message.splitlines()[0])
+        version = self._judged(version)
+        if number == 1 and version.state == "invalid":
+            raise UsageError(
+                f"the baseline does not pass its validation: {version.problem}",
+                "Begin from a kernel that is right, or correct the criteria.",
+            )
+        self.session = self.session.add(version, texts)
+        return version
+
+    def _change(self, texts: Mapping[str, bytes]) -> str:
+        before = self.session.versions[-1]
+        return described_change({n: self.session.text_of(before, n) for n in texts}, texts)
+
+    def _runs(self, version: Version) -> Version:
+        walls: list[float] = []
+        verdict = None
+        for run in range(1, self.repeat + 1):
+            folder = self.session.folder / "runs" / f"{version.number}-{run}"
+            criteria = self.options.criteria if run == 1 else Criteria()
+            options = replace(self.options, output=folder, criteria=criteria)
+            result = run_kernel(self.script, self.arguments, options, self.progress)
+            if run == 1:
+                verdict, self.report = result.verdict, result.report
+                version = replace(
+                    version,
+                    metrics=_metrics(result.report),
+                    bottleneck=result.report.limit.title if result.report.limit else "",
+                    folder=str(result.folder),
+                    validated=None if verdict is None else verdict.ok,
+                )
+            if result.report.wall_us is not None:
+                walls.append(result.report.wall_us)
+            if verdict is not None and not verdict.ok:
+                return replace(
+                    version,
+                    state="invalid",
+                    wall_us=tuple(walls),
+                    problem=f"{verdict.by}: {verdict.detail}",
+                )
+        if not walls:
+            raise NotReady(
+                "the runs gave no wall time", "Use --mode perf, which prints the duration."
+            )
+        return replace(version, wall_us=tuple(walls))
+
+    def _judged(self, version: Version) -> Version:
+        """The version held against the best one."""
+        from analysis.comparison.ratio import ratio_of_medians
+        from analysis.comparison.statement import statement
+
+        best = self.session.best_version
+        if version.state != "unsure" or best is None:
+            return version
+        ratio = ratio_of_medians(best.wall_us, version.wall_us)
+        if ratio is None:
+            return replace(version, state="failed", problem="a run took no time at all")
+        sentence = statement(
+            ratio, f"version {version.number}", len(best.wall_us), len(version.wall_us)
+        ).replace("steady steps", "runs")
+        state = ("faster" if ratio.value < 1 else "slower") if ratio.real else "unsure"
+        if not ratio.real and version.wall_us == best.wall_us:
+            sentence = "the same time"
+        return replace(
+            version, state=state, ratio=ratio.value, compared=f"against {best.number}: {sentence}"
+        )
+
+    # -- going back ----------------------------------------------------------------------------
+
+    def last_good(self) -> Version | None:
+        """The newest version before the last one that may be gone back to: the best one."""
+        last = self.session.versions[-1] if self.session.versions else None
+        best = self.session.best_version
+        return best if best is not None and best is not last else None
+
+    def restore(self) -> Restored:
+        """Put the best version back into the user's files.
+
+        What stands there now is kept in the session: only a measured version is replaced.
+
+        Raises:
+            UsageError: there is nothing to go back to, or the files hold unmeasured changes.
+        """
+        target = self.last_good()
+        if target is None:
+            raise UsageError("the last version measured is the best one: nothing to restore")
+        if self.changed():
+            raise UsageError(
+                "the files hold changes that were not measured",
+                "Measure them first (`instrument kernel iterate SCRIPT --once`), or undo them "
+                "yourself: they are nowhere else.",
+            )
+        sources = {self._put_back(target, name) for name in self.names}
+        return Restored(target.number, " and ".join(sorted(sources)))
+
+    def _put_back(self, version: Version, name: str) -> str:
+        text = self.session.text_of(version, name)
+        path = self.root / name
+        source = "the session's copy"
+        from_git = _from_git(self.root, text)
+        if from_git is not None:
+            text, source = from_git
+        temporary = path.with_name(f".{path.name}.restore")
+        temporary.write_bytes(text)
+        temporary.chmod(path.stat().st_mode & 0o7777)
+        temporary.replace(path)
+        return source
+
+
+def _from_git(root: Path, text: bytes) -> tuple[bytes, str] | None:
+    """The same bytes out of git, where it holds them; and the words for where from."""
+    from instrumentor.workspace import git
+
+    if not git.available():
+        return None
+    try:
+        blob = git.read(root, "hash-object", "--no-filters", "--stdin", stdin=text).decode().strip()
+        stored = git.read(root, "cat-file", "blob", blob)
+    except NotReady:
+        return None
+    return (stored, f"git (blob {blob[:12]})") if stored == text else None
+
+
+def _metrics(report: KernelReport) -> dict[str, Any]:
+    document = report.to_json()
+    roofline = document["roofline"] or {}
+    program = document["program"] or {}
+    return {
+        "cores_used": document["cores_used"],
+        "cores_available": document["cores_available"],
+        "dram_bytes": document["dram_bytes"],
+        "bandwidth_gb_s": program.get("bandwidth_gb_s"),
+        "duration_cycles": document["duration_cycles"],
+        "bound": roofline.get("bound"),
+        "block_bytes": document["block_bytes"],
+    }

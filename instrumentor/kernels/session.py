@@ -1,0 +1,175 @@
+"""The record of an optimisation: each measured version with its text, its times, its verdict.
+
+Everything is on disk after each measurement, so that a session can be left and taken up again.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import UsageError
+
+SCHEMA = "instrument-kernel-session/1"
+FILE = "session.json"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One state of the kernel's files.
+
+    Attributes:
+        state: baseline, faster, slower, unsure (no difference that is sure), invalid or failed.
+        sha256: by file name relative to the project.
+        wall_us: device time of each run, microseconds.
+        change: the first changed line of the diff to the version before, and its size.
+        compared: sentence about the interval against the best version before.
+        ratio: of the medians, new over best; below 1 is faster.
+        metrics: cores, DRAM traffic, bandwidth, bound.
+        problem: why it is invalid or failed.
+    """
+
+    number: int
+    state: str
+    sha256: Mapping[str, str]
+    wall_us: tuple[float, ...] = ()
+    change: str = ""
+    compared: str = ""
+    ratio: float | None = None
+    validated: bool | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    bottleneck: str = ""
+    problem: str = ""
+    folder: str = ""
+
+    @property
+    def median_us(self) -> float | None:
+        """Median of the runs."""
+        import statistics
+
+        return statistics.median(self.wall_us) if self.wall_us else None
+
+    @property
+    def good(self) -> bool:
+        """Whether it may be gone back to."""
+        return self.state in ("baseline", "faster", "unsure")
+
+
+@dataclass(frozen=True)
+class Session:
+    """All versions of one kernel, oldest first.
+
+    Attributes:
+        settings: what must stay the same for the numbers to be comparable.
+        best: number of the fastest version that is surely so.
+    """
+
+    folder: Path
+    settings: Mapping[str, Any]
+    versions: tuple[Version, ...] = ()
+    best: int = 0
+
+    @property
+    def best_version(self) -> Version | None:
+        """The version that others are held against."""
+        return next((v for v in self.versions if v.number == self.best), None)
+
+    def add(self, version: Version, texts: Mapping[str, bytes]) -> Session:
+        """Append a version with its files' texts, on disk too."""
+        keep = self.folder / "versions" / str(version.number)
+        for name, data in texts.items():
+            path = keep / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        best = version.number if version.state in ("baseline", "faster") else self.best
+        session = replace(self, versions=(*self.versions, version), best=best)
+        session.save()
+        return session
+
+    def text_of(self, version: Version, name: str) -> bytes:
+        """A file as it was in a version."""
+        return (self.folder / "versions" / str(version.number) / name).read_bytes()
+
+    def save(self) -> None:
+        """Write session.json as a whole, or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        temporary = self.folder / (FILE + ".tmp")
+        temporary.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
+        temporary.replace(self.folder / FILE)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document `instrument-kernel-session/1`."""
+        return {
+            "schema": SCHEMA,
+            "settings": dict(self.settings),
+            "best": self.best,
+            "versions": [asdict(version) for version in self.versions],
+        }
+
+
+def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
+    """A session, taken up again where there is one.
+
+    Raises:
+        UsageError: the folder holds something else, or a session with other settings.
+    """
+    file = folder / FILE
+    if not file.exists():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UsageError(f"{folder} holds no session", "Name another folder with --session.")
+        return Session(folder, settings)
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        versions = tuple(_version(entry) for entry in found["versions"])
+        before, best = found["settings"], int(found["best"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{file}: cannot be read: {error}", "Name another folder with --session."
+        ) from error
+    other = [name for name, value in settings.items() if before.get(name) != value]
+    if other:
+        raise UsageError(
+            f"{file}: began with another {other[0]}: {before.get(other[0])!r}, now "
+            f"{settings[other[0]]!r}",
+            "Numbers would not be comparable: begin another one with --session DIR.",
+        )
+    return Session(folder, settings, versions, best)
+
+
+def _version(entry: Mapping[str, Any]) -> Version:
+    names = Version.__dataclass_fields__
+    values = {name: entry[name] for name in entry if name in names}
+    return Version(**{**values, "wall_us": tuple(values.get("wall_us", ()))})
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of a file's bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def described_change(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
+    """What changed between two versions: lines added and removed, and the first of them."""
+    added = removed = 0
+    first = ""
+    for name, data in after.items():
+        old = _lines(before.get(name, b""))
+        for line in difflib.unified_diff(old, _lines(data), n=0):
+            if line.startswith(("---", "+++", "@@")):
+                continue
+            added += line.startswith("+")
+            removed += line.startswith("-")
+            if line.startswith("+") and line[1:].strip() and not first:
+                first = line[1:].strip()
+    if not added and not removed:
+        return "nothing"
+    shown = first if len(first) <= 60 else first[:57] + "..."
+    return f"+{added} -{removed} lines" + (f": {shown}" if shown else "")
+
+
+def _lines(data: bytes) -> Sequence[str]:
+    return data.decode("utf-8", "replace").splitlines()

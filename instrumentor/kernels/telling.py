@@ -1,0 +1,98 @@
+"""The words of a session: a line a version, and the summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from analysis.comparison.ratio import ratio_of_medians
+from analysis.comparison.statement import statement
+from analysis.reports.kernel_console import size, us
+from instrumentor.kernels.session import Session, Version
+
+_WORDS = {
+    "baseline": "baseline",
+    "faster": "FASTER",
+    "slower": "slower",
+    "unsure": "no sure difference",
+    "invalid": "WRONG RESULT",
+    "failed": "FAILED",
+}
+
+
+def version_line(version: Version, baseline: Version | None = None) -> str:
+    """One version: what changed, what it took, what that means."""
+    wall = us(version.median_us) if version.median_us is not None else "no time"
+    runs = f" (median of {len(version.wall_us)})" if len(version.wall_us) > 1 else ""
+    parts = [f"version {version.number}: {_WORDS[version.state]}, {wall}{runs}"]
+    if version.state == "invalid":
+        parts = [f"version {version.number}: {_WORDS['invalid']}, its time does not count"]
+    if version.state == "failed":
+        parts = [f"version {version.number}: {_WORDS['failed']}"]
+    if version.change:
+        parts.append(f"changed {version.change}")
+    if version.problem:
+        parts.append(version.problem)
+    elif version.compared:
+        parts.append(version.compared)
+    return "; ".join(parts)
+
+
+def summary_lines(session: Session) -> Iterator[str]:
+    """What the session came to: baseline, final, each change, what is left to do."""
+    if not session.versions:
+        yield "Nothing was measured."
+        return
+    document = summary_json(session)
+    baseline, best = session.versions[0], session.best_version or session.versions[0]
+    yield f"Kernel    {session.settings.get('kernel')}"
+    yield f"Baseline  {us(baseline.median_us or 0)}  {_metrics(baseline)}"
+    yield f"Final     {us(best.median_us or 0)}  {_metrics(best)}  (version {best.number})"
+    if best is not baseline:
+        yield f"Speed-up  {document['speedup']:.2f}x: {document['statement']}"
+    else:
+        yield "Speed-up  none that is sure"
+    yield "Changes"
+    for version in session.versions[1:]:
+        yield f"  {version_line(version)}"
+    if len(session.versions) == 1:
+        yield "  none was measured"
+    if best.bottleneck:
+        yield f"Left      {best.bottleneck}"
+
+
+def summary_json(session: Session) -> dict[str, Any]:
+    """The session with its outcome."""
+    document = session.to_json()
+    best = session.best_version
+    baseline = session.versions[0] if session.versions else None
+    speedup, sentence = None, ""
+    if best is not None and baseline is not None and best is not baseline:
+        ratio = ratio_of_medians(baseline.wall_us, best.wall_us)
+        if ratio is not None:
+            speedup = 1 / ratio.value
+            sentence = statement(
+                ratio, f"version {best.number}", len(baseline.wall_us), len(best.wall_us)
+            ).replace("steady steps", "runs")
+    return {
+        **document,
+        "baseline_us": baseline.median_us if baseline else None,
+        "final_us": best.median_us if best else None,
+        "speedup": speedup,
+        "statement": sentence,
+        "remaining_bottleneck": best.bottleneck if best else "",
+    }
+
+
+def _metrics(version: Version) -> str:
+    metrics = version.metrics
+    parts = []
+    if metrics.get("cores_used"):
+        parts.append(f"{metrics['cores_used']} of {metrics.get('cores_available') or '?'} cores")
+    if metrics.get("dram_bytes") is not None:
+        parts.append(f"DRAM {size(metrics['dram_bytes'])}")
+    if metrics.get("bandwidth_gb_s") is not None:
+        parts.append(f"{metrics['bandwidth_gb_s']:.1f} GB/s")
+    if metrics.get("bound"):
+        parts.append(f"{metrics['bound']} bound")
+    return ", ".join(parts)
