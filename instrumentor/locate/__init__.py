@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from instrumentor.locate import refusals
-from instrumentor.locate.config import mesh_reason
+from instrumentor.locate.config import mesh_default_warning, mesh_reason
 from instrumentor.locate.inference import infers_only, locate_inference, locate_marked
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.model import Declined, Located, Reason
@@ -90,7 +90,25 @@ def locate_file(
         raise Declined(reason)
     source = parse_source(path, path.read_bytes())
     located = locate(source, options, roots)
+    _warn_of_mesh_defaults(located, roots)
     mesh = mesh_reason(source, arguments)
     if mesh is not None:
         raise Declined(mesh)
     return located
+
+
+def _warn_of_mesh_defaults(located: Located, roots: Sequence[Path]) -> None:
+    """Config classes live in modules of their own, which the loop itself does not need."""
+    entry = located.program.entry
+    finder = Program(entry, tuple(roots), {entry.path: entry})
+    for path in dict.fromkeys(finder.imported_files(entry)):
+        if path in located.program.sources:
+            continue
+        try:
+            data = path.read_bytes()
+            config = parse(path, data) if b"mesh_shape" in data else None
+        except (OSError, SyntaxError):
+            continue
+        warning = mesh_default_warning([config]) if config is not None else None
+        if warning is not None and warning not in located.warnings:
+            located.warnings.append(warning)

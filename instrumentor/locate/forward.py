@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from instrumentor.locate.dataflow import binds, reads, touches
+from instrumentor.locate.dataflow import binds, effects, reads, touches, uses
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.program import Function
@@ -80,6 +80,19 @@ def _find_forward(knowledge: Knowledge, candidate: Candidate, site: Site) -> For
         if isinstance(candidate.loop, (ast.For, ast.AsyncFor))
         else set(),
     )
+
+
+def leading_to(candidate: Candidate, site: Site) -> set[ast.stmt]:
+    """Statements of the iteration that a backward's loss, or a helper's arguments, come from."""
+    expression = loss_expression(site.backward) if not site.chain else site.call
+    live = uses(expression)
+    found: set[ast.stmt] = set()
+    for suite, index in reversed(path_to(candidate.source, candidate.loop, site.statement)):
+        for statement in reversed(suite[:index]):
+            if effects(statement) & live:
+                found.add(statement)
+                live |= uses(statement)
+    return found
 
 
 def _forward_in_chain(knowledge: Knowledge, site: Site) -> tuple[ast.stmt, Source] | None:

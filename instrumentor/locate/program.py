@@ -25,7 +25,7 @@ from instrumentor.locate.syntax import (
     own_calls,
     parse,
 )
-from instrumentor.locate.vocabulary import callee, looks_like_model
+from instrumentor.locate.vocabulary import callee, looks_like_model, looks_like_optimizer
 
 MODULE_LIMIT = 400
 _WRAPPERS = frozenset({"compile", "partial", "jit", "no_grad", "script", "checkpoint", "wraps"})
@@ -232,7 +232,7 @@ class Program:
             found = self.methods(cls, name, overrides=False)
             if found:
                 return found
-        return self._by_method_name(source, owner, name, call)
+        return self._by_method_name(source, scope, owner, name, call)
 
     def _resolve_name(
         self, source: Source, scope: ScopeNode, name: str, depth: int = 0
@@ -342,7 +342,7 @@ class Program:
                 yield from self.subclasses.get(target.node, [])
 
     def _by_method_name(
-        self, source: Source, owner: str, name: str, call: ast.Call
+        self, source: Source, scope: ScopeNode, owner: str, name: str, call: ast.Call
     ) -> list[Function]:
         """Receiver of unknown type: the only method of that name, unless it is a plain module's."""
         if (
@@ -351,12 +351,18 @@ class Program:
             or owner.split(".")[0] in ("torch", "nn", "np", "F")
         ):
             return []
+        if looks_like_optimizer(owner):
+            return []
         if looks_like_model(owner) and name in ("train", "eval", "backward", "step", "forward"):
             return []
         found = self._methods_by_name.get(name, [])
         if name in ("train", "fit", "step", "run", "forward") and not call.args and len(found) > 1:
             return []
-        return found if len(found) == 1 else []
+        if len(found) != 1:
+            return []
+        own = self._enclosing_class(source, scope)
+        # `self.part.step()` is another object's method, not the class's own
+        return [] if own is not None and _method(own, name) == found[0] else found
 
     @cached_property
     def _methods_by_name(self) -> dict[str, list[Function]]:

@@ -287,7 +287,7 @@ def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[str]:
 
 
 def _validations(located: Located, options: Options) -> None:
-    finder = Validations(located.knowledge, located.candidate, located.warnings)
+    finder = Validations(located.knowledge, located.candidate, located.warnings, located.regions)
     skipped = [] if options.keep_validation else finder.find()
     if not options.keep_validation:
         finder.name_between_epochs()

@@ -11,11 +11,14 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from instrumentor.locate.dataflow import binds, reads, simple_targets
+from instrumentor.locate.forward import leading_to
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Skipped
+from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -50,6 +53,7 @@ class Validations:
     knowledge: Knowledge
     candidate: Candidate
     warnings: list[str]
+    regions: list[Region]
     gone: set[ast.stmt] = field(default_factory=set)
 
     def find(self) -> list[Skipped]:
@@ -168,10 +172,29 @@ class Validations:
                 return loop
         return loops[0]
 
+    @cached_property
+    def _of_the_step(self) -> set[ast.stmt]:
+        """Statements of the timed regions and those that the differentiated losses come from."""
+        found: set[ast.stmt] = set()
+        candidate = self.candidate
+        for region in self.regions:
+            suite = candidate.source.places[region.begin].suite
+            found.update(
+                s
+                for s in suite[suite.index(region.begin) :]
+                if (s.end_lineno or s.lineno) <= (region.end.end_lineno or region.end.lineno)
+            )
+            for site in region.sites:
+                found |= leading_to(candidate, site)
+        return found
+
     def _hits(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Iterator[ast.stmt]:
         """Validation statements in or below a statement, outermost first."""
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             return
+        if statement in self._of_the_step and source is self.candidate.source:
+            if not any(contains(statement, s.statement) for s in self.candidate.sites):
+                return
         if any(contains(statement, site.statement) for site in self.candidate.sites):
             if isinstance(statement, (ast.If, *LOOPS, ast.With, ast.Try)):
                 for suite in suites(statement):
@@ -226,9 +249,26 @@ class Validations:
         for name in bound:
             if self._needs_nan(source, scope, statement, name):
                 for use in self._uses(scope, name):
+                    if self._compared_between_epochs(source, use):
+                        return (
+                            f"{name} is compared at line {use.lineno} with a validation that stays"
+                        )
                     if _needs_structure(source, use):
                         return f"{name} is read at line {use.lineno} in a way nan cannot serve"
         return None
+
+    def _compared_between_epochs(self, source: Source, use: ast.Name) -> bool:
+        """nan loses every comparison: early stopping between epochs would count it as no gain."""
+        for where, scope, body in self._outer_bodies():
+            if where is not source or not any(
+                next(self._hits(where, scope, s), None) is not None for s in body
+            ):
+                continue
+            for top in body:
+                for node in (top, *own_nodes(top)):
+                    if isinstance(node, ast.Compare) and any(n is use for n in ast.walk(node)):
+                        return True
+        return False
 
     def _needs_nan(self, source: Source, scope: ScopeNode, statement: ast.stmt, name: str) -> bool:
         uses = [u for u in self._uses(scope, name) if not self._rebound(source, scope, u)]

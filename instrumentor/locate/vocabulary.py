@@ -33,7 +33,7 @@ _MODEL = re.compile(
 _VALIDATE = re.compile(
     r"^_*((validate|evaluate|eval|evaluation|validation|test)(_[a-z0-9_]+)?|"
     r"(run|do|perform|maybe|compute|calc|calculate|estimate|get)_(initial_)?"
-    r"(val|valid|validation|validate|eval|evaluate|evaluation|test|loss)(_[a-z0-9_]*)?|"
+    r"(val|valid|validation|validate|eval|evaluate|evaluation|test)(_[a-z0-9_]*)?|"
     r"[a-z0-9_]*_(validate|evaluate|evaluation|validation|eval)|"
     r"estimate_loss|log_validation(_[a-z0-9]+)?)$",
     re.I,
