@@ -155,6 +155,8 @@ def _interval(base: Sequence[float], new: Sequence[float], value: float) -> Inte
     few = min(len(base), len(new)) < FEW
     tail = 0 if few else int((1 - CONFIDENCE) / 2 * draws)
     low, high = float(ratios[tail]), float(ratios[-1 - tail])
+    if tuple(new) == tuple(base):
+        low, high = min(low, 1 / high), max(high, 1 / low)
     return Interval(min(low, value), max(high, value), CONFIDENCE)
 
 

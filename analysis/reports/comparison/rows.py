@@ -103,12 +103,8 @@ def tables(comparison: Comparison, limits: Limits | None = None) -> tuple[Table,
         figures(comparison),
         _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
         ops(comparison, limits.ops),
-        _shares(
-            "Source lines", "line", comparison, _moved(comparison, comparison.lines), limits.lines
-        ),
-        _shares(
-            "Modules", "module", comparison, _moved(comparison, comparison.modules), limits.modules
-        ),
+        _shares("Source lines", "line", comparison, _moved(comparison, "lines"), limits.lines),
+        _shares("Modules", "module", comparison, _moved(comparison, "modules"), limits.modules),
         differences(comparison),
     ]
     return tuple(t for t in found if t is not None and (t.rows or t.heads[0] == "op"))
@@ -257,11 +253,12 @@ def ops(comparison: Comparison, most: int) -> Table | None:
     ]
     rows = zip([named(change) for change in shown], *columns, strict=True)
     counted = ", ".join(
-        f"{every.counts.get(status, 0):,} {status}" for status in ("changed", "added", "removed")
+        f"{every.counts.get(status, 0):,} {'the same' if status == 'same' else status}"
+        for status in ("same", "changed", "added", "removed")
     )
     notes = [every.note or "", f"{len(moved) - len(shown):,} more" if len(moved) > most else ""]
     return Table(
-        f"Ops by {every.time}{_per_sample(comparison)}: {every.counts.get('same', 0):,} the same, {counted}",
+        f"Ops by {every.time}{_per_sample(comparison)}: {counted}",
         _heads(comparison, "op", "ops", "what"),
         tuple(rows),
         _plain(shown),

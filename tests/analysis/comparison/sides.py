@@ -1,0 +1,64 @@
+"""Sides for the tests of comparisons, made of a few figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis.comparison.model import OpKind
+from analysis.comparison.op_lists import OpList
+from analysis.comparison.side import Side, side_of_document
+from analysis.model import Summary, WallClock
+from analysis.timings import Sample, Timings, wall_clock
+
+
+def wall(samples: Sequence[float], label: str = "fwd+bwd", warmup: int = 1) -> WallClock:
+    """Statistics of a label after a compile step of a second."""
+    first = [Sample("step_compile", "compile", label, 1000.0, 0)]
+    rest = [
+        Sample(f"step_steady_{at}", "steady", label, ms, at)
+        for at, ms in enumerate(samples, start=warmup)
+    ]
+    return wall_clock(Timings(samples=(*first, *rest)), label)
+
+
+def summary(
+    samples: Sequence[float], label: str = "fwd+bwd", profiler: str = "wallclock", **more: Any
+) -> Summary:
+    """A summary with a wall clock and whatever else is given."""
+    main = wall(samples, label)
+    return Summary(
+        profiler=profiler,
+        scope=label,
+        wall_clock=main,
+        wall_clock_by_label={label: main},
+        **more,
+    )
+
+
+def side(
+    samples: Sequence[float],
+    name: str = "base",
+    label: str = "fwd+bwd",
+    profiler: str = "wallclock",
+    ops: OpList | None = None,
+    batch_size: int | None = None,
+    run: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Side:
+    """One side; with ``batch_size`` as a run records it."""
+    facts = {**(run or {}), **({} if batch_size is None else {"batch_size": batch_size})}
+    document = summary(samples, label, profiler, run=facts, **more).to_json()
+    made = side_of_document(document, name, f"{name}/summary.json")
+    return Side(made.name, made.source, made.document, ops, made.batch_size, made.batch_source)
+
+
+def op_list(*ops: tuple[OpKind, float | None], time: str = "device time") -> OpList:
+    """Ops in the order given, with their microseconds."""
+    kinds = list(dict.fromkeys(kind for kind, _ in ops))
+    return OpList(
+        tuple(kinds),
+        tuple(kinds.index(kind) for kind, _ in ops),
+        tuple(us for _, us in ops),
+        time,
+    )

@@ -1,0 +1,90 @@
+"""Reading one side: folders, summaries alone, damaged and foreign files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.comparison.side import load_side
+from analysis.errors import NotASummary, NothingMeasured
+from tests.analysis.comparison.sides import summary
+from tests.analysis.reports.summaries import run_folder, torch_folder
+
+
+def write(path: Path, document: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def test_a_run_folder_has_its_samples_and_single_ops(tmp_path: Path) -> None:
+    found = load_side(run_folder(tmp_path / "mnist_baseline", 4))
+    assert found.name == "mnist_baseline"
+    assert found.samples_ms("fwd+bwd") == (5.0, 5.0, 5.0)
+    assert found.ops is not None and len(found.ops.sequence) == 7
+    matmul = found.ops.kinds[found.ops.sequence[0]]
+    assert matmul.op == "Matmul"
+    assert matmul.shapes == "1x1x32x1280, 1x1x1280x5120 -> 1x1x32x5120"
+    assert matmul.types == "BFLOAT16, BFLOAT16 -> BFLOAT16"
+    assert matmul.memory == "DRAM_INTERLEAVED, DRAM_INTERLEAVED -> DRAM_INTERLEAVED"
+    assert found.ops.times_us[0] == 187.0
+
+
+def test_steady_steps_have_device_times(tmp_path: Path) -> None:
+    found = load_side(run_folder(tmp_path / "a", 4))
+    assert found.step_device_ms() == pytest.approx((0.33075,) * 3)
+
+
+def test_ops_of_torch_have_self_times_and_shapes(tmp_path: Path) -> None:
+    found = load_side(torch_folder(tmp_path / "a"))
+    assert found.ops is not None and found.ops.time == "self time"
+    assert all(kind.op for kind in found.ops.kinds)
+
+
+def test_a_summary_alone_has_no_single_ops(tmp_path: Path) -> None:
+    document = summary([1.0, 2.0], run={"batch_size": 32}).to_json()
+    found = load_side(write(tmp_path / "kept" / "summary.json", document))
+    assert (found.name, found.ops, found.batch_size) == ("kept", None, 32)
+    assert found.labels() == ("fwd+bwd",)
+
+
+def test_a_folder_with_nothing_but_a_summary(tmp_path: Path) -> None:
+    write(tmp_path / "kept" / "summary.json", summary([1.0]).to_json())
+    assert load_side(tmp_path / "kept").name == "kept"
+
+
+def test_the_batch_size_given_wins(tmp_path: Path) -> None:
+    document = summary([1.0], run={"batch_size": 32}).to_json()
+    path = write(tmp_path / "summary.json", document)
+    found = load_side(path, batch_size=64)
+    assert (found.batch_size, found.batch_source) == (64, "as given")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": "other/1"}'])
+def test_what_is_no_summary_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "summary.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(NotASummary, match=r"summary\.json"):
+        load_side(path)
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(NothingMeasured, match="does not exist"):
+        load_side(tmp_path / "nothing")
+
+
+def test_a_document_of_wrong_types_is_read_as_having_nothing(tmp_path: Path) -> None:
+    document = {
+        "schema": "instrument-summary/1",
+        "wall_clock_by_label": {"x": 3, "y": {"values": "no"}, "z": {"values": [1, "2", None]}},
+        "steps": [1, {"kind": "steady", "device_time_ms": "fast"}],
+        "run": [],
+        "categories": None,
+    }
+    found = load_side(write(tmp_path / "summary.json", document))
+    assert found.labels() == ("z",)
+    assert found.samples_ms("z") == (1.0,)
+    assert found.step_device_ms() == ()
+    assert found.batch_size is None

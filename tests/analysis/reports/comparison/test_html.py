@@ -1,0 +1,90 @@
+"""The page of a comparison: self-contained, escaped, and in a real browser."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from analysis.reports.comparison import html
+from tests.analysis.reports.comparison.samples import timed, traced
+from tests.analysis.reports.test_html_browser import chromium, dump
+
+VOID = {"meta", "br", "img", "input"}
+
+
+class Tags(HTMLParser):
+    """Collects the tags, and whether each is closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def tags(text: str) -> Tags:
+    parser = Tags()
+    parser.feed(text)
+    assert parser.open == []
+    return parser
+
+
+def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
+    found = tags(html.render(traced(tmp_path)))
+    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in found.seen}
+    assert not any(
+        "src" in attributes or ("href" in attributes and tag != "a")
+        for tag, attributes in found.seen
+    )
+
+
+def test_foreign_names_are_text(tmp_path: Path) -> None:
+    text = html.render(traced(tmp_path))
+    assert "&lt;/script&gt;&lt;img src=x" in text
+    assert "\u202e" not in text and "\\x202e" in text
+    assert not any(
+        name.startswith("on") for _, attributes in tags(text).seen for name in attributes
+    )
+
+
+def test_every_sample_and_every_interval_is_drawn() -> None:
+    text = html.render(timed(2.0, 0.5))
+    assert text.count('class="dot"') == 18
+    assert text.count('class="reach"') == 2
+    assert [kind for kind in ("faster", "slower", "base") if f'<g class="{kind}">' in text] == [
+        "faster",
+        "slower",
+        "base",
+    ]
+
+
+def test_both_sides_stand_side_by_side() -> None:
+    text = html.render(timed(2.0))
+    row = re.search(r"<tr><th[^>]*>wall clock of fwd\+bwd</th>(.*?)</tr>", text)
+    assert row is not None
+    assert re.findall(r">([^<]+)</td>", row[1])[:3] == ["100.0 ms", "200.0 ms", "+100.0 %"]
+
+
+@pytest.mark.browser
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    text = html.render(traced(tmp_path))
+    shown = dump(text, tmp_path)
+    assert "What can be said" in shown
+    picture = tmp_path / "page.png"
+    chromium(
+        [f"--screenshot={picture}", "--window-size=1240,2000"], tmp_path, tmp_path / "page.html"
+    )
+    assert picture.stat().st_size > 20_000
