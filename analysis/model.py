@@ -54,6 +54,23 @@ class Outlier:
 
 
 @dataclass(frozen=True)
+class Mfu:
+    """Model FLOPs utilisation: the FLOPs that the model needs, over what the chip could do.
+
+    Attributes:
+        percent: FLOPs per sample * samples per second / peak.
+        flops_per_sample: as given, of what the label times.
+        peak_tflops: 10^12 FLOPs a second.
+        peak_source: where the peak is from, in words.
+    """
+
+    percent: float
+    flops_per_sample: float
+    peak_tflops: float
+    peak_source: str
+
+
+@dataclass(frozen=True)
 class WallClock:
     """Statistics of the steady samples of one label; None where there was no such sample.
 
@@ -71,6 +88,12 @@ class WallClock:
         trend_percent: drift from the first steady sample to the last along the Theil-Sen
             line, percent of the median; None below four samples.
         samples_ms: the steady samples in order.
+        p50_ms, p90_ms, p95_ms, p99_ms: latency percentiles, interpolated linearly; None where
+            the samples are too few to tell (:mod:`analysis.throughput`).
+        samples_per_s, tokens_per_s: what the steady steps worked on over the time they took;
+            None unless each of them says its batch.
+        batch_shape: of the first tensor in a step's batch, when all steady steps share it.
+        mfu: model FLOPs utilisation; None unless FLOPs were given.
     """
 
     label: str
@@ -86,6 +109,14 @@ class WallClock:
     outliers: tuple[Outlier, ...] = ()
     trend_percent: float | None = None
     samples_ms: tuple[float, ...] = ()
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    batch_shape: tuple[int, ...] | None = None
+    mfu: Mfu | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The record of ``wall_clock_ms``; the unit stands in that key, hence bare names."""
@@ -103,6 +134,14 @@ class WallClock:
             "outliers": plain(self.outliers),
             "trend_percent": plain(self.trend_percent),
             "values": plain(self.samples_ms),
+            "p50": plain(self.p50_ms),
+            "p90": plain(self.p90_ms),
+            "p95": plain(self.p95_ms),
+            "p99": plain(self.p99_ms),
+            "samples_per_s": plain(self.samples_per_s),
+            "tokens_per_s": plain(self.tokens_per_s),
+            "batch_shape": plain(self.batch_shape),
+            "mfu": plain(self.mfu),
         }
 
 

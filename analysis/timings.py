@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.model import Interval, Outlier, WallClock
+from analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
 
 #: A steady sample is an outlier when it is both this many medians...
 OUTLIER_TIMES_MEDIAN = 1.5
@@ -32,7 +33,15 @@ MANY = 200
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed step: ``ms`` wall clock, ``start_s`` on the script's own perf_counter."""
+    """One timed step.
+
+    Attributes:
+        ms: wall clock.
+        start_s: on the script's own perf_counter.
+        batch_shape, batch_dtype: of the first tensor in its (first) batch.
+        samples, tokens: in all batches of the step: their first axes, and the elements of
+            two-dimensional integer tensors; None where unknown.
+    """
 
     name: str
     kind: str
@@ -41,6 +50,10 @@ class Sample:
     index: int
     start_s: float | None = None
     device: str | None = None
+    batch_shape: tuple[int, ...] | None = None
+    batch_dtype: str | None = None
+    samples: int | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -155,7 +168,21 @@ def _sample(event: Mapping[str, Any], position: int) -> Sample | None:
         index=int(index) if isinstance(index, (int, float)) else position,
         start_s=float(start) if isinstance(start, (int, float)) else None,
         device=None if event.get("device") is None else str(event["device"]),
+        batch_shape=_shape(event.get("batch_shape")),
+        batch_dtype=None if event.get("batch_dtype") is None else str(event["batch_dtype"]),
+        samples=_count(event.get("batch_samples")),
+        tokens=_count(event.get("batch_tokens")),
     )
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    sizes = value if isinstance(value, list) else []
+    return tuple(sizes) if sizes and all(_count(size) is not None for size in sizes) else None
+
+
+def _count(value: Any) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return value if whole else None
 
 
 def main_label(timings: Timings) -> str | None:
@@ -188,6 +215,13 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
         outliers=outliers(steady),
         trend_percent=trend_percent(values),
         samples_ms=tuple(values),
+        p50_ms=percentile(values, 50),
+        p90_ms=percentile(values, 90),
+        p95_ms=percentile(values, 95),
+        p99_ms=percentile(values, 99),
+        samples_per_s=samples_per_s(steady),
+        tokens_per_s=tokens_per_s(steady),
+        batch_shape=common_shape(steady),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from analysis.model import GAP_THRESHOLD_US, HOST_BOUND_PERCENT, SlowOp, Summary, WallClock
 from analysis.reports import words
+from analysis.throughput import PERCENTILES
 
 #: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
 Tone = Literal["plain", "good", "room", "bad", "absent"]
@@ -81,8 +82,10 @@ def _wall_clock(wall: WallClock) -> Section:
     )
     samples = words.plural(wall.samples, "steady step")
     lines = [
+        *_throughput(wall),
         _line("mean", wall.mean_ms, _plus_minus(wall)),
         _line("median", wall.median_ms, between),
+        *_latencies(wall),
         _line("min", wall.min_ms),
         _line("max", wall.max_ms),
         _line("compile", wall.compile_ms, "the first step, not in the figures above"),
@@ -95,6 +98,53 @@ def _wall_clock(wall: WallClock) -> Section:
         drift = f"{wall.trend_percent:+.1f} %"
         lines.append(Line("trend", drift, "from the first steady step to the last"))
     return Section(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+
+
+def _throughput(wall: WallClock) -> list[Line]:
+    """Work a second, and how much of the peak that is; nothing where no batch was seen."""
+    lines: list[Line] = []
+    shape = "" if wall.batch_shape is None else f", {shown_shape(wall.batch_shape)} a step"
+    if words.measured(wall.samples_per_s):
+        rate = f"{words.number(wall.samples_per_s)} /s"
+        lines.append(Line("throughput", rate, f"samples of {wall.label}{shape}"))
+    if words.measured(wall.tokens_per_s):
+        rate = f"{words.number(wall.tokens_per_s)} /s"
+        lines.append(Line("token throughput", rate, "tokens, padding included"))
+    if wall.mfu is not None:
+        mfu = wall.mfu
+        note = (
+            f"{words.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, of "
+            f"{words.with_unit(mfu.peak_tflops, 'TFLOPs')} ({mfu.peak_source})"
+        )
+        lines.append(Line("MFU", words.percent(mfu.percent), note))
+    if not lines and is_inference(wall):
+        note = "the record does not say how many samples a step had"
+        lines.append(Line("throughput", words.NOT_MEASURED, note, "absent"))
+    return lines
+
+
+def is_inference(wall: WallClock | None) -> bool:
+    """What is timed answers requests: latency and throughput are what people ask for."""
+    return wall is not None and wall.label == "inference"
+
+
+def shown_shape(shape: tuple[int, ...]) -> str:
+    """``32 x 784``."""
+    return " x ".join(str(size) for size in shape)
+
+
+def _latencies(wall: WallClock) -> list[Line]:
+    """Percentiles beyond the median, of inference; the first that the samples cannot tell, too."""
+    lines: list[Line] = []
+    if not is_inference(wall):
+        return lines
+    for percent, value in ((90, wall.p90_ms), (95, wall.p95_ms), (99, wall.p99_ms)):
+        name = f"latency p{percent}"
+        if not words.measured(value):
+            note = f"takes {PERCENTILES[percent]} steady steps (--steps)"
+            return [*lines, Line(name, words.NOT_MEASURED, note, "absent")]
+        lines.append(Line(name, words.ms(value)))
+    return lines
 
 
 def _plus_minus(wall: WallClock) -> str:

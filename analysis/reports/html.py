@@ -23,10 +23,13 @@ from analysis.reports.headline import (
     Line,
     category_shares,
     category_times,
+    is_inference,
     sections,
     slow_share,
+    step_section,
     subtitle,
     title,
+    wall_clock_sections,
     warnings,
 )
 from analysis.reports.ops_data import ops_table, script_safe
@@ -53,6 +56,8 @@ _WIDTHS = {
 }
 _WIDTH = 132
 MOST_MODULES = 40
+#: Of these the highest that the samples tell is a headline figure of inference.
+_LATENCIES = ("latency p99", "latency p95", "latency p90")
 MOST_SAVINGS = 12
 #: Lines shown around a line that ops come from.
 CONTEXT_LINES = 3
@@ -147,10 +152,16 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
 
 def tiles(summary: Summary) -> tuple[Line, ...]:
     """The few figures at the top."""
-    found = {line.name: line for section in reversed(sections(summary)) for line in section.lines}
+    # Of the main label: the first section, whatever others say of theirs.
+    shown_sections = (*wall_clock_sections(summary)[:1], step_section(summary))
+    found = {line.name: line for section in reversed(shown_sections) for line in section.lines}
     # The step's own wall clock stands in its section; the tile is the median of all.
-    names = ("median", "device time", "op self time", "overhead", "dispatch per op", "ops")
-    shown = [found[name] for name in (*names, "matmul FLOPs") if name in found]
+    rates = ["throughput", "token throughput"]
+    told = [name for name in _LATENCIES if name in found and found[name].tone != "absent"]
+    first = [*rates, "median", *told[:1]] if is_inference(summary.wall_clock) else ["median"]
+    names = (*first, "device time", "op self time", "overhead", "dispatch per op", "ops")
+    shown = [found[name] for name in (*names, "matmul FLOPs", *rates, "MFU") if name in found]
+    shown = list(dict.fromkeys(shown))
     # That there is no device time is news; what follows from it is not.
     shown = [line for line in shown if line.tone != "absent" or line.name == "device time"]
     wall = summary.wall_clock

@@ -42,7 +42,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
             self.name = None  # the open region
             self.done = False
             self.device = None
-            self.shape = None  # of the first tensor in the batch
+            self.batches = []  # (shape, data type) of the first tensor of each, in this region
             self.started = 0.0
             self.file = None
             self.signpost = self.find_signpost()
@@ -72,6 +72,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
                 return
             if self.name is not None:
                 if resume:
+                    self.batches.append(self.tensor_in(batch, 0))
                     return
                 self.signpost(self.name + "_cancelled")
                 self.write(event="cancelled", name=self.name)
@@ -84,7 +85,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
                 self.name = "step_compile"
             else:
                 self.name = "step_%s_%d" % ("warmup" if index < self.warmup else "steady", index)
-            self.shape = self.shape_of(batch, 0)
+            self.batches = [self.tensor_in(batch, 0)]
             self.signpost(self.name + "_start")
             self.started = time.perf_counter()
 
@@ -112,7 +113,7 @@ def _instrument_recorder(file, steps, warmup, profiler):
                 ms=milliseconds,
                 start_s=self.started,
                 device=self.device,
-                batch_shape=self.shape,
+                **self.size_of_batches(),
                 **({"loss": self.loss_of(values)} if self.losses else {}),
             )
             self.samples.append(milliseconds)
@@ -182,18 +183,35 @@ def _instrument_recorder(file, steps, warmup, profiler):
                     return self.device_of(parameter, depth + 1)
             return None
 
-        def shape_of(self, value, depth):
+        def tensor_in(self, value, depth):
+            """Shape and data type of the first tensor in a batch, or (None, None)."""
             shape = getattr(value, "shape", None)
             if isinstance(shape, tuple) and shape:
-                return [int(size) for size in shape]
+                kind = str(getattr(value, "dtype", "")).split(".")[-1]
+                return [int(size) for size in shape], kind or None
             value = getattr(value, "data", value)  # a batch of a tokenizer keeps its dict there
             items = list(value.values()) if isinstance(value, dict) else value
             if depth < 3 and isinstance(items, (list, tuple)):
                 for item in items[:8]:
-                    found = self.shape_of(item, depth + 1)
-                    if found:
+                    found = self.tensor_in(item, depth + 1)
+                    if found[0]:
                         return found
-            return None
+            return None, None
+
+        def size_of_batches(self):
+            """The first batch of the region as it is, all of them by their rows and tokens."""
+            (shape, kind), shapes = self.batches[0], [shape for shape, _ in self.batches]
+            rows = tokens = None
+            if all(shapes):
+                rows = sum(shape[0] for shape in shapes)
+                whole = kind in ("int64", "int32", "int16") and all(len(s) == 2 for s in shapes)
+                tokens = sum(a * b for a, b in shapes) if whole else None
+            return {
+                "batch_shape": shape,
+                "batch_dtype": kind,
+                "batch_samples": rows,
+                "batch_tokens": tokens,
+            }
 
         def loss_of(self, values):
             """The first single number among what the barrier was given, or None."""

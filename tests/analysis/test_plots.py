@@ -26,6 +26,7 @@ def test_what_there_is_to_draw(tmp_path: Path) -> None:
         "wallclock_only": [],
         "interrupted": [],
         "several_labels": ["step_times"],
+        "inference": ["step_times"],
     }
 
 

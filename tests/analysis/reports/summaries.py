@@ -13,6 +13,7 @@ from analysis.model import (
     Interval,
     Lever,
     Locations,
+    Mfu,
     Module,
     Outlier,
     Saving,
@@ -218,12 +219,47 @@ def several_labels() -> Summary:
     )
 
 
+def inference() -> Summary:
+    """Token batches through a model under no_grad: throughput, latencies, MFU."""
+    samples = tuple(12.5 + 0.5 * (n % 7) for n in range(24))
+    main = WallClock(
+        label="inference",
+        samples=24,
+        mean_ms=13.9375,
+        median_ms=14.0,
+        min_ms=12.5,
+        max_ms=15.5,
+        stdev_ms=1.01,
+        compile_ms=2410.0,
+        warmup_ms=(31.0, 14.5),
+        median_interval_ms=Interval(13.5, 14.5),
+        samples_ms=samples,
+        p50_ms=14.0,
+        p90_ms=15.35,
+        p95_ms=15.5,
+        samples_per_s=573.99,
+        tokens_per_s=73_470.9,
+        batch_shape=(8, 128),
+        mfu=Mfu(31.25, 2.2e9, 4.04, "as given"),
+    )
+    return Summary(
+        profiler="wallclock",
+        scope="inference",
+        wall_clock=main,
+        wall_clock_by_label={main.label: main},
+        steps=tuple(Step(f"step_steady_{n}", "steady", "inference", ms)
+                    for n, ms in enumerate(samples, start=3)),
+        run={"name": "generate", "label": "baseline"},
+    )  # fmt: skip
+
+
 ALL = {
     "tracy": tracy,
     "torch_cpu": torch_cpu,
     "wallclock_only": wallclock_only,
     "interrupted": interrupted,
     "several_labels": several_labels,
+    "inference": inference,
 }
 
 
