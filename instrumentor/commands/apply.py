@@ -30,7 +30,7 @@ def apply(
     only: common.Only = "",
     skip: common.Skip = "",
 ) -> None:
-    """Write the instrumented copy of the script (or of the module that holds its loop)."""
+    """Write the instrumented copy of the module that holds the loop."""
     from instrumentor.prepare import prepare
 
     options = common.make_options(

@@ -61,7 +61,7 @@ def compare(
     json: common.Json = False,
     history: Store = None,
 ) -> None:
-    """Compare runs with a first one: time, device, ops and source lines, with an interval."""
+    """Compare runs with a first one, with an interval."""
     from analysis.compare import compare_all
     from analysis.errors import AnalysisError
     from instrumentor.history import History

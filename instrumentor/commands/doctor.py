@@ -38,7 +38,7 @@ def doctor(
     ] = False,
     json: common.Json = False,
 ) -> None:
-    """Check whether this machine is ready for a run; every line has its remedy."""
+    """Check whether this machine is ready; each line has its remedy."""
     from instrumentor.doctor import doctor as examine
     from instrumentor.doctor import failed
 

@@ -31,7 +31,7 @@ def explain(
         bool, typer.Option("--summary", help="SCRIPT is a folder: a tally over all its files.")
     ] = False,
 ) -> None:
-    """Say where the training loop is, what would be changed and why, or why it is declined."""
+    """Say where the loop is, what would be changed, or why not."""
     if summary:
         from instrumentor.corpus import show
 

@@ -61,7 +61,7 @@ def history(
     json: common.Json = False,
     history: Store = None,
 ) -> None:
-    """List the runs of a script with their medians, draw them, or pin one as a baseline."""
+    """List the runs of a script, draw them, or pin one."""
     from instrumentor.history import History, place_of
 
     place = place_of(script)

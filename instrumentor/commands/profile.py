@@ -47,7 +47,7 @@ def profile(
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
 ) -> None:
-    """Run any command under Tracy, as it is: one CSV of its device operations."""
+    """Run any command under Tracy: one CSV of its device ops."""
     from instrumentor.profile import ProfileOptions
     from instrumentor.profile import profile as profile_command
 

@@ -119,7 +119,7 @@ def run(
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
 ) -> None:
-    """Measure a training step: instrument a temporary copy, run it, analyse, report."""
+    """Measure a step: instrument a copy, run it, analyse, report."""
     from instrumentor.runner import RunOptions
 
     options = RunOptions(

@@ -8,6 +8,6 @@ from instrumentor import console
 
 
 def skill() -> None:
-    """Print instructions for coding agents (Markdown, to be saved as a skill)."""
+    """Print instructions for coding agents, as Markdown."""
     text = Path(__file__).parent.with_name("SKILL.md").read_text(encoding="utf-8")
     console.raw(text)
