@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor import process
-from instrumentor.diagnose import diagnose, last_traceback, relevant_tail
+from instrumentor.diagnose import Diagnosis, diagnose, last_traceback, relevant_tail
 from instrumentor.errors import InstrumentError, Interrupted, RunFailed
 from instrumentor.profilers import Artifacts, Launch, LaunchRequest, NoDeviceOperations, Profiler
 from instrumentor.traces import tidied
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from instrumentor.progress import Progress
 
 OVERFLOW = "buffer-overflow"
+LOCKED = "Waiting for lock"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def attempt(
         progress.record(record)
 
     watch = process.Watch(
-        on_line=progress.line,
+        on_line=_Lines(progress),
         on_record=on_record,
         on_stall=_Stalls(progress),
         on_event=_Endings(progress),
@@ -106,6 +107,21 @@ def attempt(
         overflowed=any(each.name == OVERFLOW for each in diagnose(text)),
     )
     return replace(made, failure=_failure(made, text, log, limits))
+
+
+class _Lines:
+    """Hands lines on; says at once when the device's lock is waited for, which has no end."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.told = False
+
+    def __call__(self, line: str) -> None:
+        self.progress.line(line)
+        if LOCKED in line and not self.told:
+            self.told = True
+            for each in diagnose(line)[:1]:
+                self.progress.note(f"{each.title}: {each.cause} {each.remedy}")
 
 
 class _Stalls:
@@ -157,10 +173,11 @@ def _failure(made: Attempt, text: str, log: Path, limits: Limits) -> InstrumentE
     if finished.interrupted:
         return Interrupted("interrupted" + _left(finished), "What was measured so far is kept.")
     if finished.timed_out:
-        return RunFailed(
-            f"the run did not end within --timeout {limits.timeout_s:g} s{_left(finished)}",
-            f"Give it more time, or see {log} for what it waits for.",
-        )
+        what = f"the run did not end within --timeout {limits.timeout_s:g} s{_left(finished)}"
+        known = diagnose(text)
+        if known:
+            return _known(what, known[0])
+        return RunFailed(what, f"Give it more time, or see {log} for what it waits for.")
     if finished.returncode != 0 or made.exit_code not in (0, None):
         return _explained(made, text, log)
     return made.failure
@@ -184,14 +201,17 @@ def _explained(made: Attempt, text: str, log: Path) -> RunFailed:
         what = f"the profiler ended with code {made.finished.returncode}"
     found = diagnose(text, made.finished.returncode)
     if found:
-        first = found[0]
-        link = f" ({first.link})" if first.link else ""
-        return RunFailed(
-            f"{what}: {first.title}\n  {first.line.strip()}\nwhy: {first.cause}",
-            f"{first.remedy}{link}",
-        )
+        return _known(what, found[0])
     shown = last_traceback(text) or relevant_tail(text)
     return RunFailed(f"{what}; its last lines:\n{shown.rstrip()}", f"The whole output is in {log}.")
+
+
+def _known(what: str, found: Diagnosis) -> RunFailed:
+    link = f" ({found.link})" if found.link else ""
+    return RunFailed(
+        f"{what}: {found.title}\n  {found.line.strip()}\nwhy: {found.cause}",
+        f"{found.remedy}{link}",
+    )
 
 
 def signal_name(number: int) -> str:
