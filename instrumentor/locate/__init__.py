@@ -12,7 +12,7 @@ from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import Source, parse
-from instrumentor.locate.understand import choose
+from instrumentor.locate.understand import choose, is_reachable
 from instrumentor.options import Options
 
 __all__ = ["Declined", "Located", "Reason", "locate", "locate_file", "parse_source"]
@@ -65,7 +65,9 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
     reason = chosen or refusals.no_loop(program, Knowledge(program), [])
     if options.mode == "auto" and reason.kind == "no-loop" and infers_only(program):
         try:
-            return locate_inference(program, Knowledge(program), options.loop)
+            found = locate_inference(program, Knowledge(program), options.loop)
+            if is_reachable(program, found.candidate):
+                return found  # a script's own loop, not a function that a library offers
         except Declined as declined:
             if declined.reasons[0].kind != "no-inference-loop":
                 raise

@@ -18,6 +18,7 @@ from instrumentor.locate.model import Reason
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import (
     FUNCTIONS,
+    LOOPS,
     FunctionNode,
     ScopeNode,
     Source,
@@ -25,7 +26,7 @@ from instrumentor.locate.syntax import (
     own_calls,
     own_nodes,
 )
-from instrumentor.locate.tree import contains, exclusive
+from instrumentor.locate.tree import contains, exclusive, path_to
 from instrumentor.locate.vocabulary import callee, is_backward, is_optimizer_step, last, receiver
 
 FOREIGN_RUNTIMES = {
@@ -183,6 +184,7 @@ def of_candidate(program: Program, knowledge: Knowledge, candidate: Candidate) -
     yield from _generators(program, candidate)
     yield from _compiled_step(program, candidate)
     yield from _phases(candidate)
+    yield from _line_search(knowledge, candidate)
     yield from _distributed(program, candidate)
     if isinstance(candidate.loop, ast.AsyncFor) or isinstance(
         candidate.scope, ast.AsyncFunctionDef
@@ -425,36 +427,63 @@ _PHASE = re.compile(
 
 def _phases(candidate: Candidate) -> Iterator[Reason]:
     for site in candidate.sites:
-        child: ast.stmt = site.statement
-        for parent in candidate.source.parents(site.statement):
-            if parent is candidate.loop:
+        found = _phase_of(candidate.source, candidate.loop, site.statement)
+        if found is not None:
+            yield _two_phases(candidate.source, found, "loop")
+            return
+        for function in site.chain:
+            innermost = function is site.chain[-1]
+            at = site.backward_statement if innermost else function.node.body[0]
+            found = _phase_of(function.source, function.node, at)
+            if found is not None:
+                yield _two_phases(function.source, found, "function")
+                return
+
+
+def _phase_of(source: Source, top: ast.AST, at: ast.stmt) -> ast.If | None:
+    """The `if` on a phase that the statement stands in, or that leaves ahead of it."""
+    for parent in source.parents(at):
+        if parent is top:
+            break
+        if isinstance(parent, ast.If) and _is_phase_test(parent.test):
+            return parent
+    for suite, index in path_to(source, top, at):
+        for statement in suite[:index]:
+            if isinstance(statement, ast.If) and _is_phase_test(statement.test):
+                if isinstance(statement.body[-1], (ast.Continue, ast.Return)):
+                    return statement
+    return None
+
+
+def _two_phases(source: Source, test: ast.If, what: str) -> Reason:
+    return Reason(
+        source.path,
+        test.lineno,
+        "train-and-eval",
+        f"one {what} serves training and evaluation: the backward runs only in one of its phases",
+        f"Give training a {what} of its own.",
+    )
+
+
+def _line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """The optimizer stepped in an inner loop that runs the forward again."""
+    for update in candidate.updates:
+        for parent in update.source.parents(update.statement):
+            if parent is candidate.loop or any(
+                contains(parent, s.statement) for s in candidate.sites
+            ):
                 break
-            if isinstance(parent, ast.If) and _is_phase_test(parent.test):
+            if isinstance(parent, LOOPS) and (
+                knowledge.forward_call(update.source, update.scope, parent) is not None
+            ):
                 yield Reason(
-                    candidate.source.path,
+                    update.source.path,
                     parent.lineno,
-                    "train-and-eval",
-                    "one loop serves training and evaluation: the backward runs only in "
-                    "one of its phases",
-                    "Give training a loop of its own.",
+                    "line-search",
+                    "a line search: the optimizer is stepped in a loop that runs the forward again",
+                    "Give a script with one optimizer step per backward.",
                 )
                 return
-            child = parent
-        del child
-        for function in site.chain:
-            for parent in function.source.parents(
-                site.backward_statement if function is site.chain[-1] else function.node.body[0]
-            ):
-                if isinstance(parent, ast.If) and _is_phase_test(parent.test):
-                    yield Reason(
-                        function.source.path,
-                        parent.lineno,
-                        "train-and-eval",
-                        "one function serves training and evaluation: the backward runs "
-                        "only in one of its phases",
-                        "Give training a function of its own.",
-                    )
-                    return
 
 
 def _is_phase_test(test: ast.expr) -> bool:
@@ -478,7 +507,15 @@ def _is_phase_test(test: ast.expr) -> bool:
     )
 
 
-_LAUNCHES = ("init_process_group", "init_distributed", "spawn", "fully_shard", "setup_distributed")
+_DISTRIBUTED = (
+    "init_process_group",
+    "init_distributed",
+    "DistributedDataParallel",
+    "DDP",
+    "FullyShardedDataParallel",
+    "FSDP",
+    "fully_shard",
+)
 
 
 def distributed_calls(source: Source) -> Iterator[tuple[ast.Call, ast.stmt | None]]:
@@ -486,7 +523,7 @@ def distributed_calls(source: Source) -> Iterator[tuple[ast.Call, ast.stmt | Non
         if isinstance(node, ast.Call):
             name = dotted(node.func)
             word = last(name)
-            if word in ("init_process_group", "init_distributed") or name in (
+            if word in _DISTRIBUTED or name in (
                 "mp.spawn",
                 "torch.multiprocessing.spawn",
                 "multiprocessing.spawn",

@@ -38,7 +38,7 @@ def choose(program: Program, options: Options) -> Located | Reason | None:
         reasons = [r for c in stepping for r in refusals.of_candidate(program, knowledge, c)]
         if reasons:
             raise Declined(*reasons)
-        reachable = [c for c in stepping if _reachable(program, c)]
+        reachable = [c for c in stepping if is_reachable(program, c)]
         if len(reachable) == 1:
             stepping = reachable
         else:
@@ -63,7 +63,7 @@ def _by_line(candidates: list[Candidate], options: Options) -> Candidate:
     )
 
 
-def _reachable(program: Program, candidate: Candidate) -> bool:
+def is_reachable(program: Program, candidate: Candidate) -> bool:
     """Whether module-level code of the entry may come to the loop."""
     scope = candidate.scope
     if not isinstance(scope, FUNCTIONS):
