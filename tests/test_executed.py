@@ -30,13 +30,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory, recorder: Recorder) -> Runs:
     found: Runs = {}
     for case in all_cases():
         prepared = case.prepare(folder / "original")
-        case.prepare(folder / "copy")
-        root = folder / "copy" / case.name
+        script = case.copy(folder / "copy")
         for path, code in prepared.replacements.items():
-            (root / path.relative_to(prepared.project.root)).write_bytes(code)
+            (script.parent / path.relative_to(prepared.project.root)).write_bytes(code)
         for device in DEVICES:
             original = recorder.run(path=prepared.script, device=device)
-            instrumented = recorder.run(path=root / "train.py", device=device)
+            instrumented = recorder.run(path=script, device=device)
             found[case.name, device] = (original, instrumented, prepared.plan)
     return found
 

@@ -15,7 +15,7 @@ from tests.recording import Recorder, expectation, is_prefix, shown, violations
 from tests.training_scripts import Shape, compose, shapes
 
 THOROUGH = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -46,8 +46,8 @@ class Case:
         path = self.folder / "options.json"
         return Options(**json.loads(path.read_text())) if path.is_file() else Options()
 
-    def prepare(self, folder: Path) -> Prepared:
-        """Rewrite a copy of the case that lies in a project of its own below `folder`."""
+    def copy(self, folder: Path) -> Path:
+        """A copy of the case that is a project of its own below `folder`; its entry script."""
         project = folder / self.name
         if self.is_tree:
             shutil.copytree(self.folder / "before", project)
@@ -55,7 +55,11 @@ class Case:
             project.mkdir(parents=True)
             shutil.copy(self.folder / "before.py", project / "train.py")
         (project / "pyproject.toml").write_text("")
-        return prepare(project / "train.py", self.options)
+        return project / "train.py"
+
+    def prepare(self, folder: Path) -> Prepared:
+        """Rewrite a copy of the case below `folder`."""
+        return prepare(self.copy(folder), self.options)
 
 
 def all_cases() -> list[Case]:
