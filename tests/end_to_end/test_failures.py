@@ -364,3 +364,12 @@ def test_sys_executable_is_not_assumed(git_repo: RepoFactory, run_cli: RunCli) -
     done = run_cli("run", "--dry-run", "--profiler", "wallclock", "train.py", cwd=repo,
                    env={"VIRTUAL_ENV": prefix})  # fmt: skip
     assert f"{prefix}/bin/python" in done.stderr
+
+
+def test_records_of_several_processes_are_reported(git_repo: RepoFactory, measure: Measure) -> None:
+    child = "if len(sys.argv) == 1:\n    subprocess.run([sys.executable, __file__, 'child'])"
+    repo = git_repo({"train.py": script(imports="import subprocess\n", before=child)})
+    ran = measure(repo, "train.py")
+    assert ran.code == 0, ran.err
+    assert any("process" in warning for warning in read(ran.folder)["warnings"])
+    assert read(ran.folder)["wall_clock_ms"]["samples"] in (4, 8)
