@@ -108,5 +108,19 @@ def test_a_folder_called_distributed_says_nothing(tmp_path: Path) -> None:
     assert explained(tmp_path, "lr: 0.1\n", script="distributed/train.py").eligible
 
 
+def test_a_default_of_the_class_is_only_warned_about(tmp_path: Path) -> None:
+    (tmp_path / "configs.py").write_text(
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass TrainingConfig:\n"
+        '    lr: float = 0.1\n    mesh_shape: str = "8,1"\n'
+    )
+    path = tmp_path / "train.py"
+    path.write_text("from configs import TrainingConfig\n" + SCRIPT.format(default="None"))
+    (tmp_path / "pyproject.toml").write_text("")
+    answer = explain(path)
+    assert answer.eligible
+    warnings = answer.to_json()["warnings"]
+    assert any("configs.py:7" in w and "TrainingConfig.mesh_shape" in w for w in warnings)
+
+
 def test_yaml_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
     assert explained(tmp_path, "mesh_shape: [unclosed\n  - x: :\n").eligible

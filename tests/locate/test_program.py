@@ -250,6 +250,20 @@ HELPERS = {
 
         main()
         """,
+    "method": """\
+        class Experiment:
+            def step(self, x, y):
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                return loss
+
+            def run(self):
+                for x, y in self.loader:
+                    loss = self.step(x, y)
+                    self.optimizer.step()
+
+        Experiment().run()
+        """,
 }
 
 

@@ -534,6 +534,53 @@ run(train_loader, optimizer)
 run(test_loader)
 """,
     ),
+    "phases_told_apart_by_continue": (
+        "train-and-eval",
+        "if not train",
+        PREAMBLE
+        + """\
+
+def run(loader, train=True):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if not train:
+            continue
+        loss.backward()
+        optimizer.step()
+
+run(train_loader)
+run(test_loader, train=False)
+""",
+    ),
+    "data_parallel": (
+        "distributed",
+        "DistributedDataParallel(model)",
+        PREAMBLE
+        + """\
+from utils import set_up_processes
+
+set_up_processes()
+model = torch.nn.parallel.DistributedDataParallel(model)
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    "line_search": (
+        "line-search",
+        "",
+        PREAMBLE
+        + """\
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    size = 1.0
+    while criterion(model(x), y) > loss:
+        size *= 0.5
+        optimizer.step()
+""",
+    ),
     "no_optimizer": (
         "no-optimizer-step",
         "for x in images",

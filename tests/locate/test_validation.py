@@ -165,3 +165,47 @@ def test_final_validation_is_not_reached_and_stays() -> None:
     plan = plan_of(source)
     assert plan["skipped_validation"] == []
     assert plan["stop"]["strategy"] == "SystemExit"
+
+
+@pytest.mark.parametrize(
+    "name", ["compute_loss", "calculate_loss", "evaluate", "compute_eval_loss"]
+)
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "loss = {0}(model, x)\nloss.backward()",
+        "loss, parts = {0}(model, x)\naccelerator.backward(loss)",
+        "first = {0}(model, x)\nsecond = {0}(model, y)\nloss = first + second\nloss.backward()",
+        "reward = {0}(model, x)\nloss = criterion(model(x), y) * reward\nloss.backward()",
+        "self.loss = self.{0}(x)\nself.loss.backward()",
+    ],
+)
+def test_what_the_loss_is_computed_from_is_never_a_validation(name: str, forward: str) -> None:
+    source = looped(forward.format(name) + "\noptimizer.step()", before=f"from lib import {name}")
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == []
+    assert not any("validation" in w for w in plan["warnings"])
+
+
+def test_a_first_score_stays_where_later_ones_are_compared_with_it() -> None:
+    source = (
+        HEAD
+        + VALIDATE
+        + """\
+best = validate(model)
+patience = 0
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    score = validate(model)
+    if score < best:
+        best, patience = score, 0
+    else:
+        patience += 1
+    if patience > 3:
+        break
+"""
+    )
+    assert plan_of(source)["skipped_validation"] == []
