@@ -33,6 +33,7 @@ def call(argv: list[str]) -> int:
         console.fail(error)
         return error.exit_code
     except KeyboardInterrupt:
+        console.say("interrupted")
         return 130
     except BrokenPipeError:
         # The reader has gone (`| head`): let the interpreter's own last flush go nowhere.
