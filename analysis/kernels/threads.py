@@ -9,6 +9,7 @@ from dataclasses import replace
 from analysis.kernels.model import COMPUTERS, MOVERS, LineCycles, Operation, Roofline, ThreadCycles
 from analysis.kernels.text import decimal, integer
 
+_CYCLES_WIDTH = 10
 _NUMBER = r"\d[\d,]*"
 HEAD = re.compile(
     rf"^\W*THREAD:\s*(?P<thread>\w+)\s*(?:\[(?P<function>[^\]]*)\])?\s*"
@@ -78,7 +79,10 @@ def _row(thread: str, function: str, match: re.Match[str]) -> LineCycles | None:
     if line is None or low is None or percent is None:
         return None
     high = integer(match["high"]) if match["high"] else None
+    width = match.end("high" if match["high"] else "low") - match.start("low")
+    padding = max(_CYCLES_WIDTH - width, 0)  # of the column, before the source's own indentation
     source = match["source"]
+    source = source[len(source[:padding]) - len(source[:padding].lstrip()) :]
     many = _MANY.search(source) or _SAME.search(source)
     count, total = 1, low
     if many is not None:

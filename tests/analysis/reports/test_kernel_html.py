@@ -1,0 +1,76 @@
+"""A kernel's report as a page, and the drawing of its buffers."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+from analysis.kernels.model import Buffer, BufferUse
+from analysis.kernels.report import report
+from analysis.reports.kernel_graph import render as render_graph
+from analysis.reports.kernel_html import render
+from tests.analysis.kernels.test_report import folder
+from tests.analysis.reports.test_kernel_console import RUN, WHOLE
+
+VOID = {"meta", "br"}
+
+
+class _Balanced(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def page(tmp_path: Path, **changes: object) -> str:
+    return render(report(folder(tmp_path / "r", WHOLE, {**RUN, **changes})))
+
+
+def test_it_holds_verdict_figures_heat_and_graph(tmp_path: Path) -> None:
+    text = page(tmp_path)
+    parser = _Balanced()
+    parser.feed(text)
+    assert parser.open == []
+    for words in ("single core", "13.52 us", "a_cb.reserve()", "<svg", "Signposts", "by hand"):
+        assert words in text
+    assert "The validation failed" in text
+    assert "<script" not in text
+    assert "http" not in text
+
+
+def test_source_text_is_escaped(tmp_path: Path) -> None:
+    source = "\n" * 118 + "<script>alert(1)</script>"
+    text = page(tmp_path, source_text=source, script="</h1><b>x")
+    assert "<script>" not in text
+    assert "<b>x" not in text
+
+
+def test_the_drawing_is_well_formed_and_names_both_ends() -> None:
+    buffers = [
+        Buffer(
+            0,
+            "",
+            (BufferUse("read", "noc", 3, "cb_reserve"),),
+            (BufferUse("a<b", "compute", 4, "cb_wait"),),
+            (BufferUse("read", "noc", 5, "copy", "read"),),
+        ),
+        Buffer(7),
+    ]
+    drawing = ElementTree.fromstring(render_graph(buffers))
+    words = [node.text for node in drawing.iter("text")]
+    assert words == ["DRAM · read:5", "a<b:4", "buffer 0", "buffer 7"]
+    assert len([n for n in drawing.iter("path") if n.get("class") == "edge"]) == 2
+
+
+def test_no_buffers_no_drawing() -> None:
+    assert render_graph([]) == ""
