@@ -28,8 +28,10 @@ def batch_facts(
             scripts.
     """
     size, source = _of_yaml(script, arguments, cwd)
-    if size is None:
-        size, source = _of_record(record)
+    shape = _recorded_shape(record)
+    # An option of the script may stand above its YAML; a second axis may be the batch.
+    if shape and (size is None or size not in shape[:2]):
+        size, source = shape[0], "first axis of the recorded batch"
     return {"batch_size": size, "batch_size_source": source}
 
 
@@ -44,8 +46,9 @@ def _of_yaml(script: Path, arguments: Sequence[str], cwd: Path) -> tuple[int | N
     return size, f"batch_size in {path.name}"
 
 
-def _of_record(record: Path) -> tuple[int | None, str | None]:
-    rows: Counter[int] = Counter()
+def _recorded_shape(record: Path) -> tuple[int, ...]:
+    """The shape that most samples had; empty when none was recorded."""
+    shapes: Counter[tuple[int, ...]] = Counter()
     lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
     for line in lines:
         try:
@@ -53,8 +56,6 @@ def _of_record(record: Path) -> tuple[int | None, str | None]:
         except ValueError:  # the last line of a killed run
             continue
         shape = event.get("batch_shape") if event.get("event") == "sample" else None
-        if isinstance(shape, list) and shape and isinstance(shape[0], int) and shape[0] > 0:
-            rows[shape[0]] += 1
-    if not rows:
-        return None, None
-    return rows.most_common(1)[0][0], "first axis of the recorded batch"
+        if isinstance(shape, list) and shape and all(isinstance(n, int) and n > 0 for n in shape):
+            shapes[tuple(shape)] += 1
+    return shapes.most_common(1)[0][0] if shapes else ()

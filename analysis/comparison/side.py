@@ -125,7 +125,8 @@ def load_side(path: Path, *, name: str | None = None, batch_size: int | None = N
     if path.is_file() and path.suffix == ".json":
         side = side_of_document(_read_document(path), name or path.resolve().parent.name, str(path))
     elif path.is_dir() and not (path / "run.json").is_file() and (path / "summary.json").is_file():
-        return load_side(path / "summary.json", name=name or path.resolve().name)
+        inside = path / "summary.json"
+        return load_side(inside, name=name or path.resolve().name, batch_size=batch_size)
     else:
         from analysis.summary import analyse
 

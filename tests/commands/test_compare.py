@@ -1,0 +1,171 @@
+"""`instrument compare`: what it takes, what it writes, its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor.cli import call
+from instrumentor.history import History
+from tests.analysis.comparison.sides import summary
+
+STEADY = (100.0, 101.0, 99.0, 100.5, 99.5)
+SCRIPT = ("project", "train.py")
+
+
+def run(folder: Path, factor: float = 1.0, samples: int = 5, **more: Any) -> Path:
+    """A kept summary of a run that takes so many times as long."""
+    folder.mkdir(parents=True)
+    document = summary([ms * factor for ms in STEADY[:samples]], **more).to_json()
+    (folder / "summary.json").write_text(json.dumps(document))
+    return folder
+
+
+def compared(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = call(["compare", *map(str, arguments)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_console_says_which_is_faster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = compared(capsys, run(tmp_path / "old"), run(tmp_path / "new", 0.5))
+    assert code == 0
+    assert "new is 2.00 times as fast" in out
+
+
+def test_json_of_two_and_of_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = run(tmp_path / "old"), run(tmp_path / "new")
+    two = json.loads(compared(capsys, "--json", old, new)[1])
+    assert two["schema"] == "instrument-comparison/1"
+    three = json.loads(compared(capsys, "--json", old, new, new)[1])
+    assert three["schema"] == "instrument-comparisons/1"
+    assert [each["schema"] for each in three["comparisons"]] == ["instrument-comparison/1"] * 2
+
+
+def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    html, markdown = tmp_path / "c.html", tmp_path / "c.md"
+    code, _, err = compared(
+        capsys, run(tmp_path / "a"), run(tmp_path / "b"), "--html", html, "--markdown", markdown
+    )
+    assert code == 0 and f"Wrote {html}" in err
+    assert html.read_text().startswith("<!DOCTYPE html>")
+    assert markdown.read_text().startswith("## b against a")
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    html = tmp_path / "missing" / "c.html"
+    code, _, err = compared(capsys, run(tmp_path / "a"), run(tmp_path / "b"), "--html", html)
+    assert code == 2 and "cannot be written" in err
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (0.5, 0), (1.04, 0), (1.2, 6)])
+def test_a_regression_ends_with_6(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], factor: float, code: int
+) -> None:
+    found = compared(
+        capsys, run(tmp_path / "a"), run(tmp_path / "b", factor), "--fail-on-regression", 5
+    )
+    assert found[0] == code
+    assert ("slower than a by more than 5 % for sure" in found[2]) == (code == 6)
+
+
+def test_one_of_several_that_regresses_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [run(tmp_path / "a"), run(tmp_path / "fine"), run(tmp_path / "slow", 2)]
+    code, _, err = compared(capsys, *runs, "--fail-on-regression", 5)
+    assert code == 6 and "error: slow: slower than a" in err
+
+
+def test_a_likely_regression_that_is_not_sure_is_said_and_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 6 % by the medians; the interval begins below 5 %.
+    code, _, err = compared(
+        capsys, run(tmp_path / "a"), run(tmp_path / "b", 1.06), "--fail-on-regression", 5
+    )
+    assert code == 0 and "b may be slower by more than 5 %" in err
+
+
+def test_too_few_samples_do_not_pass_as_no_regression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = compared(
+        capsys, run(tmp_path / "a", samples=2), run(tmp_path / "b", 2), "--fail-on-regression", 5
+    )
+    assert code == 2
+    assert "too few to decide" in err and "--steps" in err
+    assert "too few samples" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["A"], "one run is no comparison"),
+        (["A", "nothing"], "does not exist"),
+        (["A", "B", "--batch-size", "1"], "for each of the 2 runs"),
+        (["A", "B", "--batch-size", "1,x"], "for each of the 2 runs"),
+        (["A", "B", "--fail-on-regression", "-1"], "must be 0 or more"),
+        (["A", "@nope"], "no run is pinned under that name"),
+        (["A", "@last"], "has no other run"),
+        (["A", "TRACY"], "measured under Tracy"),
+    ],
+)
+def test_what_is_refused_has_a_reason_and_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    places = {
+        "A": run(tmp_path / "a"),
+        "B": run(tmp_path / "b"),
+        "TRACY": run(tmp_path / "tracy", profiler="tracy"),
+    }
+    code, out, err = compared(capsys, *(places.get(each, each) for each in arguments))
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_the_batch_size_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = run(tmp_path / "a"), run(tmp_path / "b", 1.5)
+    found = json.loads(compared(capsys, *runs, "--json", "--batch-size", "32,64")[1])
+    assert found["basis"] == "sample"
+    assert found["timings"][0]["ratio"] == pytest.approx(0.75)
+
+
+def test_runs_of_the_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history = History()
+    for name, factor in (("first", 1.0), ("second", 2.0), ("third", 0.5)):
+        document = json.loads((run(tmp_path / name, factor) / "summary.json").read_text())
+        history.add(tmp_path / name, document, SCRIPT)
+    history.pin(history.of_script(SCRIPT)[0], "main")
+    code, out, _ = compared(capsys, "@main", "@last")
+    assert code == 0
+    assert out.startswith("@last (run 3) against @main (run 1)")
+    assert "2.00 times as fast" in out
+
+
+def test_the_last_run_is_never_the_one_it_is_compared_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = History()
+    for name in ("first", "second"):
+        document = json.loads((run(tmp_path / name) / "summary.json").read_text())
+        history.add(tmp_path / name, document, SCRIPT)
+    code, out, _ = compared(capsys, "@last", tmp_path / "second")
+    assert code == 0 and out.startswith("second against @last (run 1)")
+
+
+def test_a_name_that_several_scripts_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = History()
+    document = json.loads((run(tmp_path / "a") / "summary.json").read_text())
+    for script in ("one.py", "two.py"):
+        history.add(tmp_path / "gone", document, ("project", script))
+        history.pin(history.of_script(("project", script))[0], "main")
+    code, _, err = compared(capsys, tmp_path / "a", "@main")
+    assert code == 2 and "several scripts have such a run (one.py, two.py)" in err

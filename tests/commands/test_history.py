@@ -1,0 +1,95 @@
+"""`instrument history`: the list, the plot, the pin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.model import Summary
+from instrumentor.cli import call
+from instrumentor.commands.history import remember
+from instrumentor.history import History, place_of
+from instrumentor.runner import RunResult
+from tests.analysis.comparison.sides import summary
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A script of which two runs are known."""
+    path = tmp_path / "train.py"
+    path.touch()
+    for label, median in (("baseline", 10.0), ("trace", 5.0)):
+        run = {"label": label, "started": "2026-01-02T03:04:05+00:00"}
+        document = summary([median] * 5, run=run, environment={"git_commit": "a" * 40}).to_json()
+        History().add(tmp_path / label, document, place_of(path))
+    return path
+
+
+def test_the_list(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["history", str(script)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[4:6] for line in lines[2:]] == [
+        ["baseline", "wallclock"],
+        ["trace", "wallclock"],
+    ]
+    assert "10.00 ms" in lines[2] and "5.00 ms" in lines[3]
+
+
+def test_json(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["history", str(script), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "instrument-history/1"
+    assert [run["median_ms"] for run in found["runs"]] == [10.0, 5.0]
+
+
+def test_a_pin_is_the_newest_run_or_the_one_named(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["history", str(script), "--baseline", "main"]) == 0
+    assert "Run 2 is @main now" in capsys.readouterr().err
+    assert call(["history", str(script), "--baseline", "main", "--run", "1"]) == 0
+    said = capsys.readouterr()
+    assert "Run 1 is @main now" in said.err and "baseline @main" in said.out
+
+
+def test_a_plot(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = script.parent / "medians.png"
+    assert call(["history", str(script), "--plot", str(target)]) == 0
+    assert target.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--plot", "x.txt"], "not .png"),
+        (["--run", "1"], "says which run to pin"),
+        (["--baseline", "x", "--run", "9"], "no run of"),
+        (["--baseline", "last"], "not a name"),
+    ],
+)
+def test_what_is_refused(
+    script: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert call(["history", str(script), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_script_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "new.py").touch()
+    assert call(["history", str(tmp_path / "new.py")]) == 2
+    assert "has no run of" in capsys.readouterr().err
+
+
+def test_a_run_can_stay_out_of_it(script: Path) -> None:
+    result = RunResult(script.parent / "run", summary([1.0] * 5), 0)
+    remember(result, script, None, off=True)
+    assert len(History().of_script(place_of(script))) == 2
+    remember(result, script, None, off=False)
+    assert len(History().of_script(place_of(script))) == 3
+
+
+def test_a_run_that_measured_nothing_is_not_added(script: Path) -> None:
+    remember(RunResult(script.parent / "run", Summary("torch"), 1), script, None, off=False)
+    assert len(History().of_script(place_of(script))) == 2
