@@ -65,11 +65,22 @@ class Meanings:
                     self._bind_target(source, table, target, value)
             elif isinstance(statement, FUNCTIONS) and statement not in source.class_of:
                 table[statement.name].append(statement)
+                self._bind_parameters(statement)
+            elif isinstance(statement, FUNCTIONS):
+                self._bind_parameters(statement)
             elif isinstance(statement, (ast.Import, ast.ImportFrom)):
                 for alias in statement.names:
                     table[alias.asname or alias.name.partition(".")[0]].append(statement)
             elif isinstance(statement, (ast.For, ast.AsyncFor)):
                 self._bind_target(source, table, statement.target, statement.iter)
+
+    def _bind_parameters(self, function: FunctionNode) -> None:
+        """Parameters hide outer names; what they mean is not known."""
+        given = function.args
+        others = filter(None, (given.vararg, given.kwarg))
+        table = self.bound.setdefault(function, defaultdict(list))
+        for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs, *others):
+            table[argument.arg].append(argument)
 
     def _bind_target(
         self, source: Source, table: dict[str, list[ast.AST]], target: ast.expr, value: ast.AST
@@ -161,7 +172,12 @@ class Meanings:
 
     def _module(self, source: Source, name: str) -> Source | None:
         target = self.program.lookup(source, name)
-        return target if isinstance(target, Source) else None
+        if isinstance(target, Source):
+            return target
+        imports = self.bound.get(source.tree, {}).get(name.partition(".")[0], [])
+        named = [a.name for one in imports if isinstance(one, ast.Import) for a in one.names]
+        path = self.program.find_module(name, source.path) if name in named else None
+        return self.program.sources.get(path) if path else None
 
     def _result(self, source: Source, scope: ScopeNode, call: ast.Call, depth: int) -> Values:
         if dotted(call.func).rpartition(".")[2] == "partial" and call.args:

@@ -1,0 +1,77 @@
+"""Grid, threads, buffers and results of a kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor.kernels.model import Grid
+from tests.kernels.scripts import FIXTURES, found
+
+
+def one(decorator: str, before: str = "", body: str = "pass") -> object:
+    source = f"import ttl\n{before}\n@ttl.kernel({decorator})\ndef k(a, out):\n    {body}\n"
+    (kernel,) = found(source).kernels
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("decorator", "grid"),
+    [
+        ("grid=(2, 3)", Grid("tuple", "(2, 3)", (2, 3))),
+        ("(4, 4)", Grid("tuple", "(4, 4)", (4, 4))),
+        ("grid=8", Grid("tuple", "8", (8,))),
+        ("grid='auto'", Grid("auto", "'auto'")),
+        ("grid='full'", Grid("full", "'full'")),
+        ("grid=lambda a, out: (1, 1)", Grid("callable", "lambda a, out: (1, 1)")),
+        ("grid=choose", Grid("callable", "choose")),
+        ("grid=GRID", Grid("tuple", "GRID", (2, 8))),
+        ("grid=(N, 2 * N)", Grid("tuple", "(N, 2 * N)", (4, 8))),
+        ("grid=(n, 1)", Grid("tuple", "(n, 1)")),
+        ("grid=pick()", Grid("unknown", "pick()")),
+        ("", Grid("default")),
+    ],
+)
+def test_grid(decorator: str, grid: Grid) -> None:
+    before = "GRID = (2, 8)\nN = 4\ndef choose(a, out):\n    return (1, 1)\n"
+    assert one(decorator, before).grid == grid  # type: ignore[attr-defined]
+
+
+def test_cores() -> None:
+    assert Grid("tuple", "", (2, 8)).cores == 16
+    assert Grid("auto").cores is None
+
+
+@pytest.mark.parametrize(
+    ("body", "returns"),
+    [("pass", ""), ("return out", "out"), ("return None", ""), ("return a + out", None)],
+)
+def test_returns(body: str, returns: str | None) -> None:
+    assert one("grid=(1, 1)", body=body).returns == returns  # type: ignore[attr-defined]
+
+
+def test_threads_and_buffers_of_a_whole_kernel() -> None:
+    (kernel,) = found((FIXTURES / "add_one_core.py").read_text(encoding="utf-8")).kernels
+    assert [(t.name, t.kind) for t in kernel.threads] == [
+        ("read", "datamovement"),
+        ("combine", "compute"),
+        ("write", "datamovement"),
+    ]
+    assert [(b.name, b.tiles, b.factor) for b in kernel.buffers] == [
+        ("a_dfb", (1, 1), 2),
+        ("b_dfb", (1, 1), 2),
+        ("out_dfb", (1, 1), 2),
+    ]
+    assert kernel.parameters == ("a", "b", "out")
+
+
+def test_a_decorator_that_is_called_on_a_function() -> None:
+    source = "import ttl\ndef body(a, out):\n    pass\nk = ttl.kernel(grid=(1, 1))(body)\nk(1, 2)\n"
+    result = found(source)
+    assert [(k.name, k.bound) for k in result.kernels] == [("body", "k")]
+    assert [i.leaf.line for i in result.invocations] == [5]
+
+
+def test_a_kernel_in_a_factory_says_so() -> None:
+    (kernel,) = found((FIXTURES / "factory.py").read_text(encoding="utf-8")).kernels
+    assert (kernel.qualified, kernel.factory) == ("make_relu.relu", "make_relu")
+    assert kernel.buffers[0].tiles is None  # depends on the factory's argument

@@ -1,0 +1,67 @@
+"""Variables of each mode; nothing forbidden, nothing that excludes another."""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor.errors import UsageError
+from instrumentor.kernels.environment import MODES, by_hand, environment, without_profilers
+
+ALWAYS = {"TT_METAL_DEVICE_PROFILER": "1", "TT_METAL_PROFILER_MID_RUN_DUMP": "1"}
+ALL = {
+    "TTLANG_AUTO_PROFILE": "1",
+    "TTLANG_PERF_DUMP": "1",
+    "TTLANG_SIGNPOST_PROFILE": "1",
+    "TT_METAL_DEVICE_PROFILER_NOC_EVENTS": "1",
+    "TTLANG_PERF_SERV": "1",
+    "TTLANG_COMPILE_ONLY": "1",
+    "TTLANG_PROFILE_CSV": "/tmp/x.csv",
+    "HOME": "/home/u",
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "own"),
+    [
+        ("auto-profile", {"TTLANG_AUTO_PROFILE": "1"}),
+        ("perf", {"TTLANG_PERF_DUMP": "1", "TT_METAL_DEVICE_PROFILER_NOC_EVENTS": "1"}),
+        ("signposts", {"TTLANG_SIGNPOST_PROFILE": "1"}),
+    ],
+)
+def test_each_mode_has_its_own_and_only_those(mode: str, own: dict[str, str]) -> None:
+    found = environment(ALL, mode)
+    kept = {"TTLANG_PROFILE_CSV": "/tmp/x.csv", "HOME": "/home/u"}
+    assert found.variables == {**ALWAYS, **own, **kept}
+    assert found.added == {**ALWAYS, **own}
+
+
+def test_what_is_removed_is_told_with_the_reason() -> None:
+    removed = environment(ALL, "auto-profile").removed
+    assert removed["TTLANG_PERF_SERV"] == "it starts a server that waits for Enter"
+    assert removed["TTLANG_PERF_DUMP"] == "it belongs to --mode perf"
+    assert "HOME" not in removed
+
+
+def test_what_is_off_anyway_is_not_worth_a_word() -> None:
+    assert environment({"TTLANG_PERF_SERV": "0"}, "perf").removed == {}
+    assert "TTLANG_PERF_SERV" not in environment({"TTLANG_PERF_SERV": "0"}, "perf").variables
+
+
+def test_an_unknown_mode() -> None:
+    with pytest.raises(UsageError, match="auto-profile, perf, signposts"):
+        environment({}, "fast")
+    assert MODES == ("auto-profile", "perf", "signposts")
+
+
+def test_a_checked_run_has_no_profiler() -> None:
+    assert without_profilers({**ALL, **ALWAYS}) == {
+        "TTLANG_PROFILE_CSV": "/tmp/x.csv",
+        "HOME": "/home/u",
+    }
+
+
+def test_the_command_by_hand_never_dumps() -> None:
+    assert by_hand("python k.py") == (
+        "TT_METAL_DEVICE_PROFILER=1 TT_METAL_PROFILER_MID_RUN_DUMP=1 TTLANG_AUTO_PROFILE=1 "
+        "python k.py"
+    )

@@ -1,0 +1,177 @@
+"""The gate, run as the text that goes into scripts."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor.kernels.gate import gate_text
+
+
+class Shaped:
+    shape = (2, 3)
+    dtype = "bfloat16"
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    path = tmp_path / "kernel.jsonl"
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(path))
+    monkeypatch.setattr("atexit.register", lambda function: function)
+    monkeypatch.delitem(sys.modules, "_instrument_gate", raising=False)
+    yield path
+    sys.modules.pop("_instrument_gate", None)
+
+
+def gate(kernel: str = "k", path: tuple[int, ...] | None = (1,), file: str = "/x/a.py") -> Any:
+    """The gate of one file."""
+    names: dict[str, Any] = {"__file__": file}
+    exec(gate_text(kernel, path), names)
+    return names["_instrument_gate"]
+
+
+def events(record: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in record.read_text().splitlines()]
+
+
+def kernel(calls: list[Any]) -> Any:
+    def run(*args: Any, **named: Any) -> str:
+        calls.append(args)
+        return "ran"
+
+    return run
+
+
+def test_only_the_chosen_place_runs_and_only_once(record: Path) -> None:
+    calls: list[Any] = []
+    one = gate()
+    k = one.watch("k", kernel(calls))
+    assert one.at(2, k)("a", "out") == "out"
+    assert one.at(1, k)("b", "out") == "ran"
+    assert one.at(1, k)("c", "out") == "out"
+    assert k("d", "out") == "out"
+    assert calls == [("b", "out")]
+    kinds = [event["event"] for event in events(record)]
+    assert kinds == ["load", "skipped", "kernel-start", "kernel", "skipped", "skipped"]
+
+
+def test_through_a_wrapper_the_whole_way_counts(record: Path) -> None:
+    calls: list[Any] = []
+    one = gate(path=(5, 1))
+    k = one.watch("k", kernel(calls))
+
+    def wrapper(a: Any) -> Any:
+        return one.at(1, k)(a, "out")
+
+    assert one.at(4, wrapper)("a") == "out"
+    assert one.at(5, wrapper)("b") == "ran"
+
+
+def test_without_a_place_the_first_call_runs(record: Path) -> None:
+    k = gate(path=None).watch("k", kernel([]))
+    assert [k(1), k(2)] == ["ran", 2]
+
+
+def test_another_kernel_is_held_back(record: Path) -> None:
+    one = gate()
+    assert one.at(1, one.watch("other", kernel([])))(1, 2) == 2
+
+
+def test_a_kernel_inside_the_running_one_is_part_of_it(record: Path) -> None:
+    calls: list[Any] = []
+    one = gate()
+    inner = one.watch("inner", kernel(calls))
+    outer = one.watch("k", lambda *args: inner(*args))
+    assert one.at(1, outer)(1, 2) == "ran"
+    assert calls == [(1, 2)]
+
+
+def test_files_share_one_gate(record: Path) -> None:
+    first, second = gate(file="/x/a.py"), gate(file="/x/b.py")
+    assert first is second
+    assert [event["file"] for event in events(record)] == ["/x/a.py", "/x/b.py"]
+
+
+def test_what_stands_for_a_result(record: Path) -> None:
+    one = gate("other")
+    k = kernel([])
+    assert one.watch("k", k)() is None
+    assert one.watch("k", k)(1, out=2) == 2
+    assert one.watch("k", k, 0)(1, 2) == 1
+
+
+def test_a_failing_kernel_is_recorded_and_its_error_goes_on(record: Path) -> None:
+    one = gate()
+
+    def fails(*args: Any) -> None:
+        raise RuntimeError("TT_FATAL")
+
+    with pytest.raises(RuntimeError):
+        one.at(1, one.watch("k", fails))(1)
+    assert events(record)[-1]["ok"] is False
+    assert one.sites == []
+
+
+def test_arguments_are_described(record: Path) -> None:
+    one = gate()
+    one.at(1, one.watch("k", kernel([])))(Shaped(), 5, out=Shaped())
+    (start,) = [event for event in events(record) if event["event"] == "kernel-start"]
+    assert start["arguments"] == [
+        {"name": "0", "shape": [2, 3], "dtype": "bfloat16"},
+        {"name": "out", "shape": [2, 3], "dtype": "bfloat16"},
+    ]
+
+
+def test_everything_else_is_the_kernels_own(record: Path) -> None:
+    k = kernel([])
+    k.grid = (8, 8)
+    watched = gate().watch("k", k)
+    assert watched.grid == (8, 8)
+    assert watched.__name__ == "run"
+    with pytest.raises(AttributeError):
+        watched.absent  # noqa: B018
+
+
+def test_it_binds_as_a_method(record: Path) -> None:
+    calls: list[Any] = []
+
+    class Model:
+        k = gate().watch("k", kernel(calls))
+
+    model = Model()
+    model.k(1)
+    assert Model.k is Model.__dict__["k"]
+    assert calls == []
+
+
+def test_without_a_record_file_events_are_printed(
+    record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("INSTRUMENT_RECORD")
+    gate()
+    line = capsys.readouterr().out
+    assert json.loads(line.removeprefix("[instrument] "))["event"] == "load"
+
+
+def test_it_counts_at_the_end(record: Path) -> None:
+    one = gate()
+    k = one.watch("k", kernel([]))
+    for _ in range(3):
+        one.at(2, k)(1)
+    one.finish()
+    assert events(record)[-1] | {"pid": 0} == {
+        "event": "kernel-count", "ran": 0, "skipped": {"k at [2]": 3}, "pid": 0,
+    }  # fmt: skip
+
+
+def test_the_text_has_no_annotations_and_parses_as_python_3_8() -> None:
+    text = gate_text("k", None)
+    tree = ast.parse(text, feature_version=(3, 8))
+    assert not [n for n in ast.walk(tree) if isinstance(n, ast.AnnAssign)]
+    assert not [n for n in ast.walk(tree) if isinstance(n, ast.arg) and n.annotation]

@@ -1,0 +1,176 @@
+"""Which invocation runs, what the edits are, and what is declined."""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor.edits import Kind
+from instrumentor.engine import apply_edits, strip
+from instrumentor.errors import UsageError
+from instrumentor.locate.model import Declined
+from instrumentor.proofs import prove
+from tests.kernels.scripts import FIXTURES, KERNEL, planned
+
+TWO = KERNEL + "@ttl.operation()\ndef other(a, out):\n    pass\n\n"
+
+
+def rewritten(source: str, kernel: str = "", call: int | None = None) -> str:
+    """The rewritten script without its prelude, proven."""
+    plan = planned(source, kernel, call)
+    (path,) = plan.edits
+    data = source.encode()
+    code = apply_edits(data, plan.edits[path])
+    prove(data, code, plan.edits[path], allowed_names=plan.bound_names(path))
+    assert strip(code) == data
+    return code.decode().partition("# [instrument] end\n")[2]
+
+
+def declined(source: str, kernel: str = "", call: int | None = None) -> Declined:
+    with pytest.raises(Declined) as caught:
+        planned(source, kernel, call)
+    return caught.value
+
+
+# -- declined -------------------------------------------------------------------------------------
+
+
+def test_no_kernel() -> None:
+    (reason,) = declined("print(1)\n").reasons
+    assert reason.kind == "no-kernel"
+
+
+def test_several_kernels_are_the_users_choice() -> None:
+    (reason,) = declined(TWO + "k(1, 2)\nother(3, 4)\n").reasons
+    assert (reason.kind, reason.line) == ("several-kernels", 4)
+    assert reason.remedy == "Choose one: --kernel k."
+
+
+def test_a_result_that_only_running_makes() -> None:
+    definition = "import ttl\n@ttl.kernel()\ndef k(a, out):\n    return a + out\n\n"
+    source = definition + "y = k(1, 2)\nz = k(y, 3)\n"
+    (reason,) = declined(source).reasons
+    assert (reason.kind, reason.line) == ("result-used", 7)
+
+
+def test_a_used_result_without_an_argument_to_stand_for_it() -> None:
+    source = "import ttl\n@ttl.kernel()\ndef k():\n    pass\n\nk()\ny = k()\n"
+    assert "no argument" in declined(source).reasons[0].message
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["if k(1, 2):\n    pass\n", "while k(1, 2):\n    pass\n", "for x in k(1, 2):\n    pass\n",
+     "with k(1, 2):\n    pass\n", "print(f'{k(1, 2)}')\n"],
+)  # fmt: skip
+def test_headers_and_f_strings_of_the_chosen_call(statement: str) -> None:
+    (reason,) = declined(KERNEL + statement).reasons
+    assert (reason.kind, reason.line) == ("compound-header", 7)
+    assert "statement of its own" in reason.remedy
+
+
+def test_names_and_numbers_that_do_not_exist() -> None:
+    with pytest.raises(UsageError, match="no such kernel") as caught:
+        planned(KERNEL + "k(1, 2)\n", "kk")
+    assert "There are: k." in caught.value.hint
+    with pytest.raises(UsageError, match="has 1 visible invocations"):
+        planned(KERNEL + "k(1, 2)\n", "", 2)
+
+
+def test_two_kernels_of_one_name_need_their_factories() -> None:
+    body = "    @ttl.kernel()\n    def k(a, out):\n        pass\n    return k\n"
+    source = f"import ttl\ndef one():\n{body}def two():\n{body}one()(1, 2)\ntwo()(1, 2)\n"
+    with pytest.raises(UsageError, match="several have this name"):
+        planned(source, "k")
+    assert planned(source, "two.k").kernel.factory == "two"
+
+
+# -- rewritten ------------------------------------------------------------------------------------
+
+
+def test_one_call() -> None:
+    assert rewritten(KERNEL + "k(a, out)\n").splitlines()[-2:] == [
+        "# [instrument] off| k(a, out)",
+        "_instrument_gate.at(1, k)(a, out)  # [instrument]",
+    ]
+
+
+def test_the_kernel_goes_behind_the_gate() -> None:
+    assert "k = _instrument_gate.watch('k', k)  # [instrument]" in rewritten(KERNEL + "k(1, 2)\n")
+
+
+def test_a_kernel_that_returns_a_parameter_gives_that_one_back() -> None:
+    source = (
+        "import ttl\n@ttl.kernel()\ndef k(out, a):\n    return out\n\nx = k(1, 2)\ny = k(x, 3)\n"
+    )
+    assert "_instrument_gate.watch('k', k, 0)" in rewritten(source)
+
+
+def test_all_calls_say_where_they_are_and_the_gate_knows_the_chosen_one() -> None:
+    source = KERNEL + "k(1, 2)\ny = f(k(3, 4), k(5, 6))\n"
+    text = rewritten(source, call=2)
+    assert "y = f(_instrument_gate.at(2, k)(3, 4), _instrument_gate.at(3, k)(5, 6))" in text
+    assert planned(source, "", 2).path == (2,)
+
+
+def test_a_call_over_several_lines_keeps_its_arguments() -> None:
+    source = KERNEL + "def main():\n    y = k(\n        a,  # first\n        'x\\\\ny',\n    )\n"
+    text = rewritten(source)
+    assert "_instrument_gate.at(1, k)(" in text
+    assert "# first" in text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x = 1; k(1, 2); y = 3\n",
+        "for i in range(2): k(i, 2)\n",
+        "if True: k(1, 2)\nelse: k(3, 4)\n",
+        "def f():\n\treturn k(1, 2)\nf()\nf()\n",
+        "make = lambda: k\nmake()(1, 2); k(1, '''a\n  b''')\n",
+        "ä = 'ö'; k(ä, 2)\n",
+        "assert k(1, 2) is None\n",
+        "x: int = k(1, 2)\nx += k(3, 4)\n",
+    ],
+)
+def test_other_shapes_are_proven(statement: str) -> None:
+    assert "_instrument_gate.at(" in rewritten(KERNEL + statement)
+
+
+def test_a_kernel_that_is_only_handed_on_is_gated_at_run_time() -> None:
+    plan = planned(KERNEL + "bench(k, 1, 2)\n")
+    assert plan.invocation is None
+    assert plan.path is None
+    assert "first one at run time" in plan.warnings[0]
+
+
+def test_of_two_headers_only_the_chosen_one_matters() -> None:
+    text = rewritten(KERNEL + "k(1, 2)\nif k(3, 4):\n    pass\n", call=1)
+    assert "if k(3, 4):" in text  # held back by the gate at the kernel itself
+
+
+def test_warnings_for_loops_chains_and_other_calls() -> None:
+    source = TWO + "t = 1\nfor i in range(3):\n    k(a, t)\nother(t, out)\nother(t, out)\n"
+    assert any("repeats the call" in w for w in planned(source, "k").warnings)
+    warnings = planned(source, "other", 2).warnings
+    assert any("invocation 2 of 2" in w for w in warnings)
+    assert any("t is read by the profiled call" in w for w in warnings)
+
+
+def test_the_document() -> None:
+    document = planned(KERNEL + "for i in range(3):\n    k(a, out)\nk(a, out)\n").to_json()
+    assert document["schema"] == "instrument-kernel-plan/1"
+    assert document["chosen"]["invocation"]["loops"][0]["text"] == "for i in range(3)"
+    assert [i["number"] for i in document["held_back"]] == [2]
+    assert [e["kind"] for e in document["edits"]] == [
+        Kind.PRELUDE.value, Kind.INSERT_AFTER.value, Kind.DISABLE.value, Kind.DISABLE.value,
+    ]  # fmt: skip
+    assert document["edits"][2]["reason"] == "invocation 1 of k: the one that runs, once"
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in FIXTURES.glob("*.py")))
+def test_every_fixture_is_rewritten_or_asks(name: str) -> None:
+    source = (FIXTURES / name).read_text(encoding="utf-8")
+    if name == "two_kernels.py":
+        declined(source)
+    kernel = "apply" if name == "two_kernels.py" else ""
+    assert "_instrument_gate.watch" in rewritten(source, kernel)

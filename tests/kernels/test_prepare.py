@@ -1,0 +1,55 @@
+"""Rewriting files on disk, and the way back from the copy's lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumentor.engine import strip
+from instrumentor.errors import UsageError
+from instrumentor.kernels.plan import Choice
+from instrumentor.kernels.prepare import original_lines, prepare_kernel
+from tests.kernels.scripts import FIXTURES, KERNEL
+
+
+def test_a_fixture_is_changed_reversibly(tmp_path: Path) -> None:
+    script = tmp_path / "k.py"
+    script.write_bytes((FIXTURES / "loop.py").read_bytes())
+    prepared = prepare_kernel(script, Choice())
+    assert strip(prepared.replacements[script]) == script.read_bytes()
+    assert "+    state = _instrument_gate.at(1, step)(state, out)  # [instrument]" in prepared.diff
+
+
+def test_every_line_of_the_original_is_found_again(tmp_path: Path) -> None:
+    script = tmp_path / "k.py"
+    source = KERNEL + "x = 1\nk(\n    1,\n    2,\n)\ny = 2\n"
+    script.write_text(source)
+    code = prepare_kernel(script, Choice()).replacements[script]
+    mapped = original_lines(code)
+    lines = code.decode().splitlines()
+    original = source.splitlines()
+    for new, old in mapped.items():
+        line = lines[new - 1]
+        if "# [instrument]" not in line:
+            assert line == original[old - 1]
+    assert set(mapped.values()) == set(range(1, len(original) + 1))
+    assert mapped[lines.index("y = 2") + 1] == original.index("y = 2") + 1
+
+
+def test_a_replaced_call_counts_as_the_original_line() -> None:
+    code = b"a\n# [instrument] off| k(1)\n_gate.at(1, k)(1)  # [instrument]\nx  # [instrument]\nb\n"
+    assert original_lines(code) == {1: 1, 2: 2, 3: 2, 4: 2, 5: 3}
+
+
+def test_what_is_no_script(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        prepare_kernel(tmp_path / "none.py", Choice())
+
+
+def test_an_instrumented_script_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "k.py"
+    script.write_text(KERNEL + "k(1, 2)\n")
+    script.write_bytes(prepare_kernel(script, Choice()).replacements[script])
+    with pytest.raises(UsageError, match="already instrumented"):
+        prepare_kernel(script, Choice())

@@ -1,0 +1,87 @@
+"""The record of an optimisation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from instrumentor.errors import UsageError
+from instrumentor.kernels.session import Session, Version, described_change, open_session
+from instrumentor.kernels.telling import summary_json, summary_lines, version_line
+
+SETTINGS = {"kernel": "k", "mode": "perf"}
+BASE = Version(1, "baseline", {"k.py": "a"}, (100.0, 101.0, 99.0, 100.0), metrics={"cores_used": 1})
+FAST = Version(2, "faster", {"k.py": "b"}, (50.0, 51.0, 49.0, 50.0), change="+1 -1 lines: x = 2")
+WRONG = Version(3, "invalid", {"k.py": "c"}, (1.0,), problem="check: code 1", validated=False)
+
+
+def session(folder: Path) -> Session:
+    made = open_session(folder, SETTINGS)
+    for version in (BASE, FAST, WRONG):
+        made = made.add(version, {"sub/k.py": f"v{version.number}\n".encode()})
+    return made
+
+
+def test_it_is_taken_up_again(tmp_path: Path) -> None:
+    made = session(tmp_path / "s")
+    again = open_session(tmp_path / "s", SETTINGS)
+    assert again == made
+    assert again.best == 2
+    assert again.text_of(BASE, "sub/k.py") == b"v1\n"
+
+
+def test_a_wrong_version_is_never_the_best(tmp_path: Path) -> None:
+    made = session(tmp_path / "s")
+    assert made.best_version == FAST
+    assert not WRONG.good
+    assert version_line(WRONG) == (
+        "version 3: WRONG RESULT, its time does not count; check: code 1"
+    )
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    session(tmp_path / "s")
+    with pytest.raises(UsageError, match="another mode: 'perf', now 'auto-profile'"):
+        open_session(tmp_path / "s", {**SETTINGS, "mode": "auto-profile"})
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"versions": [{}], "settings": {}, "best": 0}'])
+def test_a_damaged_session_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "session.json").write_text(text)
+    with pytest.raises(UsageError, match="cannot be read"):
+        open_session(tmp_path, SETTINGS)
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(UsageError, match="holds no session"):
+        open_session(tmp_path, SETTINGS)
+
+
+def test_the_summary(tmp_path: Path) -> None:
+    lines = list(summary_lines(session(tmp_path / "s")))
+    assert lines[1].startswith("Baseline  100.00 us  1 of ? cores")
+    assert lines[2].startswith("Final     50.00 us")
+    assert lines[3].startswith("Speed-up  2.00x: version 2 is 2.00 times as fast (95 % interval")
+    assert "version 3: WRONG RESULT" in lines[6]
+
+
+def test_the_summary_of_a_baseline_alone(tmp_path: Path) -> None:
+    made = open_session(tmp_path / "s", SETTINGS)
+    assert list(summary_lines(made)) == ["Nothing was measured."]
+    made = made.add(BASE, {})
+    assert "Speed-up  none that is sure" in list(summary_lines(made))
+
+
+def test_the_document(tmp_path: Path) -> None:
+    document = summary_json(session(tmp_path / "s"))
+    assert document["speedup"] == pytest.approx(2)
+    assert json.loads(json.dumps(document))["versions"][2]["state"] == "invalid"
+
+
+def test_changes_in_words() -> None:
+    before, after = {"k.py": b"a\nb\n"}, {"k.py": b"a\n  grid = (8, 8)\nb2\n"}
+    assert described_change(before, after) == "+2 -1 lines: grid = (8, 8)"
+    assert described_change(before, before) == "nothing"

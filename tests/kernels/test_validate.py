@@ -1,0 +1,126 @@
+"""Validation by a command, and by a reference."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from instrumentor.errors import UsageError
+from instrumentor.kernels.validate import (
+    Criteria,
+    Verdict,
+    compare_files,
+    make_criteria,
+    validate,
+)
+from instrumentor.project import find_project
+from tests.conftest import RepoFactory
+
+
+def check(criteria: Criteria, script: Path, env: dict[str, str] | None = None) -> Verdict:
+    return validate(
+        criteria,
+        project=find_project(script),
+        script=script,
+        arguments=(),
+        python=Path(sys.executable),
+        cwd=script.parent,
+        env={"PATH": "/usr/bin:/bin", **(env or {})},
+    )
+
+
+@pytest.fixture
+def script(git_repo: RepoFactory) -> Path:
+    text = "import json\njson.dump([1.0, 2.0], open('out.json', 'w'))\n"
+    return git_repo({"k.py": text, "ref.json": "[1.0, 2.001]"}) / "k.py"
+
+
+def test_a_commands_exit_code_decides(script: Path) -> None:
+    command = f"{sys.executable} -c 'print(\"fine\")'"
+    assert check(make_criteria(command, None, None, 0.1, 0.1, None), script) == Verdict(
+        True, f"{sys.executable} -c 'print(\"fine\")'", "code 0: fine"
+    )
+    wrong = check(Criteria((sys.executable, "-c", "raise SystemExit('off by one')")), script)
+    assert (wrong.ok, wrong.detail) == (False, "code 1: off by one")
+
+
+def test_no_shell_and_no_profiler_around_a_command(script: Path) -> None:
+    code = "import os, sys; sys.exit(sys.argv[1] != '$HOME;x' or 'TTLANG_PERF_DUMP' in os.environ)"
+    criteria = Criteria((sys.executable, "-c", code, "$HOME;x"))
+    assert check(criteria, script, {"TTLANG_PERF_DUMP": "1"}).ok
+
+
+def test_a_command_that_hangs_or_is_not_there(script: Path) -> None:
+    hanging = Criteria((sys.executable, "-c", "import time; time.sleep(60)"), timeout_s=0.3)
+    assert check(hanging, script).detail == "did not end within 0.3 s"
+    with pytest.raises(UsageError, match="cannot be started"):
+        check(Criteria(("/nowhere/check",)), script)
+
+
+def test_output_against_a_reference_leaves_nothing_behind(script: Path) -> None:
+    reference = script.parent / "ref.json"
+    criteria = Criteria(reference=reference, output=Path("out.json"))
+    verdict = check(criteria, script)
+    assert verdict.ok, verdict.detail
+    assert not (script.parent / "out.json").exists()
+    tight = Criteria(reference=reference, output=Path("out.json"), rtol=0, atol=1e-6)
+    assert "1 of 2 elements differ" in check(tight, script).detail
+
+
+def test_a_script_that_fails_or_writes_nothing(script: Path) -> None:
+    reference = script.parent / "ref.json"
+    assert "did not write" in check(Criteria(reference=reference, output=Path("x")), script).detail
+    script.write_text("raise SystemExit(3)\n")
+    criteria = Criteria(reference=reference, output=Path("out.json"))
+    assert "the script itself failed: code 3" in check(criteria, script).detail
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "json", "csv", "txt"])
+def test_kinds_of_files(tmp_path: Path, suffix: str) -> None:
+    values = np.array([[1.0, 2.0], [3.0, 4.0]])
+    one, two = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    for path in (one, two):
+        if suffix == "npy":
+            np.save(path, values)
+        elif suffix == "npz":
+            np.savez(path, x=values)
+        elif suffix == "json":
+            path.write_text(json.dumps(values.tolist()))
+        else:
+            np.savetxt(path, values, delimiter="," if suffix == "csv" else " ")
+    assert compare_files(one, two, 0, 0, "x").ok
+
+
+def test_shapes_names_and_nan(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3))
+    np.save(tmp_path / "b.npy", np.ones(4))
+    assert "shape (3,)" in compare_files(tmp_path / "a.npy", tmp_path / "b.npy", 0, 0, "").detail
+    np.savez(tmp_path / "a.npz", x=np.ones(1))
+    np.savez(tmp_path / "b.npz", y=np.ones(1))
+    assert "arrays" in compare_files(tmp_path / "a.npz", tmp_path / "b.npz", 0, 0, "").detail
+    np.save(tmp_path / "n.npy", np.array([1.0, np.nan, 1.0]))
+    assert not compare_files(tmp_path / "n.npy", tmp_path / "a.npy", 1, 1, "").ok
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.pt", "x"), ("a.npy", "junk"), ("a.json", "{")])
+def test_files_that_cannot_be_compared(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(UsageError):
+        compare_files(path, path, 0, 0, "")
+
+
+def test_options_that_do_not_fit(tmp_path: Path) -> None:
+    there = tmp_path / "r.npy"
+    there.touch()
+    for arguments in (
+        ("", there, None, 0.1, 0.1), ("", None, there, 0.1, 0.1), ("'", None, None, 0.1, 0.1),
+        ("", tmp_path / "no", there, 0.1, 0.1), ("", there, there, -1.0, 0.1),
+    ):  # fmt: skip
+        with pytest.raises(UsageError):
+            make_criteria(*arguments, None)
+    assert not Criteria().given
