@@ -1,0 +1,123 @@
+"""The plan as a value: its schema, its filters, the names it adds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import instrumentor
+from instrumentor import Declined, Options, UsageError, explain, rewrite
+from instrumentor.passes import PASSES
+from tests.conftest import RepoFactory
+
+SCHEMA = json.loads(
+    (Path(instrumentor.__file__).parent / "data" / "plan.schema.json").read_text("utf-8")
+)
+SCRIPT = """\
+import torch
+
+
+def train(model, loader, optimizer, criterion):
+    step = 0
+    validate(model)
+    for inputs, labels in loader:
+        loss = criterion(model(inputs), labels)
+        print(loss.item())
+        loss.backward()
+        optimizer.step()
+        step += 1
+        if step % 10 == 0:
+            torch.save(model.state_dict(), "model.pt")
+
+
+train(None, [], None, None)
+"""
+INFERENCE = """\
+import torch
+
+
+def infer(model, inputs):
+    with torch.no_grad():
+        for batch in inputs:
+            model(batch)
+
+
+infer(None, [])
+"""
+
+
+@pytest.mark.parametrize("path", sorted(Path("fixtures/passes").glob("*/before.py")), ids=str)
+def test_every_fixture_is_explained_within_the_schema(path: Path) -> None:
+    jsonschema.validate(explain(path).to_json(), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("source", "mode", "eligible"),
+    [(SCRIPT, "train", True), (INFERENCE, "inference", True), ("x = 1\n", None, False)],
+)
+def test_the_document_follows_the_schema(
+    git_repo: RepoFactory, source: str, mode: str | None, eligible: bool
+) -> None:
+    document = explain(git_repo({"train.py": source}) / "train.py").to_json()
+    jsonschema.validate(document, SCHEMA)
+    assert (document["mode"], document["eligible"]) == (mode, eligible)
+    assert set(document) - {"edits"} == set(SCHEMA["required"])
+
+
+def test_only_and_skip_choose_passes_and_keep_the_recorder() -> None:
+    everything = rewrite(SCRIPT).plan
+    assert {e.edit.pass_name for e in everything.edits} == {
+        "recorder",
+        "region",
+        "host_reads",
+        "early_stop",
+        "validation",
+        "checkpoints",
+    }
+    only = rewrite(SCRIPT, Options(only=("region",))).plan
+    assert {e.edit.pass_name for e in only.edits} == {"recorder", "region"}
+    without = rewrite(SCRIPT, Options(skip=("validation", "checkpoints"))).plan
+    assert {e.edit.pass_name for e in without.edits} == {
+        "recorder",
+        "region",
+        "host_reads",
+        "early_stop",
+    }
+
+
+def test_an_unknown_pass_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        rewrite(SCRIPT, Options(skip=("timers",)))
+    assert "timers" in caught.value.message
+    assert all(p.NAME in caught.value.hint for p in PASSES)
+
+
+def test_every_edit_says_why() -> None:
+    assert all(e.edit.reason for e in rewrite(SCRIPT).plan.edits)
+
+
+def test_names_of_the_script_are_never_taken() -> None:
+    taken = SCRIPT.replace("step = 0", "step = 0\n    _instrument = _instrument_recorder = 1")
+    plan = rewrite(taken).plan
+    assert plan.names == ("_instrument_2", "_instrument_2_recorder")
+    assert "_instrument_2.begin(" in rewrite(taken).code.decode()
+
+
+def test_inference_has_its_own_numbers_of_steps() -> None:
+    chosen = rewrite(INFERENCE).plan.options
+    assert (chosen.steps, chosen.warmup) == (13, 3)
+    given = rewrite(INFERENCE, Options(steps=7, warmup=2)).plan.options
+    assert (given.steps, given.warmup) == (7, 2)
+
+
+def test_marked_lines_are_timed_and_whole_statements_are_asked_for() -> None:
+    text = rewrite(INFERENCE, Options(region=("", 7, 7))).code.decode()
+    assert text.index("_instrument.begin(") < text.index("model(batch)") < text.index(".end(")
+    with pytest.raises(UsageError):
+        rewrite(INFERENCE, Options(region=("", 3, 3)))
+    multi = INFERENCE.replace("model(batch)", "model(\n                batch\n            )")
+    with pytest.raises(Declined):
+        rewrite(multi, Options(region=("", 7, 8)))
