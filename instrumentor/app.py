@@ -23,6 +23,7 @@ from instrumentor.commands import (
     restore,
     run,
     skill,
+    tune,
 )
 from instrumentor.errors import EXIT_CODES, UsageError
 
@@ -36,6 +37,8 @@ _ONE_TIME = frozenset(
     {"help", "version", "force", "summary", "fix"}
     # Of compare and history.
     | {"html", "markdown", "batch_size", "baseline", "run", "plot"}
+    # Of tune.
+    | {"resume"}
 )
 _WORDS = {bool: "true or false", list: "a list", str: "a text"}
 
@@ -72,6 +75,7 @@ app.command("doctor", context_settings={"allow_interspersed_args": True})(doctor
 app.command("diagnose")(diagnose.diagnose)
 app.command("restore")(restore.restore)
 app.command("profile", context_settings=_SCRIPT_LAST)(profile.profile)
+app.command("tune", context_settings=_SCRIPT_LAST)(tune.tune)
 app.command("skill")(skill.skill)
 app.add_typer(kernel.app, name="kernel")
 

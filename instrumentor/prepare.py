@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import UsageError
 from instrumentor.locate import locate_file, parse_source
 from instrumentor.locate.model import Declined, Reason
+from instrumentor.locate.syntax import Source
 from instrumentor.options import Options
 from instrumentor.passes.recorder import load_record
 from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
@@ -110,14 +112,32 @@ def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Pr
 def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes]) -> Plan:
     """The plan with a variant's edits; modules that only those touch report their load as well.
 
-    The variant's edits go first: at one place they belong to the script that is measured.
+    The variant's edits go first: at one place they belong to the script that is measured. Those
+    inside of what the plan switches off (validation, checkpoints) would never run, and are left.
     """
-    edits = [PlannedEdit(file, edit) for file, edit in variant.edits]
+    edits: list[PlannedEdit] = []
     for file in variant.modules:
+        source = parse_source(file, originals[file])
+        off = _spans(source, plan.edits_of(file))
+        own = [edit for path, edit in variant.edits if path == file]
+        edits += [PlannedEdit(file, e) for e in own if not _inside(e.at, off)]
         if file not in plan.files:
-            source = parse_source(file, originals[file])
             edits.append(PlannedEdit(file, load_record(source, plan.names[1])))
     return dataclasses.replace(plan, edits=(*edits, *plan.edits)) if edits else plan
+
+
+_Spans = list[tuple[Statement, Statement]]
+
+
+def _spans(source: Source, edits: Sequence[Edit]) -> _Spans:
+    """Start and end of the statements that a plan switches off or moves."""
+    off = (e.at for e in edits if e.kind in (Kind.DISABLE, Kind.MOVE_AFTER) and e.at is not None)
+    found = [(at, source.by_position[at]) for at in off]
+    return [(at, Statement(s.end_lineno or s.lineno, s.end_col_offset or 0)) for at, s in found]
+
+
+def _inside(at: Statement | None, spans: _Spans) -> bool:
+    return at is not None and any(start < at < end for start, end in spans)
 
 
 def explain(

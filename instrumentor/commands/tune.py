@@ -1,0 +1,299 @@
+"""`instrument tune SCRIPT ARGS`: change one thing at a time, keep what helps for sure."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from instrumentor import console
+from instrumentor.commands import common
+from instrumentor.errors import UsageError
+
+if TYPE_CHECKING:
+    from instrumentor.tune.judge import Measured
+    from instrumentor.tune.report import Report
+    from instrumentor.tune.search import Ask
+    from instrumentor.tune.tuning import Tuned
+
+Levers = Annotated[
+    str,
+    typer.Option(
+        "--levers",
+        envvar="INSTRUMENT_LEVERS",
+        metavar="LEVER,...",
+        help="What to try: optimization_level, dtype, bfp8, trace, batch_size; default all.",
+    ),
+]
+BatchSizes = Annotated[
+    str,
+    typer.Option(
+        "--batch-sizes",
+        envvar="INSTRUMENT_BATCH_SIZES",
+        metavar="N,...",
+        help="Batch sizes to try; default 1 to 32, and up to 4 times the script's own.",
+    ),
+]
+
+
+def tune(
+    script: Annotated[
+        Path | None, typer.Argument(help="The training or inference script; none with --resume.")
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
+    ] = None,
+    levers: Levers = "",
+    batch_sizes: BatchSizes = "",
+    strategy: Annotated[
+        str,
+        typer.Option(
+            "--strategy",
+            envvar="INSTRUMENT_STRATEGY",
+            help="one-at-a-time: each lever on top of the best so far; grid: all settings.",
+        ),
+    ] = "one-at-a-time",
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget", envvar="INSTRUMENT_BUDGET", metavar="MIN", help="Time for it all, minutes."
+        ),
+    ] = None,
+    trial_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--trial-timeout",
+            envvar="INSTRUMENT_TRIAL_TIMEOUT",
+            metavar="S",
+            help="Limit of one trial, seconds; default 10 times the baseline, 300 at least.",
+        ),
+    ] = None,
+    loss_tolerance: Annotated[
+        float,
+        typer.Option(
+            "--loss-tolerance",
+            envvar="INSTRUMENT_LOSS_TOLERANCE",
+            help="Relative change of the median loss above which a lever is not recommended.",
+        ),
+    ] = 1e-2,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume", metavar="DIR", help="Go on with a tuning that was killed or interrupted."
+        ),
+    ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            "--executor",
+            envvar="INSTRUMENT_EXECUTOR",
+            help="Where trials run: local, or slurm (through submitit).",
+        ),
+    ] = "local",
+    executor_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--executor-option",
+            envvar="INSTRUMENT_EXECUTOR_OPTION",
+            metavar="KEY=VALUE",
+            help="Handed to submitit's update_parameters, such as slurm_partition=tt.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs", envvar="INSTRUMENT_JOBS", help="Trials at once under Slurm, one device each."
+        ),
+    ] = 1,
+    steps: Annotated[
+        int,
+        typer.Option(
+            "--steps",
+            envvar="INSTRUMENT_STEPS",
+            help="Samples to take in each trial, the warm-up included.",
+        ),
+    ] = 13,
+    warmup: Annotated[
+        int,
+        typer.Option(
+            "--warmup",
+            envvar="INSTRUMENT_WARMUP",
+            help="Leading samples of each trial that are not steady: compilation, trace capture.",
+        ),
+    ] = 3,
+    scope: common.Scope = "auto",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Folder for everything; default NAME_tune in the working directory.",
+        ),
+    ] = None,
+    loop: common.Loop = "",
+    mode: common.Mode = "auto",
+    region: common.Region = "",
+    python: Annotated[
+        str | None,
+        typer.Option("--python", envvar="INSTRUMENT_PYTHON", help="The script's interpreter."),
+    ] = None,
+    json: common.Json = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", envvar="INSTRUMENT_QUIET", help="No progress, only the result."
+        ),
+    ] = False,
+) -> None:
+    """Find what makes a script faster: one change at a time, each measured; ends with a patch.
+
+    The script and its YAML stay as they are. Trials run in copies; a change is kept only when its
+    gain exceeds the interval and the loss stays the same.
+    """
+    from instrumentor.tune.report import make_report, write
+    from instrumentor.tune.tuning import TuneOptions
+    from instrumentor.tune.tuning import resume as resume_tuning
+    from instrumentor.tune.tuning import tune as tune_script
+
+    options = TuneOptions(
+        rewrite=common.make_options(
+            steps=steps, warmup=warmup, scope=scope, loop=loop, mode=mode, region=region
+        ),
+        levers=common.names(levers),
+        batch_sizes=_sizes(batch_sizes),
+        strategy=strategy,
+        budget_s=budget * 60 if budget is not None else None,
+        timeout_s=trial_timeout,
+        loss_tolerance=loss_tolerance,
+        output=output,
+        executor=executor,
+        jobs=jobs,
+        executor_parameters=_parameters(executor_option or []),
+        run={"python": python} if python else {},
+    )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    narrator = Narrator(quiet=quiet)
+    try:
+        if resume is not None:
+            if script is not None:
+                raise UsageError("--resume DIR stands alone", "The script is in its journal.")
+            tuned = resume_tuning(resume, options, narrator)
+        elif script is None:
+            raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
+        else:
+            tuned = tune_script(script, arguments or [], options, narrator)
+    except KeyboardInterrupt:
+        if narrator.folder is not None:
+            console.say(f"Stopped. Next: instrument tune --resume {narrator.folder}")
+        raise
+    report = make_report(tuned)
+    files = write(tuned, report)
+    _show(tuned, report, files, json=json, quiet=quiet)
+
+
+def _show(
+    tuned: Tuned, report: Report, files: Mapping[str, Path], *, json: bool, quiet: bool
+) -> None:
+    from instrumentor.tune.report import columns_of_text, conclusion, table
+
+    document = report.document
+    if json:
+        console.out_json(document)
+    else:
+        for line in columns_of_text(table(document)):
+            console.out(line)
+        console.out()
+        for note in document["notes"]:
+            console.out(f"- {note}")
+        console.out()
+        console.out(conclusion(document))
+    if quiet:
+        return
+    folder = _shown(tuned.folder)
+    console.say(f"Wrote {folder}/ (your files were not touched)")
+    if tuned.search.out_of_budget:
+        console.say(f"Next: instrument tune --resume {folder}")
+    elif "patch" in files:
+        root = _shown(Path(document["patch_root"]))
+        inside = f" -C {root}" if root != "." else ""
+        console.say(f"Next: git{inside} apply {files['patch']}")
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in common.names(text))
+    except ValueError as error:
+        raise UsageError(f"--batch-sizes {text}: expected numbers, as in 8,16,32") from error
+
+
+def _parameters(given: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UsageError(f"--executor-option {text}: expected KEY=VALUE")
+        found[key] = int(value) if value.isdigit() else value
+    return found
+
+
+def _shown(folder: Path) -> str:
+    cwd = Path.cwd()
+    return str(folder.relative_to(cwd)) if folder.is_relative_to(cwd) else str(folder)
+
+
+class Narrator:
+    """The progress as lines: what is tried, what came of it, how long it may still take."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
+        self.start = time.monotonic()
+        self.folder: Path | None = None
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        self._say(text)
+
+    def began(self, folder: Path) -> None:
+        """The folder of the journal is there."""
+        self.folder = folder
+
+    def found(self, target: Any, survey: Mapping[str, Any]) -> None:
+        """Where each lever acts, or why not."""
+        from instrumentor.tune.edits import Refusal
+
+        for name, site in survey.items():
+            where = f"{_shown(site.file)}:{site.line}"
+            if isinstance(site, Refusal):
+                self._say(f"{name}: not tried: {where}: {site.reason}")
+            else:
+                own = "" if site.own is None else f", now {site.own}"
+                self._say(f"{name}: {where} ({site.how}{own})")
+
+    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
+        """A trial starts."""
+        rest = "" if left_s is None else f", at most {_duration(left_s)} left"
+        self._say(f"Trial {number} of at most {number + max(0, left - 1)}{rest}: {ask.setting}")
+
+    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
+        """A trial has its result."""
+        made = measured.outcome
+        if not made.measured:
+            text = f"{made.status}: {made.reason}"
+        else:
+            rate = measured.samples_per_s
+            text = f"{made.median_ms:.3g} ms a step"
+            text += "" if rate is None else f", {rate:.4g} samples/s"
+        self._say(f"  {'(from the journal) ' if known else ''}{ask.setting}: {text}")
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            console.say(f"[{time.monotonic() - self.start:6.1f} s] {text}")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

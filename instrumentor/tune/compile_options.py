@@ -1,0 +1,214 @@
+"""Compile options: into the script's own `set_custom_compile_options` call, or a call of ours.
+
+A later call replaces an earlier one, so every call that is there gets the options, and all of
+them stand in one call. Without a call ours goes where the device is open and nothing is compiled
+yet: setting options opens the device, so it must not come before the script has chosen one.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Mapping
+
+from instrumentor.edits import Kind
+from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, dotted, own_calls
+from instrumentor.locate.vocabulary import callee
+from instrumentor.tune.levers import Value
+from instrumentor.tune.statements import Changes, text_of
+from instrumentor.tune.target import NotApplicable, Target
+
+CALL = "set_custom_compile_options"
+_LONG = 76  # with the indentation of a function or two, still a line
+_OPENS_DEVICE = ("torch_xla.device", "xm.xla_device", "xla_model.xla_device", "xla_device")
+
+
+def own_option(target: Target, option: str) -> tuple[Source, int, Value | None] | None:
+    """Where the script sets an option itself, and to what (None: not a constant)."""
+    for source, scope, _, call in target.calls(CALL):
+        for given in call.args[:1]:
+            value = _lookup(source, scope, given, option)
+            if value is not None:
+                constant = value.value if isinstance(value, ast.Constant) else None
+                return source, value.lineno, _plain(constant)
+    return None
+
+
+def where(target: Target) -> tuple[Source, int]:
+    """The first line that applying options would touch.
+
+    Raises:
+        NotApplicable: there is no place for them.
+    """
+    for source, _, _, call in target.calls(CALL):
+        return source, call.lineno
+    source, statement, _ = _place(target)
+    return source, statement.lineno
+
+
+def apply(target: Target, options: Mapping[str, Value], changes: Changes) -> None:
+    """Set compile options.
+
+    Raises:
+        NotApplicable: no module imports torch_xla, or a call cannot be rewritten.
+    """
+    if not options:
+        return
+    names = ", ".join(options)
+    calls = list(target.calls(CALL))
+    for source, _, _, call in calls:
+        if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
+            raise NotApplicable(
+                source.path, call.lineno, f"{CALL} is not called with one dictionary"
+            )
+        _merge(source, call.args[0], options, changes, f"compile options: {names}")
+    if not calls:
+        _insert(target, options, changes, f"compile options: {names}")
+
+
+def _merge(
+    source: Source, given: ast.expr, options: Mapping[str, Value], changes: Changes, reason: str
+) -> None:
+    if not isinstance(given, ast.Dict) or not given.keys:
+        added = _pairs(options)
+        plain = isinstance(given, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+        text = text_of(source, given)
+        empty = isinstance(given, ast.Dict)
+        merged = f"**{text}, " if plain else f"**({text}), "
+        changes.replace(source, given, f"{{{'' if empty else merged}{added}}}", reason)
+        return
+    left = dict(options)
+    texts: dict[ast.expr, str] = {}
+    for key, value in zip(given.keys, given.values, strict=True):
+        if key is None:  # what is unpacked here goes over what stands before it
+            left, texts = dict(options), {}
+        elif isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in options:
+            as_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+            texts[value] = _spell(options[key.value], value, as_text=as_text)
+            left.pop(key.value, None)
+    last_key, last = given.keys[-1], given.values[-1]
+    if left:
+        first = last_key or last
+        own_line = first.lineno > given.lineno
+        column = first.col_offset - (0 if last_key else 2)
+        joint = ",\n" + " " * column if own_line else ", "
+        text = texts.get(last) or text_of(source, last)
+        texts[last] = text + joint + _pairs(left, joint)
+    for node, text in texts.items():
+        changes.replace(source, node, text, reason)
+
+
+def _insert(target: Target, options: Mapping[str, Value], changes: Changes, reason: str) -> None:
+    source, statement, kind = _place(target)
+    module, guarded = _module_name(source)
+    code = f"{module or 'torch_xla'}.{CALL}({{{_pairs(options)}}})"
+    if len(code) > _LONG:
+        rows = _pairs(options, ",\n        ")
+        code = f"{module or 'torch_xla'}.{CALL}(\n    {{\n        {rows},\n    }}\n)"
+    if module is None:
+        code = f"import torch_xla\n{code}"
+        changes.insert(kind, source, statement, code, reason, rebinds=("torch_xla",))
+        return
+    if guarded:
+        code = f"if {module} is not None:\n" + textwrap.indent(code, "    ")
+    changes.insert(kind, source, statement, code, reason)
+
+
+def _place(target: Target) -> tuple[Source, ast.stmt, Kind]:
+    if not any(b"torch_xla" in source.data for source in target.sources):
+        raise NotApplicable(
+            target.script, 1, "no module of the script imports torch_xla: nothing would read them"
+        )
+    for source in dict.fromkeys((target.entry, target.loop_source)):
+        for statement in _straight(source):
+            opens = any(dotted(call.func) in _OPENS_DEVICE for call in own_calls(statement))
+            if opens and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)):
+                return source, statement, Kind.INSERT_AFTER
+    source = target.loop_source
+    outer = target.outermost_loop()
+    scope = source.scope_of(outer)
+    for statement in _straight(source):
+        if source.scope_of(statement) is not scope or statement.lineno >= outer.lineno:
+            continue
+        words = {callee(call) for call in own_calls(statement)}
+        to_device = "to" in words and "device" in ast.unparse(statement)
+        if isinstance(statement, (ast.Assign, ast.Expr)) and (to_device or "compile" in words):
+            return source, statement, Kind.INSERT_BEFORE
+    return source, outer, Kind.INSERT_BEFORE
+
+
+def _straight(source: Source) -> list[ast.stmt]:
+    """Simple statements outside of loops, in order."""
+    simple = (s for s in source.places if isinstance(s, (ast.Assign, ast.AnnAssign, ast.Expr)))
+    found = [s for s in simple if not any(isinstance(p, LOOPS) for p in source.ancestors(s))]
+    return sorted(found, key=lambda s: (s.lineno, s.col_offset))
+
+
+def _module_name(source: Source) -> tuple[str | None, bool]:
+    """What torch_xla is called in a module, and whether it may be None there."""
+    for statement, place in source.places.items():
+        if place.scope is source.tree and isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.name == "torch_xla" or (
+                    alias.name.startswith("torch_xla.") and not alias.asname
+                ):
+                    guarded = isinstance(place.parent, ast.Try)
+                    return alias.asname or "torch_xla", guarded
+    return None, False
+
+
+def _lookup(
+    source: Source, scope: ScopeNode, given: ast.expr, option: str, depth: int = 0
+) -> ast.expr | None:
+    """The expression that an option gets, through a name that is bound once."""
+    if isinstance(given, ast.Dict):
+        for key, value in reversed(list(zip(given.keys, given.values, strict=True))):
+            if isinstance(key, ast.Constant) and key.value == option:
+                return value
+        return None
+    if isinstance(given, ast.Call) and dotted(given.func) == "dict":
+        return next((k.value for k in given.keywords if k.arg == option), None)
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.BitOr):
+        right = _lookup(source, scope, given.right, option, depth)
+        return right if right is not None else _lookup(source, scope, given.left, option, depth)
+    if not isinstance(given, ast.Name) or depth > 3:
+        return None
+    found: ast.expr | None = None
+    for statement in source.places:
+        if not isinstance(statement, ast.Assign) or source.scope_of(statement) not in (
+            scope,
+            source.tree,
+        ):
+            continue
+        for bound in statement.targets:
+            if isinstance(bound, ast.Name) and bound.id == given.id:
+                found = _lookup(source, scope, statement.value, option, depth + 1) or found
+            elif (
+                isinstance(bound, ast.Subscript)
+                and dotted(bound.value) == given.id
+                and isinstance(bound.slice, ast.Constant)
+                and bound.slice.value == option
+            ):
+                found = statement.value
+    return found
+
+
+def _plain(value: object) -> Value | None:
+    """A constant in the levers' words: numbers and booleans also where they are texts."""
+    if isinstance(value, str):
+        if value.isdigit():
+            return int(value)
+        return {"true": True, "false": False}.get(value.lower())
+    return value if isinstance(value, (bool, int)) else None
+
+
+def _pairs(options: Mapping[str, Value], joint: str = ", ") -> str:
+    return joint.join(f'"{name}": {_spell(value)}' for name, value in options.items())
+
+
+def _spell(value: Value, old: ast.expr | None = None, *, as_text: bool = True) -> str:
+    """The value as tt-xla's guide writes it, or as the script writes the one it replaces."""
+    if isinstance(value, bool):
+        boolean = old is not None and isinstance(old, ast.Constant) and isinstance(old.value, bool)
+        return str(value) if boolean else f'"{str(value).lower()}"'
+    return f'"{value}"' if old is not None and as_text else str(value)

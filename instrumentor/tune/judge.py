@@ -1,0 +1,171 @@
+"""A trial against the best so far: kept only when it helps for sure and the loss is the same."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.comparison.ratio import Ratio, ratio_of_medians
+from instrumentor.tune.outcome import Outcome
+
+BASELINE = "baseline"
+KEPT = "kept"
+NO_GAIN = "no gain within the interval"
+WORSE = "worse"
+CHANGES_LOSS = "changes the loss"
+NOT_COMPARABLE = "cannot be compared"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An outcome with the number of samples in a step; None where that is unknown."""
+
+    outcome: Outcome
+    batch_size: int | None
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Throughput at the median."""
+        ms = self.outcome.median_ms
+        return self.batch_size / ms * 1000 if ms and self.batch_size else None
+
+    @property
+    def latency_ms(self) -> float | None:
+        """Time of a step over its samples, milliseconds."""
+        ms = self.outcome.median_ms
+        return ms / self.batch_size if ms and self.batch_size else None
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What two runs of the unchanged script differ by.
+
+    Attributes:
+        time: of the medians, as a fraction: 0.02 for 2 %.
+        loss: of the median losses, likewise; None when there is no loss.
+    """
+
+    time: float = 0.0
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a trial is worth.
+
+    Attributes:
+        verdict: one of the words above, or the outcome's own when nothing was measured.
+        ratio: time for the same work, new over best so far; None when nothing can be said.
+        loss_change: relative change of the median loss; None when it is not comparable.
+        text: the verdict in a sentence.
+    """
+
+    verdict: str
+    text: str
+    ratio: Ratio | None = None
+    loss_change: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Figures and words."""
+        interval = self.ratio.interval if self.ratio else None
+        change = self.loss_change
+        return {
+            "verdict": self.verdict,
+            "text": self.text,
+            "time_ratio": self.ratio.value if self.ratio else None,
+            "time_ratio_interval": [interval.low, interval.high] if interval else None,
+            "loss_change": change if change is None or math.isfinite(change) else str(change),
+        }
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The rules.
+
+    Attributes:
+        noise: a gain has to exceed it beyond the interval.
+        loss_tolerance: relative change of the median loss that is allowed.
+    """
+
+    noise: Noise = field(default_factory=Noise)
+    loss_tolerance: float = 1e-2
+
+    def judge(
+        self, best: Measured, new: Measured, reference: Measured | None, *, by_rate: bool = False
+    ) -> Judgement:
+        """Hold a trial against the best so far, its loss against a reference's.
+
+        Args:
+            reference: a run of the same work without the levers; None where the work differs.
+            by_rate: the batch size is what changed: only samples a second can tell.
+        """
+        made = new.outcome
+        if not made.measured:
+            return Judgement(made.status, f"{made.status}: {made.reason}")
+        if made.label != best.outcome.label:
+            return Judgement(
+                NOT_COMPARABLE, f"timed {made.label}, the best so far {best.outcome.label}"
+            )
+        sizes = best.batch_size, new.batch_size
+        if by_rate and None in sizes:
+            return Judgement(NOT_COMPARABLE, "the batch size of a step is not visible")
+        per = (sizes[0] or 1, sizes[1] or 1) if None not in sizes else (1, 1)
+        ratio = ratio_of_medians(
+            [ms / per[0] for ms in best.outcome.samples_ms], [ms / per[1] for ms in made.samples_ms]
+        )
+        if ratio is None:
+            return Judgement(NOT_COMPARABLE, "there are no steady samples")
+        change = _loss_change(reference, new)
+        verdict, text = self._verdict(ratio)
+        if change is not None and not self._same_loss(change):
+            return Judgement(
+                CHANGES_LOSS, f"the loss changes by {_percent(change)}: {text}", ratio, change
+            )
+        if verdict == KEPT and self._loss_is_noise():
+            text += "; the loss of two equal runs differs as much, so it says nothing"
+        return Judgement(verdict, text, ratio, change)
+
+    def _verdict(self, ratio: Ratio) -> tuple[str, str]:
+        faster = f"{1 / ratio.value:.2f} times as fast"
+        interval = ratio.interval
+        if interval is None or not ratio.enough:
+            return NO_GAIN, f"{faster}, with too few samples to be sure"
+        shown = f"{faster} (95 % interval {1 / interval.high:.2f} .. {1 / interval.low:.2f})"
+        if ratio.real and interval.high < 1 / (1 + self.noise.time):
+            return KEPT, shown
+        if ratio.real and interval.low > 1:
+            return WORSE, shown
+        if ratio.real and ratio.value < 1:
+            return NO_GAIN, f"{shown}, no more than two equal runs differ"
+        return NO_GAIN, shown
+
+    def _same_loss(self, change: float) -> bool:
+        return change <= self.loss_tolerance or (self._loss_is_noise() and math.isfinite(change))
+
+    def _loss_is_noise(self) -> bool:
+        return self.noise.loss is not None and self.noise.loss > self.loss_tolerance
+
+
+def noise_of(first: Measured, again: Measured) -> Noise:
+    """What two runs of the unchanged script say about each other."""
+    one, two = first.outcome.median_ms, again.outcome.median_ms
+    time = abs(math.log(two / one)) if one and two else 0.0
+    return Noise(math.expm1(time), _loss_change(first, again))
+
+
+def _loss_change(reference: Measured | None, new: Measured) -> float | None:
+    if reference is None:
+        return None
+    before, after = reference.outcome.loss, new.outcome.loss
+    if before is None or after is None:
+        return None
+    if math.isnan(after) != math.isnan(before):
+        return math.inf
+    if math.isnan(after) or before == after:
+        return 0.0
+    return abs(after - before) / abs(before) if before else math.inf
+
+
+def _percent(change: float) -> str:
+    return f"{change * 100:.1f} %" if math.isfinite(change) else "more than can be said (nan)"

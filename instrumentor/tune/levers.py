@@ -1,0 +1,144 @@
+"""What can be changed about a script, as data: values, how each is applied, what it needs.
+
+The values are those of tt-xla's guide to performance; numbers of bytes and steps as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from instrumentor.errors import UsageError
+
+Value: TypeAlias = int | str | bool
+
+#: Room for runtime trace on the device, bytes (a model of 2B parameters needs 200 MB).
+TRACE_REGION_BYTES = 10_000_000
+TRACE_REGION = "TT_RUNTIME_TRACE_REGION_SIZE"
+PROGRAM_CACHE = "TT_RUNTIME_ENABLE_PROGRAM_CACHE"
+#: The first iteration compiles, the second captures the trace.
+WARMUP = 3
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One thing that can be changed.
+
+    Attributes:
+        name: as in ``--levers``.
+        values: what is tried, beside the script's own.
+        how: how it is applied, for people.
+        option: the compile option it sets; '' when it is none.
+        yaml_key: the key of blacksmith's YAML that does the same; '' without one.
+        needs: lever -> value that has to be in effect with it.
+        default: in effect when the script says nothing; None when there is no such value.
+        same_work: the loss of a step can be held against the baseline's.
+        why: what it does, and what to know of it.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    how: str
+    why: str
+    option: str = ""
+    yaml_key: str = ""
+    needs: Mapping[str, Value] = field(default_factory=dict)
+    default: Value | None = None
+    same_work: bool = True
+
+
+OPTIMIZATION_LEVEL = Lever(
+    "optimization_level",
+    (0, 1, 2),
+    "compile option optimization_level",
+    "1 folds and fuses, 2 also keeps tensors in SRAM; compiling takes longer",
+    option="optimization_level",
+    yaml_key="optimization_level",
+    default=0,
+)
+DTYPE = Lever(
+    "dtype",
+    ("bfloat16",),
+    "model.to(dtype=torch.bfloat16) and inputs alike, or the YAML's dtype",
+    "half the memory traffic of float32",
+    yaml_key="dtype",
+)
+BFP8 = Lever(
+    "bfp8",
+    (True,),
+    "compile option enable_bfp8_conversion",
+    "weights and ops in bfloat8_b; the model has to be bfloat16 already",
+    option="enable_bfp8_conversion",
+    needs={"dtype": "bfloat16"},
+    default=False,
+)
+TRACE = Lever(
+    "trace",
+    (True,),
+    f"compile option enable_trace, and {TRACE_REGION} before torch_xla is imported",
+    "the commands of a step are recorded once and replayed; shapes must stay the same. Wall clock "
+    "only: Tracy's device profiling crashes with it",
+    option="enable_trace",
+    yaml_key="enable_trace",
+    default=False,
+)
+BATCH_SIZE = Lever(
+    "batch_size",
+    (1, 2, 4, 8, 16, 32),
+    "the script's own argument, the YAML's batch_size, or the number in the source",
+    "judged by samples a second",
+    yaml_key="batch_size",
+    same_work=False,
+)
+
+#: In the order in which they are tried: what changes the batch last, when the rest is settled.
+LEVERS: tuple[Lever, ...] = (OPTIMIZATION_LEVEL, DTYPE, BFP8, TRACE, BATCH_SIZE)
+
+
+def lever(name: str) -> Lever:
+    """The lever of a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for one in LEVERS:
+        if one.name == name:
+            return one
+    known = ", ".join(one.name for one in LEVERS)
+    raise UsageError(f"--levers: there is no lever {name!r}", f"Levers: {known}.")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is changed together in one trial: lever -> value, in the order of LEVERS."""
+
+    values: tuple[tuple[str, Value], ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> Setting:
+        """A setting of names and values."""
+        return cls(tuple((one.name, values[one.name]) for one in LEVERS if one.name in values))
+
+    def get(self, name: str) -> Value | None:
+        """The value of a lever; None when it is left as the script has it."""
+        return dict(self.values).get(name)
+
+    def having(self, changes: Mapping[str, Value]) -> Setting:
+        """This setting with further values."""
+        return Setting.of({**dict(self.values), **changes})
+
+    def without(self, name: str) -> Setting:
+        """This setting with one lever left to the script."""
+        return Setting(tuple(pair for pair in self.values if pair[0] != name))
+
+    def __str__(self) -> str:
+        return ", ".join(_spelled(*pair) for pair in self.values) or "as it is"
+
+    def to_json(self) -> dict[str, Any]:
+        """Lever -> value."""
+        return dict(self.values)
+
+
+def _spelled(name: str, value: Value) -> str:
+    return name if value is True else f"{name} {value}"

@@ -1,0 +1,86 @@
+"""What became of one trial, as a value that survives in the journal."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MEASURED = "measured"
+OUT_OF_MEMORY = "out of memory"
+COMPILE_FAILURE = "compile failure"
+TIMEOUT = "timeout"
+FAILED = "failed"
+KILLED = "killed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One trial. What was not measured is None or empty.
+
+    Attributes:
+        status: one of the words above; all but ``measured`` are results as well, with a reason.
+        folder: the run folder.
+        label: what a sample covers.
+        samples_ms: the steady samples.
+        compile_ms: the first sample.
+        batch_shape: shape of the first tensor in the batch.
+        losses: of the steady samples; ``nan`` where it was none.
+        peak_rss_bytes: largest sum of resident memory of the script's process tree; pages that
+            its processes share count once for each.
+        device_memory_bytes: torch.cuda.max_memory_allocated.
+        device: type of the device that the loss was on.
+        duration_s: of the whole trial.
+    """
+
+    status: str
+    reason: str = ""
+    folder: str = ""
+    label: str = ""
+    samples_ms: tuple[float, ...] = ()
+    compile_ms: float | None = None
+    batch_shape: tuple[int, ...] = ()
+    losses: tuple[float, ...] = ()
+    peak_rss_bytes: int | None = None
+    device_memory_bytes: int | None = None
+    device: str = ""
+    duration_s: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """There are steady samples of a run that ended well."""
+        return self.status == MEASURED
+
+    @property
+    def median_ms(self) -> float | None:
+        """Median of the steady samples."""
+        return statistics.median(self.samples_ms) if self.samples_ms else None
+
+    @property
+    def loss(self) -> float | None:
+        """Median loss of the steady samples; nan when one of them is."""
+        if not self.losses:
+            return None
+        if any(math.isnan(loss) for loss in self.losses):
+            return math.nan
+        return statistics.median(self.losses)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON knows no nan and no infinity: such a loss is a text."""
+        values = dataclasses.asdict(self)
+        values["losses"] = [x if math.isfinite(x) else str(x) for x in self.losses]
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Outcome:
+        """The outcome of :meth:`to_json`; unknown keys are left out."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        given: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known
+        }
+        given["losses"] = tuple(float(x) for x in given.get("losses", ()))
+        return cls(**given)

@@ -1,0 +1,253 @@
+"""Which settings are tried, in which order, and what is kept.
+
+The order depends on outcomes alone, so a search that is begun again and given the outcomes of its
+journal comes to where it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from instrumentor.errors import RunFailed, UsageError
+from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Measured, Noise, noise_of
+from instrumentor.tune.levers import BATCH_SIZE, Lever, Setting, Value
+
+STRATEGIES = ("one-at-a-time", "grid")
+#: Settings of a grid above which it is refused: that is a week, not a grid.
+LARGEST_GRID = 500
+#: How far above the script's own batch size is looked.
+_TIMES_OWN = 4
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A trial that is wanted.
+
+    Attributes:
+        lever: what is being tried; '' for the script as it is.
+        again: repetition of the same setting, from 0.
+    """
+
+    setting: Setting
+    lever: str = ""
+    again: int = 0
+
+    @property
+    def key(self) -> str:
+        """Names the trial in the journal."""
+        return f"{self.setting} #{self.again}" if self.again else str(self.setting)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A trial with what it is worth, and the setting it was held against."""
+
+    ask: Ask
+    measured: Measured
+    judgement: Judgement
+    against: Setting
+
+
+class Lab(Protocol):
+    """Whoever runs trials."""
+
+    def measure(self, asks: Sequence[Ask]) -> list[Measured | None]:
+        """Run them, or take their outcomes from the journal; None when the budget is used up."""
+        ...
+
+    def expect(self, trials: int) -> None:
+        """At most so many trials are still to come."""
+        ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A lever as it can be used on this script.
+
+    Attributes:
+        own: the value that the script has itself; None when unknown.
+        brings: levers it has to be tried with, because the script is not that by itself.
+    """
+
+    lever: Lever
+    own: Value | None
+    values: tuple[Value, ...]
+    brings: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass
+class Search:
+    """A search under way, and afterwards its result.
+
+    Attributes:
+        rows: the trials, in the order in which they were judged.
+        best: the setting that is recommended; of no value when it is the script as it is.
+        out_of_budget: the search ended before its time.
+    """
+
+    lab: Lab
+    choices: Sequence[Choice]
+    judge: Judge
+    rows: list[Row] = field(default_factory=list)
+    best: Setting = field(default_factory=Setting)
+    noise: Noise = field(default_factory=Noise)
+    out_of_budget: bool = False
+
+    def run(self, strategy: str) -> None:
+        """All of it.
+
+        Raises:
+            UsageError: no such strategy, or too large a grid.
+            RunFailed: the script as it is cannot be measured.
+        """
+        if strategy not in STRATEGIES:
+            raise UsageError(f"--strategy {strategy}: must be one of {', '.join(STRATEGIES)}")
+        grid = self._grid() if strategy == "grid" else []
+        self.lab.expect(2 + (len(grid) or sum(len(c.values) for c in self.choices)))
+        try:
+            self._baseline()
+            if strategy == "grid":
+                self._try([Ask(setting, "grid") for setting in grid])
+            else:
+                for position, choice in enumerate(self.choices):
+                    left = self.choices[position:]
+                    self.lab.expect(sum(len(c.values) for c in left))
+                    self._one(choice)
+        except _BudgetUsed:
+            self.out_of_budget = True
+        self.lab.expect(0)
+
+    def _one(self, choice: Choice) -> None:
+        """The values of one lever on top of the best so far; the fastest that helps is kept."""
+        if choice.lever.name == BATCH_SIZE.name:
+            self._batch_sizes(choice)
+            return
+        current = self.best.get(choice.lever.name)
+        current = choice.own if current is None else current
+        wanted = [value for value in choice.values if value != current]
+        changes = [{**choice.brings, choice.lever.name: value} for value in wanted]
+        self._try([Ask(self.best.having(each), choice.lever.name) for each in changes])
+
+    def _batch_sizes(self, choice: Choice) -> None:
+        """Up from the script's own until it helps no more or fails; if it never helped, down."""
+        own = self._best_measured().batch_size or choice.own
+        sizes = [int(value) for value in choice.values]
+        if own is None:
+            self._try([Ask(self.best.having({BATCH_SIZE.name: s}), BATCH_SIZE.name) for s in sizes])
+            return
+        for direction in (
+            [size for size in sizes if size > int(own)],
+            [size for size in reversed(sizes) if size < int(own)],
+        ):
+            helped = False
+            for size in direction:
+                if not self._try([Ask(self.best.having({BATCH_SIZE.name: size}), BATCH_SIZE.name)]):
+                    break
+                helped = True
+            if helped:
+                return
+
+    def _grid(self) -> list[Setting]:
+        found: list[Setting] = []
+        axes: list[list[Mapping[str, Value]]] = []
+        for choice in self.choices:
+            wanted = [v for v in choice.values if v != choice.own]
+            axes.append([{}, *({choice.lever.name: v} for v in wanted)])
+        for parts in itertools.product(*axes):
+            setting = Setting.of({name: v for part in parts for name, v in part.items()})
+            if setting.values and self._holds_together(setting):
+                found.append(setting)
+        if len(found) > LARGEST_GRID:
+            raise UsageError(
+                f"--strategy grid: {len(found)} settings are more than {LARGEST_GRID}",
+                "Give fewer --levers or --batch-sizes, or --strategy one-at-a-time.",
+            )
+        return found
+
+    def _holds_together(self, setting: Setting) -> bool:
+        """Every lever has what it needs."""
+        return all(
+            setting.get(name) == value
+            for choice in self.choices
+            if setting.get(choice.lever.name) is not None
+            for name, value in choice.brings.items()
+        )
+
+    def _baseline(self) -> None:
+        """The script as it is, twice: what two equal runs differ by bounds what can be seen."""
+        asks = [Ask(Setting()), Ask(Setting(), again=1)]
+        first, again = self._measured(asks[0]), self._measured(asks[1])
+        if not first.outcome.measured:
+            raise RunFailed(
+                f"the script as it is cannot be measured: {first.outcome.reason}",
+                f"Its output is in {first.outcome.folder or 'the trial folder'}.",
+            )
+        words = Judgement(BASELINE, "the script as it is")
+        self.rows.append(Row(asks[0], first, words, Setting()))
+        if again.outcome.measured:
+            self.noise = noise_of(first, again)
+            self.judge = Judge(self.noise, self.judge.loss_tolerance)
+            text = f"the same once more: {self.noise.time * 100:.1f} % apart"
+        else:
+            text = f"the same once more: {again.outcome.status}"
+        self.rows.append(Row(asks[1], again, Judgement(BASELINE, text), Setting()))
+
+    def _measured(self, ask: Ask) -> Measured:
+        made = self.lab.measure([ask])[0]
+        if made is None:
+            raise _BudgetUsed
+        return made
+
+    def _try(self, asks: Sequence[Ask]) -> bool:
+        """Measure independent settings, judge each, keep the fastest of those that help."""
+        if not asks:
+            return False
+        start, against = self.best, self._best_measured()
+        kept: list[tuple[float, Setting]] = []
+        results = self.lab.measure(asks)
+        for ask, measured in zip(asks, results, strict=True):
+            if measured is None:
+                continue
+            by_rate = ask.setting.get(BATCH_SIZE.name) != start.get(BATCH_SIZE.name)
+            judgement = self.judge.judge(
+                against, measured, self._reference(ask.setting), by_rate=by_rate
+            )
+            self.rows.append(Row(ask, measured, judgement, start))
+            if judgement.verdict == KEPT and judgement.ratio is not None:
+                kept.append((judgement.ratio.value, ask.setting))
+        if kept:
+            self.best = min(kept, key=lambda each: each[0])[1]
+        if None in results:
+            raise _BudgetUsed
+        return bool(kept)
+
+    def _reference(self, setting: Setting) -> Measured | None:
+        """A run of the same work: the same batch size, none of the levers that change the loss."""
+        size = setting.get(BATCH_SIZE.name)
+        wanted = Setting() if size is None else Setting(((BATCH_SIZE.name, size),))
+        for row in self.rows:
+            if row.ask.setting == wanted and row.measured.outcome.measured:
+                return row.measured
+        return None
+
+    def _best_measured(self) -> Measured:
+        return next(row.measured for row in self.rows if row.ask.setting == self.best)
+
+
+class _BudgetUsed(Exception):
+    """No further trial is to be started."""
+
+
+def batch_sizes(own: int | None) -> tuple[int, ...]:
+    """The sizes of the guide, and beyond them up to four times the script's own."""
+    sizes = {int(value) for value in BATCH_SIZE.values}
+    size = max(sizes)
+    while own is not None and size < _TIMES_OWN * own:
+        size *= 2
+        sizes.add(size)
+    if own is not None and own not in sizes:
+        sizes |= {own * 2, own * 4, max(1, own // 2)}
+    return tuple(sorted(s for s in sizes if own is None or s <= max(32, _TIMES_OWN * own)))

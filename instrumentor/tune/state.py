@@ -1,0 +1,113 @@
+"""The journal of a tuning, from which a killed one goes on: one JSON object a line.
+
+Only the end of a trial counts. A trial that was begun and has no end left ``result.json`` in its
+folder if it came to one meanwhile; if not, it is done again in a new folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import UsageError
+from instrumentor.tune.outcome import KILLED, Outcome
+from instrumentor.tune.trial import read_result, runs
+
+SCHEMA = "instrument-tune-journal/1"
+NAME = "journal.jsonl"
+
+
+@dataclass
+class Journal:
+    """What is known so far.
+
+    Attributes:
+        path: the file.
+        header: what is tuned, and how.
+        outcomes: by the trial's key.
+        begun: folders of trials without an end, by key.
+        count: number of trials that were begun.
+    """
+
+    path: Path
+    header: Mapping[str, Any]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    begun: dict[str, Path] = field(default_factory=dict)
+    count: int = 0
+
+    @classmethod
+    def create(cls, folder: Path, header: Mapping[str, Any]) -> Journal:
+        """Start a journal in a folder without one."""
+        journal = cls(folder / NAME, {"schema": SCHEMA, **header})
+        journal._append({"event": "tune", **journal.header})
+        return journal
+
+    @classmethod
+    def open(cls, folder: Path) -> Journal:
+        """Read a journal back.
+
+        Raises:
+            UsageError: there is none, or it is of another kind.
+        """
+        path = folder / NAME
+        if not path.is_file():
+            raise UsageError(
+                f"--resume {folder}: there is no {NAME}", "Give the folder of an earlier tuning."
+            )
+        text = path.read_text(encoding="utf-8")
+        whole = text.split("\n")[:-1]  # a last line without its end was cut by the kill
+        if text and not text.endswith("\n"):
+            os.truncate(path, len(text[: text.rfind("\n") + 1].encode()))
+        events = [json.loads(line) for line in whole if line.strip()]
+        if not events or events[0].get("schema") != SCHEMA:
+            raise UsageError(f"--resume {folder}: {NAME} is not of this version")
+        journal = cls(path, {k: v for k, v in events[0].items() if k != "event"})
+        for event in events[1:]:
+            journal._take(event)
+        return journal
+
+    def begin(self, key: str, folder: Path) -> None:
+        """A trial is started."""
+        event = {"event": "begun", "key": key, "folder": os.path.relpath(folder, self.path.parent)}
+        self._append(event)
+        self._take(event)
+
+    def end(self, key: str, outcome: Outcome) -> None:
+        """A trial has its result."""
+        event = {"event": "ended", "key": key, "outcome": outcome.to_json()}
+        self._append(event)
+        self._take(event)
+
+    def unfinished(self, key: str) -> tuple[Path, bool] | None:
+        """Folder of a trial that was begun but not ended, and whether its process still runs."""
+        folder = self.begun.get(key)
+        if folder is None:
+            return None
+        return folder, read_result(folder) is None and runs(folder)
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        key = str(event.get("key"))
+        if event.get("event") == "begun":
+            self.count += 1
+            self.begun[key] = self.path.parent / str(event["folder"])
+        elif event.get("event") == "ended":
+            self.begun.pop(key, None)
+            self.outcomes[key] = Outcome.from_json(event["outcome"])
+
+    def forget_killed(self) -> None:
+        """Trials whose process was killed are to be done again."""
+        for key in [k for k, made in self.outcomes.items() if made.status == KILLED]:
+            del self.outcomes[key]
+
+    def _append(self, event: Mapping[str, Any]) -> None:
+        line = json.dumps(event) + "\n"
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(file, line.encode())
+            os.fsync(file)
+        finally:
+            os.close(file)

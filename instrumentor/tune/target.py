@@ -1,0 +1,154 @@
+"""The script that is tuned: its modules, where its loop is, which YAML it reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from instrumentor.errors import InstrumentError
+from instrumentor.locate import locate_file
+from instrumentor.locate.config import config_path
+from instrumentor.locate.model import Located
+from instrumentor.locate.program import Program
+from instrumentor.locate.syntax import ScopeNode, Source
+from instrumentor.options import Options
+from instrumentor.prepare import script_path
+from instrumentor.project import Project, find_project
+
+
+class NotApplicable(InstrumentError):
+    """A lever cannot be applied to this script; nothing is wrong with the script.
+
+    Attributes:
+        file, line: where that shows.
+        reason: why, one sentence.
+    """
+
+    exit_code = 3
+
+    def __init__(self, file: Path, line: int, reason: str, hint: str = "") -> None:
+        super().__init__(f"{file}:{line}: {reason}", hint)
+        self.file = file
+        self.line = line
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Config:
+    """The YAML of the run.
+
+    Attributes:
+        path: absolute.
+        reaches: a changed copy of it would be what the run reads.
+        why_not: why it would not be, else ''.
+    """
+
+    path: Path
+    why_not: str = ""
+
+
+@dataclass(eq=False)
+class Target:
+    """The script, read once.
+
+    Attributes:
+        script: absolute path.
+        program: the script with the modules of its project that it imports.
+        located: its loop.
+        config: the YAML that the run reads, None without one.
+    """
+
+    script: Path
+    arguments: tuple[str, ...]
+    cwd: Path
+    options: Options
+    project: Project
+    program: Program
+    located: Located
+    config: Config | None
+
+    @property
+    def entry(self) -> Source:
+        """The script itself."""
+        return self.program.entry
+
+    @property
+    def loop_source(self) -> Source:
+        """The module that holds the loop."""
+        return self.located.candidate.source
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All modules: the script, the loop's, the others."""
+        first = (self.entry, self.loop_source)
+        return tuple(dict.fromkeys((*first, *self.program.sources.values())))
+
+    def files(self) -> dict[Path, bytes]:
+        """Every file that a setting may change, as it is."""
+        found = {source.path: source.data for source in self.sources}
+        if self.config is not None:
+            found[self.config.path] = self.config.path.read_bytes()
+        return found
+
+    def outermost_loop(self) -> ast.stmt:
+        """The statement of the loop's own scope that holds all of the loop."""
+        loop = self.located.candidate.loop
+        around = self.loop_source.loops_around(loop)
+        return around[-1] if around else loop
+
+    def calls(self, name: str) -> Iterator[tuple[Source, ScopeNode, ast.stmt, ast.Call]]:
+        """Calls of a function or method by its own name, in order of module and line."""
+        from instrumentor.locate.vocabulary import callee
+
+        for source in self.sources:
+            if name.encode() not in source.data:
+                continue
+            found = [
+                (source, source.scope_of(statement), statement, node)
+                for node in ast.walk(source.tree)
+                if isinstance(node, ast.Call)
+                and callee(node) == name
+                and (statement := source.statement_of(node)) is not None
+            ]
+            yield from sorted(found, key=lambda each: (each[3].lineno, each[3].col_offset))
+
+
+def read_target(script: Path, arguments: Sequence[str], cwd: Path, options: Options) -> Target:
+    """Find the loop, the modules and the YAML of a script.
+
+    Raises:
+        Declined, UsageError: as for a run.
+    """
+    path = script_path(script if script.is_absolute() else cwd / script)
+    project = find_project(path)
+    located = locate_file(path, options, project.import_roots, arguments)
+    program = located.program
+    if len(program.sources) == 1:
+        program = Program.load(program.entry, project.import_roots)
+    return Target(
+        path,
+        tuple(arguments),
+        cwd,
+        options,
+        project,
+        program,
+        located,
+        _config(program.entry, arguments, cwd, project),
+    )
+
+
+def _config(entry: Source, arguments: Sequence[str], cwd: Path, project: Project) -> Config | None:
+    found = config_path(entry, arguments)
+    if found is None:
+        return None
+    given = found[0]
+    path = (cwd / given).resolve()
+    if not path.is_file():
+        return None
+    if not path.is_relative_to(project.root):
+        return Config(path, f"{path} lies outside of {project.root}, which is what is copied")
+    if given.is_absolute() and found[1] == 0:
+        return Config(path, "--config has an absolute path, which leads past the copy")
+    return Config(path)

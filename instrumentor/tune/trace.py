@@ -1,0 +1,106 @@
+"""Runtime trace: the room for it on the device, before torch_xla is imported.
+
+The compile option is set with the others (:mod:`instrumentor.tune.compile_options`). A traced step
+replays addresses, so with accumulation the gradients must stay where they are: `zero_grad` has to
+fill them with zeros instead of letting them go.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+
+from instrumentor.edits import Kind
+from instrumentor.locate.syntax import Source
+from instrumentor.locate.vocabulary import callee
+from instrumentor.tune.levers import PROGRAM_CACHE, TRACE_REGION, TRACE_REGION_BYTES
+from instrumentor.tune.statements import Changes, text_of
+from instrumentor.tune.target import NotApplicable, Target
+
+_REASON = "room for runtime trace, before torch_xla is imported"
+
+
+def apply(target: Target, changes: Changes) -> None:
+    """Set the size of the trace region, and keep gradients where they are.
+
+    Raises:
+        NotApplicable: the program cache is off, or `os` means something else in the script.
+    """
+    source = target.entry
+    _refuse_without_cache(target)
+    if target.located.accumulation != "none":
+        _keep_gradients(target, changes)
+    if TRACE_REGION.encode() in source.data:
+        return
+    line = f'os.environ.setdefault("{TRACE_REGION}", "{TRACE_REGION_BYTES}")'
+    early = _early_os_import(source)
+    if early is not None:
+        changes.insert(Kind.INSERT_AFTER, source, early, line, _REASON)
+        return
+    _refuse_other_os(source)
+    code = f"import os\n\n{line}\n"
+    changes.insert(Kind.PRELUDE, source, None, code, _REASON, rebinds=("os",))
+
+
+def _refuse_without_cache(target: Target) -> None:
+    if os.environ.get(PROGRAM_CACHE) == "0":
+        raise NotApplicable(
+            target.script, 1, f"{PROGRAM_CACHE}=0 in the environment: trace needs the cache"
+        )
+    for source in target.sources:
+        for node in ast.walk(source.tree) if PROGRAM_CACHE.encode() in source.data else ():
+            if isinstance(node, ast.Assign) and PROGRAM_CACHE in ast.unparse(node.targets[0]):
+                if isinstance(node.value, ast.Constant) and node.value.value == "0":
+                    raise NotApplicable(
+                        source.path, node.lineno, "the program cache, which trace needs, is off"
+                    )
+
+
+def _early_os_import(source: Source) -> ast.stmt | None:
+    """A plain `import os` with only the standard library before it."""
+    for statement in source.tree.body:
+        if isinstance(statement, ast.Import):
+            modules = [alias.name for alias in statement.names]
+            if any(alias.name == "os" and not alias.asname for alias in statement.names):
+                return statement if _standard(modules) else None
+            if not _standard(modules):
+                return None
+        elif isinstance(statement, ast.ImportFrom):
+            if statement.level or not _standard([statement.module or ""]):
+                return None
+        elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+            return None
+    return None
+
+
+def _standard(modules: list[str]) -> bool:
+    return all(name.partition(".")[0] in sys.stdlib_module_names for name in modules)
+
+
+def _refuse_other_os(source: Source) -> None:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name):
+            other = isinstance(node.ctx, ast.Store) and node.id == "os"
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            plain = isinstance(node, ast.Import)
+            other = any(
+                a.asname == "os" or (a.name == "os" and not a.asname and not plain)
+                for a in node.names
+            )
+        else:
+            continue
+        if other:
+            raise NotApplicable(source.path, node.lineno, "`os` is not the module there")
+
+
+def _keep_gradients(target: Target, changes: Changes) -> None:
+    for source, _, _, call in target.calls("zero_grad"):
+        given = next((k for k in call.keywords if k.arg == "set_to_none"), None)
+        reason = "a traced step replays addresses: gradients must stay where they are"
+        if given is not None and isinstance(given.value, ast.Constant):
+            if given.value.value is not False:
+                changes.replace(source, given.value, "False", reason)
+        elif given is None and not call.args and not call.keywords and callee(call) == "zero_grad":
+            text = f"{text_of(source, call.func)}(set_to_none=False)"
+            changes.replace(source, call, text, reason)

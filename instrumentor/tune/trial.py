@@ -1,0 +1,297 @@
+"""One trial: `instrument run` of a script with a setting, in a process of its own.
+
+`python -m instrumentor.tune.trial SPEC.json` runs it and writes ``result.json`` beside the spec,
+at the very end and at once, so that a trial either has its result or none. An error of the script
+is a result; only an interruption leaves none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import InstrumentError, Interrupted
+from instrumentor.options import Options
+from instrumentor.tune import outcome
+from instrumentor.tune.levers import Setting
+from instrumentor.tune.outcome import Outcome
+
+RESULT = "result.json"
+SPEC = "spec.json"
+PROCESS = "process.json"
+_EVERY_S = 0.1
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|RESOURCE_EXHAUSTED|MemoryError|bad_alloc|can't allocate memory"
+    r"|Not enough space to allocate",
+    re.I,
+)
+_COMPILE_FAILURE = re.compile(
+    r"BackendCompilerFailed|torch\._dynamo\.exc|compil\w* fail|fail\w* to compile"
+    r"|failed to legalize|error code: 13|MLIR.*error",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that a trial needs, as JSON on a disk that every machine sees.
+
+    Attributes:
+        folder: of the trial.
+        rewrite: the options for locating and rewriting, without a variant.
+        run: further choices of :class:`instrumentor.runner.RunOptions`.
+        environment: variables to set (None: to take away) for the script.
+        digest: of the files that the setting is applied to.
+    """
+
+    script: str
+    arguments: tuple[str, ...]
+    cwd: str
+    folder: str
+    setting: Mapping[str, Any]
+    rewrite: Mapping[str, Any]
+    run: Mapping[str, Any]
+    environment: Mapping[str, str | None]
+    digest: str
+    timeout_s: float | None = None
+
+    def write(self) -> Path:
+        """Write it into its folder; returns the file."""
+        path = Path(self.folder) / SPEC
+        path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> Spec:
+        """The spec that was written."""
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**values, "arguments": tuple(values["arguments"])})
+
+
+def digest(files: Mapping[Path, bytes]) -> str:
+    """A mark of the files' content."""
+    total = hashlib.sha256()
+    for path, data in sorted(files.items()):
+        total.update(f"{path}\0{len(data)}\0".encode() + data)
+    return total.hexdigest()
+
+
+def options_to_json(options: Options) -> dict[str, Any]:
+    """The options without a variant, for a spec."""
+    values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    values.pop("variant")
+    return values
+
+
+def options_from_json(values: Mapping[str, Any]) -> Options:
+    """The options of :func:`options_to_json` after JSON made lists of the tuples."""
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Options(**given)
+
+
+def run_file(path: str) -> None:
+    """Run the trial of a spec and write its result.
+
+    Raises:
+        KeyboardInterrupt: interrupted; there is no result then.
+    """
+    spec = Spec.read(Path(path))
+    folder = Path(spec.folder)
+    _write_process(folder)
+    started = time.monotonic()
+    with _Memory() as memory:
+        made = _run(spec)
+    made = dataclasses.replace(
+        made, peak_rss_bytes=memory.peak or None, duration_s=round(time.monotonic() - started, 3)
+    )
+    temporary = folder / (RESULT + ".tmp")
+    temporary.write_text(json.dumps(made.to_json(), indent=2) + "\n", encoding="utf-8")
+    temporary.replace(folder / RESULT)
+
+
+def _write_process(folder: Path) -> None:
+    import psutil
+
+    facts = {
+        "pid": os.getpid(),
+        "started": psutil.Process().create_time(),
+        "host": platform.node(),
+        "slurm": os.environ.get("SLURM_JOB_ID"),
+    }
+    (folder / PROCESS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+
+
+def runs(folder: Path) -> bool:
+    """Whether a trial's process is alive: here by its number and start, or in Slurm's queue."""
+    import psutil
+
+    from instrumentor.tune.executors import in_queue
+
+    try:
+        facts = json.loads((folder / PROCESS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    if facts["slurm"]:
+        return in_queue(facts["slurm"])
+    try:
+        started = psutil.Process(facts["pid"]).create_time()
+    except psutil.Error:
+        return False
+    return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)
+
+
+def read_result(folder: Path) -> Outcome | None:
+    """The outcome of a trial that came to its end, else None."""
+    try:
+        return Outcome.from_json(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def _run(spec: Spec) -> Outcome:
+    from instrumentor.runner import RunOptions, run
+    from instrumentor.tune.edits import applied
+    from instrumentor.tune.target import read_target
+
+    script, cwd, folder = Path(spec.script), Path(spec.cwd), Path(spec.folder) / "run"
+    rewrite = options_from_json(spec.rewrite)
+    try:
+        target = read_target(script, spec.arguments, cwd, rewrite)
+        if digest(target.files()) != spec.digest:
+            return Outcome(outcome.FAILED, "the script changed since the tuning began")
+        one = applied(target, Setting.of(spec.setting))
+        values = {**spec.run, "link": tuple(map(Path, spec.run.get("link", ())))}
+        values["no_link"] = tuple(map(Path, spec.run.get("no_link", ())))
+        if values.get("tt_xla"):
+            values["tt_xla"] = Path(values["tt_xla"])
+        options = RunOptions(
+            **values,
+            rewrite=dataclasses.replace(rewrite, variant=one.variant),
+            output=folder,
+            timeout_s=spec.timeout_s,
+            cwd=cwd,
+            env=_environment(spec),
+        )
+        result = run(script, one.arguments, options)
+    except Interrupted as error:
+        raise KeyboardInterrupt from error
+    except InstrumentError as error:
+        return _failed(error, folder, spec.timeout_s)
+    return _measured(folder, result.summary.to_json())
+
+
+def _environment(spec: Spec) -> dict[str, str]:
+    values = {**os.environ, "INSTRUMENT_LOSS": "1"}
+    for name, value in spec.environment.items():
+        values.pop(name, None)
+        if value is not None:
+            values[name] = value
+    return values
+
+
+def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
+    wall = summary.get("wall_clock_ms") or {}
+    samples, memory = _records(folder)
+    label = str(wall.get("label") or "")
+    steady = [s for s in samples if s.get("label") == label and s.get("kind") == "steady"]
+    losses = [s["loss"] for s in steady if s.get("loss") is not None]
+    return Outcome(
+        outcome.MEASURED,
+        folder=str(folder),
+        label=label,
+        samples_ms=tuple(wall.get("values") or ()),
+        compile_ms=wall.get("compile"),
+        batch_shape=_usual(tuple(s.get("batch_shape") or ()) for s in steady),
+        losses=tuple(float(loss) for loss in losses),
+        device_memory_bytes=memory,
+        device=str(steady[-1].get("device") or "") if steady else "",
+        warnings=tuple(summary.get("warnings") or ()),
+    )
+
+
+def _usual(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of most steps: the last batch of an epoch may be smaller."""
+    counted = Counter(shapes).most_common(1)
+    return counted[0][0] if counted else ()
+
+
+def _records(folder: Path) -> tuple[list[dict[str, Any]], int | None]:
+    samples: list[dict[str, Any]] = []
+    memory: int | None = None
+    for line in (folder / "timings.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record.get("event") == "sample":
+            samples.append(record)
+        elif record.get("event") == "memory":
+            memory = int(record["bytes"])
+    return samples, memory
+
+
+def _failed(error: InstrumentError, folder: Path, timeout_s: float | None) -> Outcome:
+    log = folder / "run.log"
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    lines = [line.strip() for line in error.message.splitlines() if line.strip()]
+    reason = " ".join(dict.fromkeys((lines[:1] + lines[-1:]) if lines else ["failed"]))
+    status = outcome.FAILED
+    if timeout_s is not None and f"within --timeout {timeout_s:g} s" in error.message:
+        status, reason = outcome.TIMEOUT, f"no end within {timeout_s:.0f} s"
+    elif _OUT_OF_MEMORY.search(text):
+        status, reason = outcome.OUT_OF_MEMORY, _line_of(_OUT_OF_MEMORY, text)
+    elif _COMPILE_FAILURE.search(text):
+        status, reason = outcome.COMPILE_FAILURE, _line_of(_COMPILE_FAILURE, text)
+    elif "signal 9" in error.message:
+        reason += " (the kernel does that when memory runs out)"
+    return Outcome(status, reason[:300], folder=str(folder) if folder.is_dir() else "")
+
+
+def _line_of(pattern: re.Pattern[str], text: str) -> str:
+    return next(line.strip() for line in text.splitlines() if pattern.search(line))
+
+
+class _Memory(threading.Thread):
+    """Looks at the resident memory of all processes below this one, ten times a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self._stop_asked = threading.Event()
+
+    def __enter__(self) -> _Memory:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_asked.set()
+        self.join()
+
+    def run(self) -> None:
+        """Until the block ends."""
+        import psutil
+
+        me = psutil.Process()
+        while not self._stop_asked.wait(_EVERY_S):
+            total = 0
+            for process in me.children(recursive=True):
+                try:
+                    total += process.memory_info().rss
+                except psutil.Error:  # it has just ended
+                    continue
+            self.peak = max(self.peak, total)
+
+
+if __name__ == "__main__":
+    run_file(sys.argv[1])
