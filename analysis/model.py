@@ -373,6 +373,8 @@ class Summary:
         op_self_time_ms: torch on CPU: sum of the ops' self times in the profiled step; it is
             no device time and is never set against the wall clock.
         host_bound: overhead above 70 %; None without an overhead.
+        untraced: the same label, run once without the profiler; None when that was not done.
+        profiler_cost_percent: how much longer the median step takes under the profiler.
         script_exit_code: of the measured script; None when unknown.
         run: facts of the run as recorded (name, label, script, command, times).
     """
@@ -412,6 +414,8 @@ class Summary:
     script_exit_code: int | None = None
     artifacts: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    untraced: WallClock | None = None
+    profiler_cost_percent: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""
@@ -461,6 +465,8 @@ class Summary:
             "script_exit_code": self.script_exit_code,
             "artifacts": plain(self.artifacts),
             "warnings": list(self.warnings),
+            "untraced_wall_clock_ms": None if self.untraced is None else self.untraced.to_json(),
+            "profiler_cost_percent": plain(self.profiler_cost_percent),
         }
 
 

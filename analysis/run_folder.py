@@ -63,6 +63,12 @@ class RunFolder:
         return self.path / "timings.jsonl"
 
     @property
+    def untraced(self) -> Path | None:
+        """The record file of a run without the profiler, where one went before."""
+        path = self.path / "untraced.jsonl"
+        return path if self.mapping("untraced") and path.is_file() else None
+
+    @property
     def diff(self) -> Path:
         """The unified diff of the instrumentation; it may not exist."""
         return self.path / "changes.diff"

@@ -26,6 +26,7 @@ TRACY_NOTE = (
     "Tracy inflates the wall clock by some 10 to 15 %, and does not split host time into Python "
     "and PJRT"
 )
+HOST_NOTE = "Tracy does not split host time into Python and PJRT"
 KERNEL_TIME = "DEVICE KERNEL DURATION"
 
 
@@ -101,6 +102,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
             for outlier in each.outliers
         ]
     loop = folder.mapping("loop")
+    untraced = _untraced(folder, label)
     return Summary(
         profiler=folder.profiler,
         scope=label or folder.text("scope"),
@@ -114,7 +116,28 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         script_exit_code=folder.exit_code,
         artifacts={k: str(v) for k, v in folder.mapping("artifacts").items()},
         warnings=tuple(dict.fromkeys(warnings)),
+        untraced=untraced,
+        profiler_cost_percent=_cost_percent(wall, untraced),
     )
+
+
+def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
+    """The main label's wall clock in the run without the profiler, if one went before."""
+    if folder.untraced is None or label is None:
+        return None
+    timings = read_timings(folder.untraced)
+    return wall_clock(timings, label) if label in timings.labels() else None
+
+
+def _cost_percent(traced: WallClock | None, untraced: WallClock | None) -> float | None:
+    if traced is None or untraced is None or not untraced.median_ms or traced.median_ms is None:
+        return None
+    return (traced.median_ms / untraced.median_ms - 1) * 100
+
+
+def _tracy_note(summary: Summary) -> str:
+    """What Tracy adds to the wall clock: as measured, else as it usually is."""
+    return TRACY_NOTE if summary.profiler_cost_percent is None else HOST_NOTE
 
 
 def _texts(value: Any) -> list[str]:
@@ -145,7 +168,9 @@ def _tracy(
         # The wall clock is worth showing without the device; the reason is not hidden.
         text = f"no device figures: {error.message}" + (f" ({error.hint})" if error.hint else "")
         steps = _steps(timings, summary.wall_clock_by_label, None)
-        return Analysis(replace(_warn(summary, text, TRACY_NOTE), steps=steps), timings, folder)
+        return Analysis(
+            replace(_warn(summary, text, _tracy_note(summary)), steps=steps), timings, folder
+        )
     ops, pooled = _located(folder, device.ops), device.pooled
     times = figures.device_time(device.rows, ops, pooled)
     wall_ms, why_not = _same_step_wall(timings, device)
@@ -172,7 +197,7 @@ def _tracy(
         architecture=device.architecture.name,
     )
     remarks = [*device.warnings, *figures.remarks(ops), *why_not]
-    summary = _warn(summary, *remarks, *([TRACY_NOTE] if wall_ms else []))
+    summary = _warn(summary, *remarks, *([_tracy_note(summary)] if wall_ms else []))
     summary = _against_wall(summary, wall_ms, timed_ops=count)
     verdict = decide(
         wall_ms,

@@ -58,7 +58,7 @@ def subtitle(summary: Summary) -> str:
 
 def sections(summary: Summary) -> tuple[Section, ...]:
     """All figures of a summary; sections without one left out."""
-    found = [*wall_clock_sections(summary), step_section(summary)]
+    found = [*wall_clock_sections(summary), _untraced(summary), step_section(summary)]
     return tuple(section for section in found if section.lines)
 
 
@@ -70,6 +70,24 @@ def wall_clock_sections(summary: Summary) -> tuple[Section, ...]:
         return (Section("Wall clock", (absent,)),)
     others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
     return tuple(_wall_clock(wall) for wall in (main, *others))
+
+
+def _untraced(summary: Summary) -> Section:
+    """The wall clock without the profiler, and what the profiler costs."""
+    wall = summary.untraced
+    if wall is None:
+        return Section("", ())
+    lines = [
+        _line("mean", wall.mean_ms, _plus_minus(wall)),
+        _line("median", wall.median_ms),
+        _line("min", wall.min_ms),
+        _line("max", wall.max_ms),
+    ]
+    if summary.profiler_cost_percent is not None:
+        cost = f"{summary.profiler_cost_percent:+.1f} %"
+        lines.append(Line("profiler's cost", cost, "of the median step, in the figures above"))
+    samples = words.plural(wall.samples, "steady step")
+    return Section(f"Without the profiler, {samples}", tuple(lines))
 
 
 def _wall_clock(wall: WallClock) -> Section:
