@@ -39,7 +39,7 @@ def compare(base: Side, new: Side) -> Comparison:
     Raises:
         NotComparable: the figures mean different things, so that no number would be right.
     """
-    base, new = _named_apart(base, new)
+    base, new = _without_tracy(*_named_apart(base, new))
     refuse(base, new)
     basis, per = _basis(base, new)
     labels = [label for label in base.labels() if label in new.labels()]
@@ -113,6 +113,15 @@ def _named_apart(base: Side, new: Side) -> tuple[Side, Side]:
     if base.source != new.source:
         return replace(base, name=base.source), replace(new, name=new.source)
     return replace(base, name=f"{base.name} (base)"), replace(new, name=f"{new.name} (new)")
+
+
+def _without_tracy(base: Side, new: Side) -> tuple[Side, Side]:
+    """The clocks without Tracy, where both sides have one: Tracy's own cost hides in the others."""
+    sides = base, new
+    if not all(side.has_untraced or side.profiler != "tracy" for side in sides):
+        return base, new
+    old, now = (replace(side, untraced=side.profiler == "tracy") for side in sides)
+    return old, now
 
 
 def _basis(base: Side, new: Side) -> tuple[Basis, tuple[int, int]]:

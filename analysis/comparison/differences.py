@@ -39,13 +39,13 @@ def refuse(base: Side, new: Side) -> None:
             nothing was measured on one side.
     """
     timed = bool(base.labels()), bool(new.labels())
-    if all(timed) and (base.profiler == "tracy") != (new.profiler == "tracy"):
-        traced, plain = (base, new) if base.profiler == "tracy" else (new, base)
+    if all(timed) and base.traced != new.traced:
+        traced, plain = (base, new) if base.traced else (new, base)
         raise NotComparable(
             f"{traced.name} was measured under Tracy and {plain.name} was not: {_TRACY}, so the "
             "wall clocks do not say which is faster",
-            f"Measure both alike: instrument run --profiler {plain.profiler} for {traced.name}, "
-            f"or --profiler tracy for {plain.name}.",
+            f"Measure {traced.name} again with --untraced, which times it without Tracy first, or "
+            "both with the same --profiler.",
         )
     if all(timed) and not set(base.labels()) & set(new.labels()):
         raise NotComparable(
@@ -97,12 +97,12 @@ def _one(
 
 
 def _profiler(base: Side, new: Side) -> list[Difference | None]:
-    tracy = ["on" if side.profiler == "tracy" else "off" for side in (base, new)]
+    tracy = ["on" if side.traced else "off" for side in (base, new)]
     meaning = "the device figures come from different instruments"
     weight: Weight = "doubt" if _on_device(base) and _on_device(new) else "note"
     return [
         _one("profiler", base.profiler, new.profiler, weight, meaning if weight == "doubt" else ""),
-        _one("Tracy", tracy[0], tracy[1], "doubt", _TRACY),
+        _one("Tracy in the wall clock", tracy[0], tracy[1], "doubt", _TRACY),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.comparison.model import Comparison
-from analysis.comparison.side import Side
+from analysis.comparison.side import Side, as_number
 
 #: Drift within a run below which nobody needs to know of it, percent.
 DRIFT_PERCENT = 2.0
@@ -12,8 +12,14 @@ DRIFT_PERCENT = 2.0
 def notes(base: Side, new: Side, comparison: Comparison, unusable: int) -> tuple[str, ...]:
     """What to doubt, beside the differences of the environments."""
     found: list[str] = []
+    untraced = [side.name for side in (base, new) if side.untraced]
+    if untraced:
+        found.append(
+            f"the wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
+            "time, overhead and ops are of the one with it"
+        )
     for side in (base, new):
-        trend = side.number("wall_clock_ms", "trend_percent")
+        trend = as_number(side.main_wall.get("trend_percent"))
         if trend is not None and abs(trend) >= _doubtful_drift(comparison):
             found.append(
                 f"{side.name} drifts by {trend:+.1f} % from its first steady step to its last: its "
@@ -50,7 +56,7 @@ def _doubtful_drift(comparison: Comparison) -> float:
 
 
 def _outliers(side: Side) -> list[str]:
-    found = side.mapping("wall_clock_ms").get("outliers")
+    found = side.main_wall.get("outliers")
     entries = found if isinstance(found, list) else []
     return [str(entry.get("name")) for entry in entries if isinstance(entry, dict)]
 

@@ -29,6 +29,7 @@ class Side:
         ops: the single ops of the step; None without them.
         batch_size: samples in one step; None when unknown.
         batch_source: where that is from, in words.
+        untraced: its wall clock is that of its run without Tracy.
     """
 
     name: str
@@ -37,6 +38,22 @@ class Side:
     ops: OpList | None = None
     batch_size: int | None = None
     batch_source: str = ""
+    untraced: bool = False
+
+    @property
+    def traced(self) -> bool:
+        """Its wall clock was taken under Tracy."""
+        return self.profiler == "tracy" and not self.untraced
+
+    @property
+    def has_untraced(self) -> bool:
+        """There was a run without Tracy before the one with it, and it has steady steps."""
+        return bool(numbers(self.mapping("untraced_wall_clock_ms").get("values")))
+
+    @property
+    def main_wall(self) -> Mapping[str, Any]:
+        """Statistics of the wall clock's main label."""
+        return self.mapping("untraced_wall_clock_ms" if self.untraced else "wall_clock_ms")
 
     @property
     def profiler(self) -> str:
@@ -61,9 +78,11 @@ class Side:
 
     def samples_ms(self, label: str) -> tuple[float, ...]:
         """The steady samples of a label, in order."""
+        if self.untraced:
+            same = self.main_wall.get("label") == label
+            return numbers(self.main_wall.get("values")) if same else ()
         wall = self.mapping("wall_clock_by_label").get(label)
-        values = wall.get("values") if isinstance(wall, Mapping) else None
-        return numbers(values)
+        return numbers(wall.get("values")) if isinstance(wall, Mapping) else ()
 
     def labels(self) -> tuple[str, ...]:
         """Labels with steady samples, the main one first."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.compare import compare, compare_all, regressed
+from analysis.compare import Side, compare, compare_all, regressed
 from analysis.errors import NotComparable, TooFewSamples
 from analysis.model import Category, Locations, SourceLine, Step
 from tests.analysis.comparison.sides import side, summary, wall
@@ -99,6 +99,27 @@ def test_device_time_of_several_steps_has_an_interval() -> None:
     )
     assert found.device is not None and found.device.real
     assert found.device.ratio == pytest.approx(5.02 / 10.02)
+
+
+def traced(name: str, factor: float, untraced: float | None) -> Side:
+    """A run under Tracy, with the clock of one without it before."""
+    made = side(scaled(factor), name, profiler="tracy")
+    if untraced is None:
+        return made
+    clock = wall(scaled(untraced)).to_json()
+    return replace(made, document={**made.document, "untraced_wall_clock_ms": clock})
+
+
+def test_a_clock_without_tracy_is_taken_where_both_sides_have_one() -> None:
+    both = compare(traced("base", 1.2, 1.0), traced("new", 1.2, 0.5)).timing
+    assert both is not None and both.ratio == 0.5
+    mixed = compare(traced("base", 1.2, 1.0), side(scaled(0.5), "new"))
+    assert mixed.timing is not None and mixed.timing.ratio == 0.5
+    assert any("without Tracy" in note for note in mixed.notes)
+    one = compare(traced("base", 1.2, 1.0), traced("new", 1.2, None)).timing
+    assert one is not None and one.ratio == 1
+    with pytest.raises(NotComparable):
+        compare(traced("base", 1.2, None), side(STEADY, "new"))
 
 
 def test_categories_and_source_lines_side_by_side() -> None:
