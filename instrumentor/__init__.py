@@ -5,6 +5,9 @@
     explain("train.py").to_json()              # where the loop is, or why it is declined
     rewrite(source).diff                       # one module's text, instrumented
     run("train.py", ["--config", "x.yaml"])    # the one-shot; returns folder and summary
+    doctor(situation_of("train.py"))           # is this machine ready?
+    profile("pytest -svv tests/test_x.py")     # any command under Tracy, as one CSV
+    restore()                                  # put back what a killed run in place left
 
 Results are frozen dataclasses; nothing is printed and the process is never ended. Errors are
 subclasses of :class:`InstrumentError` and carry a message, a hint and an exit code.
@@ -18,11 +21,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from instrumentor.doctor import doctor, situation_of
     from instrumentor.errors import (
         InstrumentError,
         Interrupted,
         NotReady,
         ProofFailed,
+        RestoreNeeded,
         RunFailed,
         UsageError,
     )
@@ -30,8 +35,10 @@ if TYPE_CHECKING:
     from instrumentor.options import Options
     from instrumentor.plan import Plan
     from instrumentor.prepare import Explanation, explain
+    from instrumentor.profile import Profiled, ProfileOptions, profile
     from instrumentor.rewrite import Rewritten, rewrite
     from instrumentor.runner import RunOptions, RunResult, run
+    from instrumentor.workspace import Restored, restore
 
 _HOMES = {
     "Declined": "locate.model",
@@ -48,9 +55,17 @@ _HOMES = {
     "RunOptions": "runner",
     "RunResult": "runner",
     "UsageError": "errors",
+    "ProfileOptions": "profile",
+    "Profiled": "profile",
+    "Restored": "workspace",
+    "RestoreNeeded": "errors",
+    "doctor": "doctor",
     "explain": "prepare",
+    "profile": "profile",
+    "restore": "workspace",
     "rewrite": "rewrite",
     "run": "runner",
+    "situation_of": "doctor",
 }
 
 __all__ = [
@@ -61,16 +76,24 @@ __all__ = [
     "NotReady",
     "Options",
     "Plan",
+    "ProfileOptions",
+    "Profiled",
     "ProofFailed",
     "Reason",
+    "RestoreNeeded",
+    "Restored",
     "Rewritten",
     "RunFailed",
     "RunOptions",
     "RunResult",
     "UsageError",
+    "doctor",
     "explain",
+    "profile",
+    "restore",
     "rewrite",
     "run",
+    "situation_of",
 ]
 
 

@@ -40,13 +40,13 @@ def doctor(
 ) -> None:
     """Check whether this machine is ready; each line has its remedy."""
     from instrumentor.doctor import doctor as examine
-    from instrumentor.doctor import failed
+    from instrumentor.doctor import failed, situation_of
 
-    situation = _situation(
+    situation = situation_of(
         script,
         arguments or [],
-        profiler,
-        steps,
+        profiler=profiler,
+        steps=steps,
         python=python,
         tt_xla=common.existing(tt_xla, "--tt-xla"),
         tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
@@ -60,37 +60,6 @@ def doctor(
         for check in checks:
             _show(check)
     raise typer.Exit(4 if failed(checks) else 0)
-
-
-def _situation(
-    script: Path | None, arguments: list[str], profiler: str, steps: int, **where: Any
-) -> Situation:
-    from instrumentor.environment import examine
-    from instrumentor.prepare import script_path
-    from instrumentor.profilers import choose
-    from instrumentor.project import find_project
-
-    from instrumentor.doctor import Situation  # isort: skip
-    from instrumentor.workspace.places import cache_folder
-
-    path = script_path(script) if script is not None else None
-    project = find_project(path) if path is not None else None
-    root = project.root if project is not None else Path.cwd()
-    import_paths = project.import_roots if project is not None else ()
-    machine = examine(root, cwd=Path.cwd(), import_paths=import_paths, **where)
-    name = choose(profiler, machine)[0].name if profiler == "auto" else profiler
-    config: dict[str, object] = {}
-    if path is not None:
-        from instrumentor.runner import config_of
-
-        config = dict(config_of(path, arguments, Path.cwd()))
-    return Situation(
-        machine=machine,
-        profiler=name,
-        config=config,
-        steps=steps,
-        folders=(cache_folder(root), Path.cwd()),
-    )
 
 
 def _mend(situation: Situation, *, reset: bool, yes: bool, quiet: bool) -> None:

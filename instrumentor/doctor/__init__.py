@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from instrumentor.doctor import device, disk, interpreter, tracy
 from instrumentor.doctor.device import describe
 from instrumentor.doctor.model import Check, Situation, Status
+from instrumentor.doctor.situation import situation_of
 
-__all__ = ["CHECKS", "Check", "Situation", "Status", "describe", "doctor", "failed"]
+__all__ = ["CHECKS", "Check", "Situation", "Status", "describe", "doctor", "failed", "situation_of"]
 
 CHECKS: tuple[Callable[[Situation], Iterator[Check]], ...] = (
     interpreter.interpreter,
