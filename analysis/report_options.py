@@ -23,19 +23,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis import window
 from analysis.advice import GapAdvice, gap_advice, matmul_advice
 from analysis.device import per_op, with_totals
-from analysis.errors import BadOption, EmptyWindow, NotAnOpsFile
+from analysis.errors import BadOption, NotAnOpsFile
 from analysis.figures import overall_dram, remarks
-from analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, Region, load, load_hosts
+from analysis.load import Ops
 from analysis.merge import device_ids, merge_devices
 from analysis.roofline import Architecture, resolve
-from analysis.scan import scan
 from analysis.stacked import GroupBy, stacked
+from analysis.steps import Files, StepChoice
+from analysis.window import Named
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from analysis.steps import DeviceSteps
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class ReportOptions:
             :func:`analysis.window.select`).
         ignore_signposts: the whole file.
         print_signposts: keep the signposts in the window as rows.
-        step: another of our steps, by number (0: the compile step).
+        step: another of our steps, by number (0: the compile step), or ``"all"`` steady ones, one
+            after the other.
         id_range: ``5-10``, ``31-`` or ``-12``.
         min_percentage: rows below this share of the total are of no interest (``minor``).
         no_host_ops: leave host ops out.
@@ -64,7 +67,7 @@ class ReportOptions:
     end_signpost: str | None = None
     ignore_signposts: bool = False
     print_signposts: bool = False
-    step: int | None = None
+    step: StepChoice = None
     id_range: str | None = None
     min_percentage: float = 0.5
     no_host_ops: bool = False
@@ -74,6 +77,24 @@ class ReportOptions:
     raw_op_codes: bool = False
     no_merge_devices: bool = False
     active_experts: int | None = None
+
+    def check(self) -> None:
+        """Refuse what no file could satisfy, before one is read.
+
+        Raises:
+            BadOption: an ID range or a number of experts that is none.
+        """
+        if self.active_experts is not None and self.active_experts <= 0:
+            raise BadOption("the number of active experts must be positive")
+        if self.id_range is not None:
+            parse_id_range(self.id_range)
+
+    @property
+    def named(self) -> Named:
+        """The window, where it is no step."""
+        return Named(
+            self.start_signpost, self.end_signpost, self.ignore_signposts, self.tracing_mode
+        )
 
 
 @dataclass(frozen=True)
@@ -148,20 +169,56 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
         AnalysisError: one of :mod:`analysis.errors`; an empty window says what was found.
     """
     options = options or ReportOptions()
-    if options.active_experts is not None and options.active_experts <= 0:
-        raise BadOption("the number of active experts must be positive")
-    bounds = None if options.id_range is None else parse_id_range(options.id_range)
+    options.check()
     sources = find_sources(source) if isinstance(source, Path) else tuple(source)
-    ops, rows, how = _window(sources, options)
+    return _read(Files.look(sources), options)
+
+
+def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Report:
+    """The per-op report of files that were read already, and of the same window.
+
+    Args:
+        options: as the window of ``device`` was chosen; a step or signposts of its own are not
+            looked for where the rows at hand will do.
+    """
+    options = options or ReportOptions()
+    apart = options.no_merge_devices or options.active_experts is not None
+    if apart or options.print_signposts or options.ignore_signposts:
+        return _read(device.files, options)
+    names = device.window.steps
+    how = _steps_in_words(names) if names else device.window.how
+    replayed = bool(device.rows["trace_replay_session"].notna().any())
+    warnings = list(device.warnings)
+    return _report([device.ops], device.architecture, how, warnings, replayed, options)
+
+
+def _read(files: Files, options: ReportOptions) -> Report:
+    ops, parts, how = _window(files, options)
     arch, notes = resolve(ops, options.arch)
     warnings = [*ops.warnings, *notes]
-    window.require_ops(rows, ops.frame, how)
-    if options.no_merge_devices and device_ids(rows).nunique() > 1:
+    tables: list[pd.DataFrame] = []
+    for rows in parts:
         merged = rows
-    else:
-        merged, odd = merge_devices(rows)
-        warnings += odd
-    table = per_op(merged, arch, options.active_experts)
+        if not options.no_merge_devices or device_ids(rows).nunique() < 2:
+            merged, odd = merge_devices(rows)
+            warnings += odd
+        tables.append(per_op(merged, arch, options.active_experts))
+    replayed = any(bool(rows["trace_replay_session"].notna().any()) for rows in parts)
+    return _report(tables, arch, how, warnings, replayed, options)
+
+
+def _report(
+    tables: Sequence[pd.DataFrame],
+    arch: Architecture,
+    how: str,
+    warnings: list[str],
+    replayed: bool,
+    options: ReportOptions,
+) -> Report:
+    import pandas as pd
+
+    bounds = None if options.id_range is None else parse_id_range(options.id_range)
+    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
     counts = (
         int((~table["is_host"] & ~table["is_signpost"]).sum()),
         int(table["is_host"].sum()),
@@ -169,7 +226,7 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
     )
     table = _filtered(table, bounds, options.no_host_ops)
     warnings += remarks(table)
-    if not options.tracing_mode and rows["trace_replay_session"].notna().any():
+    if not options.tracing_mode and replayed:
         warnings.append(
             "replays of a trace bear the host time of its capture; --tracing-mode keeps the order "
             "of the file"
@@ -195,93 +252,19 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
     )
 
 
-def _window(sources: Sequence[Path], options: ReportOptions) -> tuple[Ops, pd.DataFrame, str]:
-    """The rows that the options ask for; cut out of the bytes where that gives the same."""
-    named = options.start_signpost or options.end_signpost or options.ignore_signposts
-    if not named and len(sources) == 1:
-        ops, mark = load_step(sources[0], options.step)
-        if mark is not None:
-            return ops, ops.frame, f"step {mark.name}"
-    else:
-        cut = _cut(sources, options)
-        if cut is not None:
-            return cut
-        ops = load_hosts(sources)
-    rows = ops.frame if options.tracing_mode else window.by_host_time(ops.frame)
-    rows, how = window.select(
-        rows,
-        options.start_signpost,
-        options.end_signpost,
-        ignore=options.ignore_signposts,
-        keep_signposts=options.print_signposts,
-    )
-    return ops, rows, how
+def _window(files: Files, options: ReportOptions) -> tuple[Ops, list[pd.DataFrame], str]:
+    """What was read, the rows that the options ask for (of each step, when pooled), and how."""
+    picked = [] if options.named.given else files.pick(options.step)
+    if not picked:
+        ops, rows, how = files.between_names(options.named, keep_signposts=options.print_signposts)
+        return ops, [rows], how
+    parts = [files.chosen(files.marks[at]) for at in picked]
+    how = _steps_in_words([files.marks[at].name for at in picked])
+    return files.whole or parts[-1], [part.frame for part in parts], how
 
 
-def _cut(sources: Sequence[Path], options: ReportOptions) -> tuple[Ops, pd.DataFrame, str] | None:
-    """A window between two named signposts, without parsing the rest of the file.
-
-    None where the whole file has to be read: a small file, several files, a quote in the file, a
-    border that is missing, or borders the wrong way round.
-
-    The one thing that the rest of the file could change is the core budget of rows that report
-    none: it is the largest one of the window then, not of the file.
-    """
-    start, end = options.start_signpost, options.end_signpost
-    if len(sources) != 1 or not start or not end or start == end or options.ignore_signposts:
-        return None
-    if sources[0].stat().st_size <= WHOLE_FILE_BYTES:
-        return None
-    scanned = scan(sources[0])
-    if not window.ordered_by_host(scanned):
-        return None
-    first = next((p for p in scanned.signposts if p.name == start), None)
-    last = next((p for p in scanned.signposts if p.name == end), None)
-    if first is None or last is None or last.line <= first.line:
-        return None
-    region = Region(first.end, last.start, first.line + 1)
-    ops = load(sources[0], region, scanned)
-    rows = ops.frame if options.tracing_mode else window.by_host_time(ops.frame)
-    if not options.print_signposts:
-        rows = rows[rows["op_type"] != SIGNPOST]
-    if rows.empty:
-        return None
-    return ops, rows, f"ops after {start!r}, before {end!r}"
-
-
-def load_step(path: Path, number: int | None = None) -> tuple[Ops, window.StepMarks | None]:
-    """The ops of one step, in file order and without signposts; the cheapest way to them.
-
-    Args:
-        number: of the step; None for the last complete steady one.
-
-    Returns:
-        The step's ops, or the whole file and None when it has no steps of ours.
-
-    Raises:
-        NoSuchStep: the step is not complete or not there.
-        EmptyWindow: the step holds no op.
-    """
-    scanned = scan(path)
-    whole = load(path, scanned=scanned) if scanned.quoted else None
-    posts = scanned.signposts if whole is None else window.signposts_of(whole.frame)
-    marks = window.steps(posts)
-    mark = window.choose(marks, number)
-    if mark is None:
-        return (load(path, scanned=scanned) if whole is None else whole), None
-    region = mark.region
-    if whole is None and region is not None:
-        part = load(path, region, scanned)
-        frame = part.frame[part.frame["op_type"] != SIGNPOST]
-    else:
-        part = whole or load(path, scanned=scanned)
-        frame = window.between(part.frame, mark)
-    if frame.empty:
-        raise EmptyWindow(
-            f"step {mark.name} holds no ops; the trace has {window.describe(marks)}",
-            "Was the device used between the two signposts? Choose another step with --step.",
-        )
-    return Ops(frame, part.format, part.sources, part.warnings), mark
+def _steps_in_words(names: Sequence[str]) -> str:
+    return f"step {names[0]}" if len(names) == 1 else f"steps {names[0]} .. {names[-1]}, pooled"
 
 
 def _filtered(

@@ -8,19 +8,19 @@ that they were there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from analysis import window
 from analysis.device import per_op
 from analysis.errors import EmptyWindow, NoSuchStep
-from analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, load
+from analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, Region, load, load_hosts
 from analysis.merge import merge_devices, valid_duration_ns
 from analysis.model import Spread, Window
 from analysis.roofline import Architecture, resolve
 from analysis.scan import Scan, scan
-from analysis.window import StepMarks
+from analysis.window import Named, StepMarks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +40,10 @@ class DeviceSteps:
         marks: all steps of the file.
         device_ms, op_counts: by position in ``marks``; absent where not parsed.
         spread: ops whose time varies most over the complete steady steps.
+        files: what was read, for another look at it.
     """
 
+    files: Files
     window: Window
     rows: pd.DataFrame
     ops: pd.DataFrame
@@ -55,30 +57,29 @@ class DeviceSteps:
     warnings: tuple[str, ...] = ()
 
 
-def read_steps(path: Path, step: StepChoice = None, arch: str | None = None) -> DeviceSteps:
-    """Read an ops CSV and choose the window.
+def read_steps(
+    source: Path | Sequence[Path],
+    step: StepChoice = None,
+    arch: str | None = None,
+    named: Named | None = None,
+) -> DeviceSteps:
+    """Read an ops CSV (several: the hosts of one system) and choose the window.
 
     Args:
         step: number of a step; ``"all"`` pools the complete steady ones; None takes the last of
             those, or, in a file without our signposts, what tt-perf-report would take.
+        named: another window than a step.
 
     Raises:
         AnalysisError: the file is damaged or foreign, or the window is empty.
     """
-    scanned = scan(path)
-    everything = scanned.quoted or scanned.size <= WHOLE_FILE_BYTES
-    whole = load(path, scanned=scanned) if everything else None
-    posts = window.signposts_of(whole.frame) if whole is not None else scanned.signposts
-    marks = window.steps(posts)
-    if step == "all":
-        picked = [i for i, mark in enumerate(marks) if mark.steady and mark.complete]
-        if not picked:
-            raise NoSuchStep(f"no steady step is complete; the trace has {window.describe(marks)}")
-    else:
-        mark = window.choose(marks, step)
-        if mark is None:
-            return _foreign(load(path, scanned=scanned) if whole is None else whole, arch, marks)
-        picked = [marks.index(mark)]
+    files = Files.look((source,) if isinstance(source, Path) else tuple(source))
+    if named is not None and named.given:
+        return _by_names(files, named, arch)
+    picked = files.pick(step)
+    if not picked:
+        return _by_names(files, named or Named(), arch)
+    marks, whole = files.marks, files.whole
     warnings: list[str] = []
     if step is None and not marks[picked[0]].steady:
         warnings.append(
@@ -86,44 +87,136 @@ def read_steps(path: Path, step: StepChoice = None, arch: str | None = None) -> 
             "and warms up"
         )
     if whole is None and len(marks) > len(picked):
+        size = files.sources[0].stat().st_size
         warnings.append(
-            f"{path.name} is large ({scanned.size >> 20} MB): only the chosen step was read; "
+            f"{files.sources[0].name} is large ({size >> 20} MB): only the chosen step was read; "
             "the other steps have no device time here"
         )
     parts: dict[int, Ops] = {}
     for at, mark in enumerate(marks):
         if mark.complete and (whole is not None or at in picked):
-            parts[at] = _part(scanned, whole, mark)
-    return _assemble(parts, picked, marks, whole, arch, warnings, step)
+            parts[at] = files.chosen(mark) if at in picked else files.part(mark)
+    return _assemble(files, parts, picked, arch, warnings, step)
 
 
-def _part(scanned: Scan, whole: Ops | None, mark: StepMarks) -> Ops:
-    if whole is not None:
-        return Ops(window.between(whole.frame, mark), whole.format, whole.sources, whole.warnings)
-    part = load(scanned.path, mark.region, scanned)
-    frame = part.frame[part.frame["op_type"] != SIGNPOST]
-    return Ops(frame, part.format, part.sources, part.warnings)
+@dataclass(frozen=True)
+class Files:
+    """Ops CSVs of one system.
+
+    Attributes:
+        sources: one file per host.
+        marks: the steps.
+        whole: every row; None of a large file, of which only a window is read.
+        scanned: the signposts of a single file.
+    """
+
+    sources: tuple[Path, ...]
+    marks: tuple[StepMarks, ...]
+    whole: Ops | None
+    scanned: Scan | None
+
+    @classmethod
+    def look(cls, sources: tuple[Path, ...]) -> Files:
+        """Find the steps; parse everything unless a step can be cut out of a large file."""
+        if len(sources) != 1:
+            whole = load_hosts(sources)
+            marks = window.steps(window.signposts_of(whole.frame))
+            return cls(sources, window.over_hosts(marks, len(sources)), whole, None)
+        scanned = scan(sources[0])
+        small = scanned.quoted or scanned.size <= WHOLE_FILE_BYTES
+        only = load(sources[0], scanned=scanned) if small else None
+        posts = scanned.signposts if only is None else window.signposts_of(only.frame)
+        return cls(sources, window.steps(posts), only, scanned)
+
+    def everything(self) -> Ops:
+        """All rows."""
+        return self.whole or load(self.sources[0], scanned=self.scanned)
+
+    def between_names(
+        self, named: Named, *, keep_signposts: bool = False
+    ) -> tuple[Ops, pd.DataFrame, str]:
+        """What was read, its rows in a window by names, and in words which.
+
+        Of a large file only the window is read where that gives the same rows. The one thing
+        that the rest could change is the core budget of rows that report none: it is the
+        largest one of the window then, not of the file.
+        """
+        region = self._cut(named)
+        if region is not None:
+            ops = load(self.sources[0], region, self.scanned)
+            rows = ops.frame if named.file_order else window.by_host_time(ops.frame)
+            if not keep_signposts:
+                rows = rows[rows["op_type"] != SIGNPOST]
+            if not rows.empty:
+                return ops, rows, f"ops after {named.start!r}, before {named.end!r}"
+        ops = self.everything()
+        rows, how = named.rows(ops.frame, keep_signposts=keep_signposts)
+        window.require_ops(rows, ops.frame, how)
+        return ops, rows, how
+
+    def _cut(self, named: Named) -> Region | None:
+        """The bytes between two named signposts; None where the whole file has to be read.
+
+        That is a small file, several files, a quote in the file, a border that is missing, or
+        borders the wrong way round.
+        """
+        start, end, scanned = named.start, named.end, self.scanned
+        if self.whole is not None or scanned is None or named.ignore:
+            return None
+        if not start or not end or start == end or not window.ordered_by_host(scanned):
+            return None
+        first = next((p for p in scanned.signposts if p.name == start), None)
+        last = next((p for p in scanned.signposts if p.name == end), None)
+        if first is None or last is None or last.line <= first.line:
+            return None
+        return Region(first.end, last.start, first.line + 1)
+
+    def pick(self, step: StepChoice) -> list[int]:
+        """Positions of the steps asked for; empty when the files have none of ours."""
+        if step == "all":
+            picked = [i for i, mark in enumerate(self.marks) if mark.steady and mark.complete]
+            if not picked:
+                raise NoSuchStep(
+                    f"no steady step is complete; the trace has {window.describe(self.marks)}"
+                )
+            return picked
+        mark = window.choose(self.marks, step)
+        return [] if mark is None else [self.marks.index(mark)]
+
+    def part(self, mark: StepMarks) -> Ops:
+        """The ops of one step, without signposts."""
+        if self.whole is not None:
+            return replace(self.whole, frame=window.between(self.whole.frame, mark))
+        part = load(self.sources[0], mark.region, self.scanned)
+        return replace(part, frame=part.frame[part.frame["op_type"] != SIGNPOST])
+
+    def chosen(self, mark: StepMarks) -> Ops:
+        """The ops of a step that is to be shown.
+
+        Raises:
+            EmptyWindow: it holds none.
+        """
+        part = self.part(mark)
+        if part.frame.empty:
+            raise EmptyWindow(
+                f"step {mark.name} holds no ops; the trace has {window.describe(self.marks)}",
+                "Was the device used between its signposts? Choose another with --step.",
+            )
+        return part
 
 
 def _assemble(
+    files: Files,
     parts: dict[int, Ops],
     picked: Sequence[int],
-    marks: tuple[StepMarks, ...],
-    whole: Ops | None,
     arch: str | None,
     warnings: list[str],
     step: StepChoice,
 ) -> DeviceSteps:
     import pandas as pd
 
-    for at in picked:
-        if parts[at].frame.empty:
-            raise EmptyWindow(
-                f"step {marks[at].name} holds no ops; the trace has {window.describe(marks)}",
-                "Was the device used between its signposts? Choose another with --step.",
-            )
-    chosen = parts[picked[-1]]
-    architecture, notes = resolve(whole or chosen, arch)
+    marks, chosen = files.marks, parts[picked[-1]]
+    architecture, notes = resolve(files.whole or chosen, arch)
     warnings += [*chosen.warnings, *notes]
     merged: dict[int, pd.DataFrame] = {}
     for at, part in parts.items():
@@ -144,6 +237,7 @@ def _assemble(
     if step is None:
         how = f"the last complete {'steady ' if last.steady else ''}step"
     return DeviceSteps(
+        files=files,
         window=Window(
             start=marks[picked[0]].start.name,
             end=None if last.end is None else last.end.name,
@@ -171,19 +265,27 @@ def _time_ns(frame: pd.DataFrame) -> pd.Series[float]:
     return pd.Series(valid_duration_ns(frame), index=frame.index)
 
 
-def _foreign(whole: Ops, arch: str | None, marks: tuple[StepMarks, ...]) -> DeviceSteps:
-    """A file without our signposts, as tt-perf-report reads it, announced."""
-    rows, how = window.select(window.by_host_time(whole.frame))
-    window.require_ops(rows, whole.frame, how)
-    architecture, notes = resolve(whole, arch)
+def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
+    """A window between signposts; without names, as tt-perf-report reads the file, announced."""
+    ops, rows, how = files.between_names(named)
+    rows = rows[rows["op_type"] != SIGNPOST]
+    architecture, notes = resolve(ops, arch)
     merged, odd = merge_devices(rows)
+    announced = () if named.given else (f"no steps of ours in the trace; used: {how}",)
     return DeviceSteps(
-        window=Window(start=None, end=None, step=None, how=how),
+        files=files,
+        window=Window(
+            start=named.start,
+            end=named.end,
+            step=None,
+            how=how,
+            order="file" if named.file_order else "host-time",
+        ),
         rows=rows,
         ops=per_op(merged, architecture),
         architecture=architecture,
-        marks=marks,
-        warnings=(*whole.warnings, *notes, *odd, f"no steps of ours in the trace; used: {how}"),
+        marks=files.marks,
+        warnings=(*ops.warnings, *notes, *odd, *announced),
     )
 
 

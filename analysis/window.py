@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analysis.errors import EmptyWindow, NoSuchStep
@@ -31,11 +31,42 @@ _LISTED = 12
 
 
 @dataclass(frozen=True)
+class Named:
+    """A window by names of signposts instead of by steps, as tt-perf-report takes it.
+
+    Attributes:
+        start, end: signposts; see :func:`select`.
+        ignore: the whole file.
+        file_order: as the rows lie in the file, not by host time.
+    """
+
+    start: str | None = None
+    end: str | None = None
+    ignore: bool = False
+    file_order: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Some border is named."""
+        return bool(self.start or self.end or self.ignore)
+
+    def rows(
+        self, frame: pd.DataFrame, *, keep_signposts: bool = False
+    ) -> tuple[pd.DataFrame, str]:
+        """The rows of a whole file, and in words which."""
+        ordered = frame if self.file_order else by_host_time(frame)
+        return select(
+            ordered, self.start, self.end, ignore=self.ignore, keep_signposts=keep_signposts
+        )
+
+
+@dataclass(frozen=True)
 class StepMarks:
     """One step by its signposts; ``end`` is None when the step was never finished.
 
     Attributes:
         occurrence: 1 for the first step of that name, 2 for the second...
+        elsewhere: the same step in the files of the other hosts.
         rows: rows between the two signposts, those of other signposts included.
     """
 
@@ -43,11 +74,12 @@ class StepMarks:
     start: Signpost
     end: Signpost | None
     occurrence: int = 1
+    elsewhere: tuple[StepMarks, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Both signposts are there."""
-        return self.end is not None
+        """Both signposts are there, on every host."""
+        return self.end is not None and all(mark.complete for mark in self.elsewhere)
 
     @property
     def rows(self) -> int | None:
@@ -120,6 +152,26 @@ def steps(signposts: Sequence[Signpost]) -> tuple[StepMarks, ...]:
     return tuple(marks)
 
 
+def over_hosts(marks: Sequence[StepMarks], hosts: int) -> tuple[StepMarks, ...]:
+    """The steps of several hosts' files, read one behind the other, as steps of one system.
+
+    The n-th step of a name on each host is one step. A step that some host lacks is not complete.
+    """
+    by_name: dict[str, list[StepMarks]] = {}
+    for mark in marks:
+        by_name.setdefault(mark.name, []).append(mark)
+    found: list[StepMarks] = []
+    for same in by_name.values():
+        per_host, odd = divmod(len(same), hosts)
+        if odd:
+            found.append(replace(same[0], end=None, occurrence=1))
+            continue
+        for nth in range(per_host):
+            first, *others = same[nth::per_host]
+            found.append(replace(first, occurrence=nth + 1, elsewhere=tuple(others)))
+    return tuple(sorted(found, key=lambda mark: mark.start.line))
+
+
 def choose(marks: Sequence[StepMarks], number: int | None = None) -> StepMarks | None:
     """The last complete steady step, or the complete step of that number (0: compile).
 
@@ -167,10 +219,12 @@ def ordered_by_host(scan: Scan) -> bool:
 
 def between(frame: pd.DataFrame, mark: StepMarks) -> pd.DataFrame:
     """The ops of a step out of a whole file: by position in the file, signposts left out."""
-    if mark.end is None:
-        raise NoSuchStep(f"step {mark.name} is not complete")
     lines = frame["line"]
-    inside = (lines > mark.start.line) & (lines < mark.end.line)
+    inside = lines != lines
+    for part in (mark, *mark.elsewhere):
+        if part.end is None:
+            raise NoSuchStep(f"step {mark.name} is not complete")
+        inside |= (lines > part.start.line) & (lines < part.end.line)
     return frame[inside & (frame["op_type"] != SIGNPOST)]
 
 

@@ -134,7 +134,7 @@ def test_every_cell_is_the_same(case: Case, answers: dict[Case, Theirs]) -> None
 def test_a_window_cut_out_of_the_bytes_is_the_same(
     case: Case, answers: dict[Case, Theirs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analysis.report_options.WHOLE_FILE_BYTES", 0)
+    monkeypatch.setattr("analysis.steps.WHOLE_FILE_BYTES", 0)
     test_every_cell_is_the_same(case, answers)
 
 

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from analysis import report_options as module
+from analysis import steps as module
 from analysis.errors import BadOption, EmptyWindow, NoSuchStep, NotAnOpsFile
-from analysis.report_options import ReportOptions, find_sources, parse_id_range, per_op_report
+from analysis.report_options import (
+    ReportOptions,
+    find_sources,
+    parse_id_range,
+    per_op_report,
+    report_of,
+)
+from analysis.steps import read_steps
 from tests.analysis.ops_rows import FIXTURES, host_op, matmul, op, signpost, step, text
 
 TRAINING = FIXTURES / "training_v2_1.csv"
@@ -34,6 +41,68 @@ def test_another_step_by_number() -> None:
         per_op_report(TRAINING, ReportOptions(step=3))
 
 
+def test_all_steady_steps_one_after_the_other() -> None:
+    report = per_op_report(TRAINING, ReportOptions(step="all"))
+    assert report.window == "steps step_steady_1 .. step_steady_2, pooled"
+    assert report.device_ops == 18 == len(report.ops)
+    # No gap from the end of one step to the beginning of the next.
+    assert report.ops["gap_us"].isna().tolist()[::9] == [True, True]
+    assert report.ops["total_percent"].sum() == pytest.approx(100.0)
+
+
+OPTIONS = (
+    ReportOptions(),
+    ReportOptions(step=1),
+    ReportOptions(step="all", group_by="op"),
+    ReportOptions(id_range="28-30", min_percentage=10.0),
+    ReportOptions(ignore_signposts=True, no_host_ops=True),
+    ReportOptions(end_signpost="step_compile_end", tracing_mode=True),
+    ReportOptions(end_signpost="step_compile_end", print_signposts=True),
+    ReportOptions(step=1, no_merge_devices=True),
+    ReportOptions(active_experts=2),
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_report_of_what_was_read_is_that_of_the_file(options: ReportOptions) -> None:
+    device = read_steps(TRAINING, options.step, named=options.named)
+    ours, theirs = report_of(device, options), per_op_report(TRAINING, options)
+    ours_text, theirs_text = (r.ops.astype("object") for r in (ours, theirs))
+    assert ours_text.equals(theirs_text)
+    assert ours.stacked.equals(theirs.stacked)
+    assert (ours.window, ours.device_ops, ours.advice) == (
+        theirs.window, theirs.device_ops, theirs.advice,
+    )  # fmt: skip
+
+
+def test_a_step_of_several_hosts_is_the_same_step_on_each(tmp_path: Path) -> None:
+    """Clocks of hosts differ: a step is taken by its signposts in each host's own file."""
+    hosts = [
+        write(tmp_path / f"{host}.csv",
+              *step("step_compile", [op(us=50.0)]), *step("step_steady_1", [op(us=us), op(us=7.0)]),
+              *step("step_steady_2", [op(us=us + 1), op(us=9.0)]), signpost("benchmark_complete"))
+        for host, us in (("a", 10.0), ("b", 12.0))
+    ]  # fmt: skip
+    report = per_op_report(hosts)
+    assert report.window == "step step_steady_2"
+    # The slower of two devices, host b's: 13; the second op takes 9 on both.
+    assert report.ops["device_time_us"].tolist() == [13.0, 9.0]
+    apart = per_op_report(hosts, ReportOptions(step=1, no_merge_devices=True))
+    assert apart.ops["device_id"].tolist() == [0, 0, 1, 1]
+    assert apart.ops["device_time_us"].tolist() == [10.0, 7.0, 12.0, 7.0]
+    assert per_op_report(hosts, ReportOptions(step="all")).device_ops == 4
+
+
+def test_a_step_that_one_host_lacks_is_not_complete(tmp_path: Path) -> None:
+    whole = write(
+        tmp_path / "a.csv", *step("step_steady_1", [op()]), *step("step_steady_2", [op()])
+    )
+    cut = write(tmp_path / "b.csv", *step("step_steady_1", [op()]), signpost("step_steady_2_start"))
+    assert per_op_report([whole, cut]).window == "step step_steady_1"
+    with pytest.raises(NoSuchStep, match="step 2 is not complete"):
+        per_op_report([whole, cut], ReportOptions(step=2))
+
+
 def test_a_cut_window_is_the_same_as_one_out_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ReportOptions(
         start_signpost="step_compile_end", end_signpost="step_steady_2_end", print_signposts=True
@@ -41,7 +110,7 @@ def test_a_cut_window_is_the_same_as_one_out_of_the_whole(monkeypatch: pytest.Mo
     whole = per_op_report(TRAINING, options)
     loaded: list[object] = []
     monkeypatch.setattr(module, "WHOLE_FILE_BYTES", 0)
-    monkeypatch.setattr(module, "load_hosts", loaded.append)
+    monkeypatch.setattr(module.Files, "everything", loaded.append)
     cut = per_op_report(TRAINING, options)
     assert loaded == []
     assert cut.ops.astype("object").equals(whole.ops.astype("object"))
