@@ -1,0 +1,178 @@
+"""`instrument kernel` as a subprocess: words, exit codes, JSON, help."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RunCli, git
+from tests.kernels import options_table
+from tests.kernels.conftest import Environment
+from tests.kernels.scripts import FIXTURES, ROOT
+from tests.options_table import options_of
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_option_is_documented(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--update-goldens"):
+        (ROOT / "README.md").write_text(options_table.put(README), encoding="utf-8")
+    else:
+        assert options_table.put(README) == README, "pytest tests/kernels --update-goldens"
+
+
+def test_every_verb_is_documented_and_has_help() -> None:
+    for name, command in options_table.verbs().items():
+        assert f"instrument kernel {name}" in README
+        assert command.help
+        assert all(param.help for param in options_of(command).values())
+
+
+def test_explain(run_cli: RunCli) -> None:
+    done = run_cli("kernel", "explain", "scale_multicore.py", cwd=FIXTURES)
+    assert done.returncode == 0
+    assert "scale_multicore.py:12: @ttl.kernel _scale, grid 'auto'" in done.stdout
+    assert "call 1: _scale(a, out)  [runs]" in done.stdout
+    assert "reached from line 49: scale(once)" in done.stdout
+    assert "a: 1024 x 1024, bfloat16, DRAM" in done.stdout
+
+
+def test_explain_of_several_kernels_says_what_to_type(run_cli: RunCli) -> None:
+    done = run_cli("kernel", "explain", "two_kernels.py", cwd=FIXTURES)
+    assert done.returncode == 3
+    assert "declined:" in done.stdout
+    assert "would work: Choose one: --kernel scores." in done.stdout
+    done = run_cli(
+        "kernel", "explain", "--json", "--kernel", "apply", "two_kernels.py", cwd=FIXTURES
+    )
+    assert json.loads(done.stdout)["chosen"]["kernel"] == "apply"
+    declined = run_cli("kernel", "explain", "--json", "two_kernels.py", cwd=FIXTURES)
+    assert json.loads(declined.stdout)["declined"][0]["kind"] == "several-kernels"
+
+
+def test_run_prints_the_bottleneck_and_the_next_command(
+    run_cli: RunCli, kernels: Path, standin: Environment
+) -> None:
+    done = run_cli(
+        "kernel", "run", "--validate", f"{sys.executable} -c pass", "--production-shape",
+        "32768x32768", "add_one_core.py", cwd=kernels, env=standin(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Bottleneck  the kernel runs on a single core  [use all cores]" in done.stdout
+    assert "the test data fits L1, production's does not" in done.stdout
+    assert "Next: instrument kernel iterate add_one_core.py" in done.stderr
+    assert "Validated by" in done.stderr
+    report = run_cli("kernel", "report", "add_one_core_kernel", "--json", cwd=kernels)
+    assert json.loads(report.stdout)["wall_time_us"] == pytest.approx(123.6)
+    log = kernels / "add_one_core_kernel" / "run.log"
+    page = kernels / "page.html"
+    assert run_cli("kernel", "report", log, "--html", page, cwd=kernels).returncode == 0
+    assert "<svg" in page.read_text()
+
+
+def test_a_failed_validation_is_exit_code_1(
+    run_cli: RunCli, kernels: Path, standin: Environment
+) -> None:
+    done = run_cli(
+        "kernel", "run", "--json", "--validate", f"{sys.executable} -c 'exit(1)'", "loop.py",
+        cwd=kernels, env=standin(),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["validated"] is False
+    assert "error: the validation failed" in done.stderr
+
+
+def test_a_failed_run_shows_what_was_printed(
+    run_cli: RunCli, kernels: Path, standin: Environment
+) -> None:
+    done = run_cli(
+        "kernel", "run", "--mode", "auto-profile", "add_one_core.py", cwd=kernels,
+        env=standin("die"),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "without the THREAD SUMMARY that follows" in done.stdout
+    assert "the script ended with code 7" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--mode", "fast", "loop.py"], "must be one of auto-profile, perf, signposts"),
+        (["run", "none.py"], "no such file"),
+        (["run", "--kernel", "x", "loop.py"], "no such kernel"),
+        (["run", "--reference", "r.npy", "loop.py"], "belong together"),
+        (["report", "."], "no run.log"),
+        (["iterate", "--mode", "signposts", "loop.py"], "no wall time"),
+        (["run", "--production-shape", "ax", "loop.py"], "expected ROWSxCOLS"),
+    ],
+)
+def test_usage_errors(run_cli: RunCli, kernels: Path, arguments: list[str], words: str) -> None:
+    done = run_cli("kernel", *arguments, cwd=kernels)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert git(kernels, "status", "--porcelain") == ""
+
+
+def test_iterate_once_then_restore(run_cli: RunCli, kernels: Path, standin: Environment) -> None:
+    script = kernels / "add_one_core.py"
+
+    def once() -> subprocess.CompletedProcess[str]:
+        return run_cli(
+            "kernel", "iterate", "--once", "--repeat", "4", script.name, cwd=kernels, env=standin()
+        )
+
+    first = once()
+    assert first.returncode == 0, first.stderr
+    assert "nothing validates the kernel" in first.stderr
+    assert "change: Share the blocks out" in first.stderr  # before anything is edited
+    script.write_text(script.read_text().replace("BLOCK = 1", "BLOCK = 2"))
+    second = once()
+    assert "version 2: FASTER, 43.44 us" in second.stdout
+    assert "Speed-up  2.85x" in second.stdout
+    script.write_text(script.read_text().replace("a_block + b_block", "a_block + a_block"))
+    third = once()
+    assert third.returncode == 1
+    assert "version 3: WRONG RESULT, its time does not count" in third.stdout
+    assert "instrument kernel iterate --restore" in third.stderr
+    restored = run_cli("kernel", "iterate", "--restore", script.name, cwd=kernels, env=standin())
+    assert "Restored version 2" in restored.stderr
+    assert "a_block + b_block" in script.read_text()
+
+
+def test_iterate_watches_until_interrupted(kernels: Path, standin: Environment) -> None:
+    script = kernels / "loop.py"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "instrumentor", "kernel", "iterate", "--repeat", "1", script.name],
+        cwd=kernels,
+        env={**os.environ, **standin(), "PYTHONPATH": f"{standin()['PYTHONPATH']}:{ROOT}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    seen: list[str] = []
+    limit = time.monotonic() + 120
+    edited = False
+    for line in process.stderr:
+        seen.append(line)
+        if line.startswith("Edit ") and edited:
+            process.send_signal(signal.SIGINT)
+            break
+        if line.startswith("Edit "):
+            script.write_text(script.read_text().replace("shape=(2, 2)", "shape=(4, 4)"))
+            edited = True
+        assert time.monotonic() < limit
+    out, rest = process.communicate(timeout=60)
+    assert process.returncode == 0, "".join(seen) + rest
+    assert any("version 2: no sure difference" in line for line in seen)
+    assert "Baseline" in out
+    assert "version 2" in out

@@ -1,0 +1,271 @@
+"""One invocation in a real process, with the stand-in for tt-lang: every mode, every failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from instrumentor.errors import RunFailed
+from instrumentor.kernels.options import KernelOptions
+from instrumentor.kernels.plan import Choice
+from instrumentor.kernels.run import KernelRun, run_kernel
+from instrumentor.kernels.validate import Criteria
+from tests.conftest import git
+from tests.kernels.conftest import Environment
+
+
+def measure(kernels: Path, name: str, env: dict[str, str], **options: Any) -> KernelRun:
+    return run_kernel(name, (), KernelOptions(cwd=kernels, env=env, run_test="no", **options))
+
+
+def events(run: KernelRun, kind: str) -> list[dict[str, Any]]:
+    lines = (run.folder / "kernel.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def failed(kernels: Path, name: str, env: dict[str, str], **options: Any) -> RunFailed:
+    with pytest.raises(RunFailed) as caught:
+        measure(kernels, name, env, **options)
+    return caught.value
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_fails_is_told_in_the_users_own_lines(
+    kernels: Path, standin: Environment
+) -> None:
+    error = failed(kernels, "add_one_core.py", standin("fail"))
+    assert "TT_FATAL: kernel add could not be compiled" in error.message
+    assert f'File "{kernels}/add_one_core.py", line 49, in <module>' in error.message
+    assert "in called" not in error.message
+    assert "shadows" not in error.message
+
+
+def test_a_run_that_dies_keeps_what_it_printed(kernels: Path, standin: Environment) -> None:
+    error = failed(kernels, "add_one_core.py", standin("die"), mode="auto-profile")
+    partial: KernelRun = error.result  # type: ignore[attr-defined]
+    assert partial.report.facts.lines
+    assert "without the THREAD SUMMARY" in partial.report.warnings[-1]
+    assert (partial.folder / "summary.json").is_file()
+
+
+def test_nothing_printed(kernels: Path, standin: Environment) -> None:
+    assert "none of tt-lang's profiles" in failed(kernels, "loop.py", standin("silent")).message
+
+
+def test_without_tt_metal_home_the_remedy_names_it(kernels: Path, standin: Environment) -> None:
+    env = standin()
+    del env["TT_METAL_HOME"]
+    assert "TT_METAL_HOME" in failed(kernels, "loop.py", env).message
+    assert "TT_METAL_HOME" in failed(kernels, "loop.py", env, mode="auto-profile").hint
+
+
+def test_an_invocation_that_is_never_reached(kernels: Path, standin: Environment) -> None:
+    script = kernels / "loop.py"
+    script.write_text(script.read_text().replace("range(STEPS)", "range(0)"))
+    error = failed(kernels, "loop.py", standin())
+    assert "the chosen invocation of step (line 34) never ran" in error.message
+
+
+def test_two_processes_are_not_one_invocation(kernels: Path, standin: Environment) -> None:
+    script = kernels / "forked.py"
+    text = (kernels / "loop.py").read_text()
+    script.write_text(text.replace("STEPS = 5", "import os\n\nSTEPS = 1\nos.fork()"))
+    assert "2 invocations ran, in 2 processes" in failed(kernels, "forked.py", standin()).message
+
+
+def test_a_timeout(kernels: Path, standin: Environment) -> None:
+    (kernels / "loop.py").write_text("import time\n" + (kernels / "loop.py").read_text())
+    script = kernels / "loop.py"
+    script.write_text(script.read_text().replace("device = ", "time.sleep(60)\ndevice = "))
+    assert "--timeout 1 s" in failed(kernels, "loop.py", standin(), timeout_s=1.0).message
+
+
+# -- what goes well -------------------------------------------------------------------------------
+
+
+def test_one_call_of_a_loop(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "loop.py", standin())
+    assert len(events(run, "kernel-start")) == 1
+    assert events(run, "kernel-count")[0]["skipped"] == {"step at [1]": 4}
+    assert run.script_exit_code == 0
+    assert "step 4" in (run.folder / "run.log").read_text()
+    assert [a.shape for a in run.report.facts.arguments] == [(512, 512), (512, 512)]
+    assert git(kernels, "status", "--porcelain").split() == ["??", "loop_kernel/"]
+
+
+def test_the_chosen_call_of_a_wrapper(kernels: Path, standin: Environment) -> None:
+    run = measure(
+        kernels, "scale_multicore.py", standin(), mode="signposts", choice=Choice("_scale", 2)
+    )
+    assert events(run, "kernel-start")[0]["path"] == [3, 1]
+    assert [row.name for row in run.report.facts.log.signposts] == ["math"]
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_each_call_of_a_factory(kernels: Path, standin: Environment, call: int) -> None:
+    run = measure(kernels, "factory.py", standin(), choice=Choice("relu", call))
+    assert events(run, "kernel-start")[0]["path"] == [call]
+    assert run.report.to_json()["invocation"]["number"] == call
+
+
+def test_perf_mode_names_the_single_core(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "add_one_core.py", standin())
+    document = json.loads((run.folder / "summary.json").read_text())
+    assert document["bottleneck"]["kind"] == "single-core"
+    assert document["wall_time_us"] == pytest.approx(123.6)
+    assert document["program"]["dram_read"] == {"bytes": 262144, "transfers": 128}
+    assert document["buffers"][0]["copies"][0]["line"] == 25  # of the user's file, not the copy's
+    assert "<svg" in (run.folder / "report.html").read_text()
+    assert document["rerun"].endswith(f"python {kernels}/add_one_core.py")
+
+
+def test_auto_profile_maps_lines_to_the_users_file(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "add_one_core.py", standin(), mode="auto-profile")
+    source = (kernels / "add_one_core.py").read_text().splitlines()
+    for row in run.report.facts.lines:
+        assert source[row.line - 1].strip() == row.source.strip()
+    assert run.report.facts.log.roofline is not None
+    assert run.report.facts.device is not None
+
+
+def test_older_spellings_end_to_end(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "add_one_core.py", standin("old"))
+    titles = [section.title for section in run.report.facts.log.sections]
+    assert titles == ["NOC PROFILER SUMMARY", "CB FLOW GRAPH", "PIPE GRAPH"]
+
+
+def test_unequal_reserve_and_push(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "unequal.py", standin(), mode="auto-profile")
+    assert "NCRISC: 8 cb_reserve but 6 cb_push" in [f.title for f in run.report.found]
+
+
+def test_dropped_markers(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "add_one_core.py", standin("drop"), mode="auto-profile")
+    assert "dropped-markers" in [f.kind for f in run.report.found]
+
+
+def test_two_printed_profiles(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "loop.py", standin("twice"))
+    assert "several-outputs" in [f.kind for f in run.report.found]
+
+
+def test_forbidden_variables_do_not_reach_the_run(kernels: Path, standin: Environment) -> None:
+    env = standin(more={"TTLANG_PERF_SERV": "1", "TTLANG_AUTO_PROFILE": "1"})
+    run = measure(kernels, "loop.py", env, timeout_s=30.0)
+    assert any("TTLANG_PERF_SERV was taken out" in w for w in run.report.warnings)
+    assert run.report.facts.log.threads == ()
+
+
+def test_a_stale_device_log_is_not_taken(
+    kernels: Path, standin: Environment, tmp_path: Path
+) -> None:
+    logs = tmp_path / "tt-metal" / "generated" / "profiler" / ".logs"
+    logs.mkdir(parents=True)
+    stale = logs / "profile_log_device.csv"
+    stale.write_text("of another kernel\n")
+    os.utime(stale, (1, 1))
+    env = standin("silent")
+    failed(kernels, "loop.py", env)
+    assert not list(kernels.glob("*/profile_log_device.csv"))
+
+
+def test_checks_of_the_script_after_held_back_calls_say_nothing(
+    kernels: Path, standin: Environment
+) -> None:
+    run = measure(kernels, "two_kernels.py", standin(), choice=Choice("apply"))
+    assert run.script_exit_code == 1
+    assert run.valid
+    assert any("its own checks say nothing" in w for w in run.report.warnings)
+    assert "kernels-chained" in [f.kind for f in run.report.found]
+
+
+def test_checks_of_the_script_count_when_nothing_was_held_back(
+    kernels: Path, standin: Environment
+) -> None:
+    script = kernels / "add_one_core.py"
+    script.write_text(script.read_text().replace("a_block + b_block", "a_block + a_block"))
+    run = measure(kernels, "add_one_core.py", standin())
+    assert not run.valid
+    assert run.report.to_json()["validated"] is False
+
+
+def test_validation_by_command_and_by_reference(kernels: Path, standin: Environment) -> None:
+    np.save(kernels / "right.npy", np.full((256, 256), 3.0))
+    np.save(kernels / "wrong.npy", np.full((256, 256), 4.0))
+    command = (sys.executable, "-c", "pass")
+    good = Criteria(command, kernels / "right.npy", Path("add_out.npy"))
+    assert measure(kernels, "add_one_core.py", standin(), criteria=good).valid
+    bad = Criteria((), kernels / "wrong.npy", Path("add_out.npy"))
+    run = measure(kernels, "add_one_core.py", standin(), criteria=bad)
+    assert not run.valid
+    assert "65,536 of 65,536 elements differ" in run.verdict.detail  # type: ignore[union-attr]
+
+
+def test_the_command_by_hand_runs_one_call(kernels: Path, standin: Environment) -> None:
+    run = measure(kernels, "loop.py", standin())
+    assert "TTLANG_PERF_DUMP" not in run.report.rerun
+    done = subprocess.run(
+        ["sh", "-c", run.report.rerun.replace(" python ", f" {sys.executable} ")],
+        env={k: v for k, v in standin().items() if k != "PYTHONPATH"}
+        | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ""},
+        cwd=kernels,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # It sets PYTHONPATH for the script's own folder; the stand-in is found beside it.
+    assert "No module named 'ttl'" in done.stderr
+    (kernels / "ttl").symlink_to(Path(standin()["PYTHONPATH"]) / "ttl")
+    (kernels / "ttnn").symlink_to(Path(standin()["PYTHONPATH"]) / "ttnn")
+    done = subprocess.run(
+        ["sh", "-c", run.report.rerun.replace(" python ", f" {sys.executable} ")],
+        env={**standin(), "PYTHONPATH": ""},
+        cwd=kernels,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("THREAD SUMMARY") == 1
+
+
+def test_run_test_sh_is_used_and_its_events_come_from_the_log(
+    kernels: Path, standin: Environment, tmp_path: Path
+) -> None:
+    tool = tmp_path / "bin" / "run-test.sh"
+    tool.parent.mkdir()
+    tool.write_text(
+        "#!/bin/sh\n[ \"$1 $2 $3\" = '-v --perf --hw' ] || exit 9\n"
+        '[ -z "$INSTRUMENT_RECORD" ] || exit 8\n'
+        f'echo "Runner: hardware"; exec {sys.executable} "$4"\n'
+    )
+    tool.chmod(0o755)
+    env = standin(more={"PATH": f"{tool.parent}:/usr/bin:/bin"})
+    run = run_kernel("loop.py", (), KernelOptions(cwd=kernels, env=env))
+    assert json.loads((run.folder / "run.json").read_text())["via"] == str(tool)
+    assert len(events(run, "kernel-start")) == 1
+    assert run.report.wall_us
+
+
+def test_kernels_of_a_module_of_the_project(kernels: Path, standin: Environment) -> None:
+    text = (kernels / "loop.py").read_text()
+    head = text.partition("device = ")[0]
+    (kernels / "ops.py").write_text(head)
+    (kernels / "bench.py").write_text(
+        "import ttnn\nfrom ops import step\n\n"
+        "a = ttnn.ones((64, 64), dtype=ttnn.bfloat16)\n"
+        "for _ in range(3):\n    step(a, a)\n"
+    )
+    run = measure(kernels, "bench.py", standin())
+    assert len(events(run, "load")) == 2
+    assert events(run, "kernel-count")[0]["ran"] == 1
+    assert (kernels / "ops.py").read_text() == head
