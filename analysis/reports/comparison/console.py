@@ -53,9 +53,7 @@ def _table(one: Table, width: int, paint: Paint) -> list[str]:
     colours = [tone_colour(tone) for tone in one.tones]
     columns = [
         Column(
-            words.clip(
-                words.visible(head), max(_HEAD, *(words.width(row[at]) for row in one.rows))
-            ),
+            words.clip(words.visible(head), _widest(one, at)),
             [words.visible(row[at]) for row in one.rows],
             right=at not in one.text,
             colours=colours if at == one.change else "",
@@ -70,7 +68,7 @@ def _table(one: Table, width: int, paint: Paint) -> list[str]:
 
 def _widest(one: Table, at: int) -> int:
     """Columns that a heading may take."""
-    return max(_HEAD, *(words.width(words.visible(row[at])) for row in one.rows))
+    return max([_HEAD, *(words.width(words.visible(row[at])) for row in one.rows)])
 
 
 def _summary(comparisons: Sequence[Comparison], width: int, paint: Paint) -> list[str]:

@@ -16,10 +16,9 @@ from analysis.comparison.model import (
     Timing,
 )
 from analysis.reports import words
+from analysis.reports.comparison import cells
 from analysis.reports.headline import Tone
 
-#: Times of a step that differ by less are no difference between ops or lines, milliseconds.
-_NOTHING_MS = 0.0005
 _LONGEST_NAME = 160
 
 
@@ -119,35 +118,19 @@ def times(comparison: Comparison) -> Table | None:
     rows: list[tuple[str, ...]] = []
     tones: list[Tone] = []
     for timing in [*comparison.timings, *([comparison.device] if comparison.device else [])]:
-        medians = _times([timing.base_median_ms, timing.new_median_ms])
-        rows.append((_timed(timing), *medians, _signed(timing.change_percent), _interval(timing)))
+        medians = cells.column([timing.base_median_ms, timing.new_median_ms])
+        rows.append(
+            (_timed(timing), *medians, cells.signed(timing.change_percent), cells.interval(timing))
+        )
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
         if rates_known and timing is not comparison.device:
             rates = words.column([timing.base_rate, timing.new_rate], "/s")
-            change = _signed((1 / timing.ratio - 1) * 100)
-            rows.append(("samples a second", *rates, change, _interval(timing, inverse=True)))
+            change = cells.signed((1 / timing.ratio - 1) * 100)
+            rows.append(("samples a second", *rates, change, cells.interval(timing, inverse=True)))
             tones.append(tone(timing))
     heads = _heads(comparison, "median", "95 % interval")
     return Table("Steady steps", heads, tuple(rows), tuple(tones))
-
-
-def _interval(timing: Timing, inverse: bool = False) -> str:
-    if timing.interval is None:
-        return words.ABSENT
-    ends = timing.interval.low, timing.interval.high
-    low, high = (1 / ends[1], 1 / ends[0]) if inverse else ends
-    return f"{_signed((low - 1) * 100)} .. {_signed((high - 1) * 100)}"
-
-
-def _signed(value: float | None, unit: str = "%") -> str:
-    if value is None or not words.measured(value):
-        return words.ABSENT
-    size = abs(value)
-    if size == 0:
-        return f"0 {unit}"
-    digits = 0 if size >= 1000 else 1 if size >= 0.95 else 2
-    return f"{value:+,.{digits}f} {unit}"
 
 
 def figures(comparison: Comparison) -> Table:
@@ -165,12 +148,12 @@ def _figure(figure: Figure) -> tuple[str, ...]:
     else:
         texts = words.column(values, figure.unit)
     unit = "points" if figure.unit == "%" else "%"
-    return (figure.name, *texts, _signed(figure.change_percent, unit))
+    return (figure.name, *texts, cells.signed(figure.change_percent, unit))
 
 
 def _moved(comparison: Comparison, which: Literal["lines", "modules"]) -> list[Share]:
     shares = comparison.lines if which == "lines" else comparison.modules
-    return [share for share in shares if abs(share.change_ms) >= _nothing_ms(comparison)]
+    return [share for share in shares if abs(share.change_ms) >= cells.nothing_ms(comparison)]
 
 
 def _shares(
@@ -179,15 +162,15 @@ def _shares(
     shown = shares[:most]
     old, now = [s.base_ms or None for s in shown], [s.new_ms or None for s in shown]
     columns = [
-        _times(old, now),
-        _times(now, old),
-        _changes([share.change_ms for share in shown], comparison, [*old, *now]),
-        [_counts(share.base_ops, share.new_ops) for share in shown],
+        cells.column(old, now),
+        cells.column(now, old),
+        cells.changes([share.change_ms for share in shown], comparison, [*old, *now]),
+        [cells.counts(share.base_ops, share.new_ops) for share in shown],
     ]
     rows = zip([share.name for share in shown], *columns, strict=True)
     left = len(shares) - len(shown)
     return Table(
-        heading + _per_sample(comparison),
+        heading + cells.per_sample(comparison),
         _heads(comparison, name, "ops"),
         tuple(rows),
         _plain(shown),
@@ -195,60 +178,20 @@ def _shares(
     )
 
 
-def _times(values: Sequence[float | None], like: Sequence[float | None] = ()) -> list[str]:
-    """Times of one column in the unit that suits the largest of them and of ``like``."""
-    factor, unit = _unit([*values, *like])
-    return words.column([None if v is None else v * factor for v in values], unit)
-
-
-def _unit(values: Sequence[float | None]) -> tuple[float, str]:
-    largest = max((abs(v) for v in values if v is not None), default=0.0)
-    return (1e3, "us") if largest < 0.5 else (1.0, "ms")
-
-
-def _changes(
-    values: Sequence[float], comparison: Comparison, like: Sequence[float | None]
-) -> list[str]:
-    """Differences in the unit of the times that they are of."""
-    factor, unit = _unit(like)
-    texts = words.column([value * factor for value in values], unit)
-    nothing = _nothing_ms(comparison)
-    return [
-        f"0 {unit}" if abs(value) < nothing else text if value < 0 else f"+{text}"
-        for value, text in zip(values, texts, strict=True)
-    ]
-
-
-def _per_sample(comparison: Comparison) -> str:
-    return ", per sample" if comparison.basis == "sample" else ""
-
-
-def _nothing_ms(comparison: Comparison) -> float:
-    """Less than this is no difference between ops or lines."""
-    sizes = comparison.base.batch_size or 1, comparison.new.batch_size or 1
-    return _NOTHING_MS / (max(sizes) if comparison.basis == "sample" else 1)
-
-
-def _counts(base: int | None, new: int | None) -> str:
-    if base == new:
-        return words.ABSENT if new is None else f"{new:,}"
-    return f"{base or 0:,} > {new or 0:,}"
-
-
 def ops(comparison: Comparison, most: int) -> Table | None:
     """The ops whose time differs most, and how many were added, removed, changed."""
     every = comparison.ops
     if every is None:
         return None
-    nothing = _nothing_ms(comparison)
+    nothing = cells.nothing_ms(comparison)
     moved = [c for c in every.changes if c.status != "same" or abs(c.change_ms) >= nothing]
     shown = moved[:most]
     old, now = [change.base_ms for change in shown], [change.new_ms for change in shown]
     columns = [
-        _times(old, now),
-        _times(now, old),
-        _changes([change.change_ms for change in shown], comparison, [*old, *now]),
-        [_counts(change.base_count or None, change.new_count or None) for change in shown],
+        cells.column(old, now),
+        cells.column(now, old),
+        cells.changes([change.change_ms for change in shown], comparison, [*old, *now]),
+        [cells.counts(change.base_count or None, change.new_count or None) for change in shown],
         [outcome(change) for change in shown],
     ]
     rows = zip([named(change) for change in shown], *columns, strict=True)
@@ -258,7 +201,7 @@ def ops(comparison: Comparison, most: int) -> Table | None:
     )
     notes = [every.note or "", f"{len(moved) - len(shown):,} more" if len(moved) > most else ""]
     return Table(
-        f"Ops by {every.time}{_per_sample(comparison)}: {counted}",
+        f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}",
         _heads(comparison, "op", "ops", "what"),
         tuple(rows),
         _plain(shown),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from analysis.reports.comparison import console
+from analysis.reports.comparison import console, html, markdown
 from tests.analysis.reports.comparison.samples import timed, traced
 
 
@@ -47,3 +48,13 @@ def test_colours_only_for_what_is_sure() -> None:
 def test_ops_that_were_added(tmp_path: Path) -> None:
     text = console.render(traced(tmp_path), width=120)
     assert "Ops by device time: 7 the same, 0 changed, 10 added, 0 removed" in text
+
+
+def test_ops_that_are_all_the_same_are_one_line(tmp_path: Path) -> None:
+    (found,) = traced(tmp_path)
+    assert found.ops is not None
+    same = tuple(c for c in found.ops.changes if c.status == "same")
+    text = console.render([replace(found, ops=replace(found.ops, changes=same))], width=100)
+    assert "Ops by device time: 7 the same" in text
+    for each in (markdown, html):
+        assert "7 the same" in each.render([replace(found, ops=replace(found.ops, changes=same))])
