@@ -69,6 +69,11 @@ class RunFolder:
         return path if self.mapping("untraced") and path.is_file() else None
 
     @property
+    def is_run(self) -> bool:
+        """A folder that `instrument run` made, not one of Tracy's alone."""
+        return bool(self.facts) or self.timings.is_file()
+
+    @property
     def diff(self) -> Path:
         """The unified diff of the instrumentation; it may not exist."""
         return self.path / "changes.diff"
@@ -112,7 +117,7 @@ class RunFolder:
 
 
 def open_run(source: Path) -> RunFolder:
-    """Look at a run folder, a Tracy report folder, or a lone ops CSV.
+    """Look at a run folder, a Tracy report folder (or its output folder), or a lone ops CSV.
 
     Raises:
         NothingMeasured: there is nothing of a run at that path.
@@ -124,11 +129,20 @@ def open_run(source: Path) -> RunFolder:
     facts, warnings = _facts(source / "run.json")
     folder = RunFolder(source, facts, warnings, _ops_csv(source), _torch_csv(source))
     if not facts and not folder.timings.is_file() and not folder.ops_csv and not folder.torch_csv:
+        reports = _tracy_reports(source)
+        if reports:
+            return open_run(reports[-1])
         raise NothingMeasured(
             f"{source} is not the folder of a run: no run.json, timings or ops CSV in it",
-            "Give a folder that `instrument run` made, or a Tracy report folder.",
+            "Give a folder that `instrument run` made, a Tracy report folder, or an ops CSV.",
         )
     return folder
+
+
+def _tracy_reports(folder: Path) -> list[Path]:
+    """The report folders of a folder that was given to Tracy as its output, the newest last."""
+    found = (folder / "reports").glob("*/ops_perf_results*.csv")
+    return [csv.parent for csv in sorted(found, key=lambda csv: csv.stat().st_mtime)]
 
 
 def _facts(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:

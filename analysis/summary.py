@@ -6,12 +6,13 @@ window's step. The steady mean and median stand beside it and are not mixed into
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis import figures
-from analysis.errors import AnalysisError, NothingMeasured
+from analysis.errors import AnalysisError, BadOption, NothingMeasured
 from analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
 from analysis.run_folder import RunFolder, open_run
 from analysis.timings import Timings, main_label, read_timings, wall_clock
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from analysis.steps import DeviceSteps, StepChoice
+    from analysis.window import Named
 
 TRACY_NOTE = (
     "Tracy inflates the wall clock by some 10 to 15 %, and does not split host time into Python "
@@ -63,13 +65,27 @@ def summarise(source: Path, step: StepChoice = None, arch: str | None = None) ->
     return analyse(source, step, arch).summary
 
 
-def analyse(source: Path, step: StepChoice = None, arch: str | None = None) -> Analysis:
-    """The summary together with the frames behind it; arguments as for :func:`summarise`."""
-    folder = open_run(source)
+def analyse(
+    source: Path | Sequence[Path],
+    step: StepChoice = None,
+    arch: str | None = None,
+    named: Named | None = None,
+) -> Analysis:
+    """The summary together with the frames behind it; arguments as for :func:`summarise`.
+
+    Args:
+        source: also the ops CSVs of several hosts of one system.
+        named: another window of the ops than a step.
+    """
+    sources = (source,) if isinstance(source, Path) else tuple(source)
+    folder = open_run(sources[0])
+    if len(sources) > 1 and not all(path.is_file() for path in sources):
+        raise BadOption("several sources have to be ops CSVs, one of each host")
     timings = read_timings(folder.timings)
     summary = _base(folder, timings)
     if folder.profiler == "tracy" and folder.ops_csv is not None:
-        analysis = _tracy(summary, folder, timings, folder.ops_csv, step, arch)
+        csvs = sources if len(sources) > 1 else (folder.ops_csv,)
+        analysis = _tracy(summary, folder, timings, csvs, step, arch, named)
     elif folder.profiler == "torch" and folder.torch_csv is not None:
         analysis = _torch(summary, folder, timings, folder.torch_csv)
     else:
@@ -77,7 +93,7 @@ def analyse(source: Path, step: StepChoice = None, arch: str | None = None) -> A
             summary = _warn(summary, f"the {folder.profiler} profile holds no ops: wall clock only")
         if summary.wall_clock is None:
             raise NothingMeasured(
-                f"{source} holds no timed step and no ops",
+                f"{sources[0]} holds no timed step and no ops",
                 "Read run.log in it: the script may have ended before its first step.",
             )
         steps = _steps(timings, summary.wall_clock_by_label, None)
@@ -152,18 +168,20 @@ def _tracy(
     summary: Summary,
     folder: RunFolder,
     timings: Timings,
-    csv: Path,
+    csvs: Sequence[Path],
     step: StepChoice,
     arch: str | None,
+    named: Named | None,
 ) -> Analysis:
     from analysis.locations import by_source_line
     from analysis.savings import savings
     from analysis.steps import read_steps
 
     try:
-        device = read_steps(csv, step, arch)
+        device = read_steps(csvs, step, arch, named)
     except AnalysisError as error:
-        if summary.wall_clock is None or step is not None:
+        asked = step is not None or (named is not None and named.given)
+        if summary.wall_clock is None or asked:
             raise
         # The wall clock is worth showing without the device; the reason is not hidden.
         text = f"no device figures: {error.message}" + (f" ({error.hint})" if error.hint else "")
