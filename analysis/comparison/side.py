@@ -92,7 +92,7 @@ class Side:
 
     def step_device_ms(self) -> tuple[float, ...]:
         """Device time of each steady step that has one."""
-        steady = [step for step in self.entries("steps") if step.get("kind") == "steady"]
+        steady = [step for step in self.entries("steps") if _is_steady(step)]
         return numbers([step.get("device_time_ms") for step in steady])
 
     def facts(self) -> SideFacts:
@@ -109,6 +109,12 @@ class Side:
             run=dict(self.mapping("run")),
             environment=dict(self.mapping("environment")),
         )
+
+
+def _is_steady(step: Mapping[str, Any]) -> bool:
+    """By its record; without one, of a lone CSV, by the name in its signposts."""
+    kind = step.get("kind")
+    return kind == "steady" or (kind is None and "_steady_" in str(step.get("name")))
 
 
 def as_number(value: Any) -> float | None:

@@ -37,6 +37,13 @@ def test_steady_steps_have_device_times(tmp_path: Path) -> None:
     assert found.step_device_ms() == pytest.approx((0.33075,) * 3)
 
 
+def test_a_lone_ops_csv_has_steady_steps_by_their_names(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "a", 4)
+    found = load_side(folder / "tracy_perf" / "ops_perf_results.csv")
+    assert found.labels() == ()
+    assert found.step_device_ms() == pytest.approx((0.33075,) * 3)
+
+
 def test_ops_of_torch_have_self_times_and_shapes(tmp_path: Path) -> None:
     found = load_side(torch_folder(tmp_path / "a"))
     assert found.ops is not None and found.ops.time == "self time"
