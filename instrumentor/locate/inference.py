@@ -45,6 +45,8 @@ _REMEDY = "Give a script with a loop that runs the model under torch.no_grad() o
 
 def infers_only(program: Program) -> bool:
     """Nothing in the program trains: no backward, no optimizer, no `.fit()` or `.train()`."""
+    if not any(word in program.entry.data for word in (b"no_grad", b"inference_mode")):
+        return False
     for source in program.sources.values():
         if b"backward" in source.data:
             return False

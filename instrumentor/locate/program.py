@@ -255,31 +255,57 @@ class Program:
         return []
 
     def _local_function(self, source: Source, scope: ScopeNode, name: str) -> Function | None:
+        """A function defined in the scope itself or one around it, the module's left out."""
         current: ScopeNode = scope
         while isinstance(current, FUNCTIONS):
-            for function in source.functions:
-                place = source.places[function]
-                if (
-                    place.scope is current
-                    and function.name == name
-                    and function not in source.class_of
-                ):
-                    return Function(source, function)
+            function = self._nested(source).get((current, name))
+            if function is not None:
+                return Function(source, function)
             current = source.places[current].scope
         return None
+
+    def _nested(self, source: Source) -> dict[tuple[ScopeNode, str], FunctionNode]:
+        table = self._nested_cache.get(source.path)
+        if table is None:
+            table = {
+                (source.places[f].scope, f.name): f
+                for f in source.functions
+                if f not in source.class_of
+            }
+            self._nested_cache[source.path] = table
+        return table
+
+    @cached_property
+    def _nested_cache(self) -> dict[Path, dict[tuple[ScopeNode, str], FunctionNode]]:
+        return {}
 
     def _attribute_alias(self, source: Source, cls: Class, name: str) -> list[Function]:
         """`self.step_fn = compute` / `= torch.compile(compute)` set anywhere in the class."""
         for owner in self.bases(cls):
-            for node in ast.walk(owner.node):
-                if isinstance(node, ast.Assign) and any(
-                    dotted(t) == f"self.{name}" for t in node.targets
-                ):
-                    inner = _wrapped_function(node.value)
-                    target = self.lookup(owner.source, inner) if inner else None
-                    if isinstance(target, Function):
-                        return [target]
+            for inner in self._attribute_functions(owner).get(name, ()):
+                target = self.lookup(owner.source, inner)
+                if isinstance(target, Function):
+                    return [target]
         return []
+
+    def _attribute_functions(self, cls: Class) -> dict[str, list[str]]:
+        """Attributes of `self` by name, with the names of what is assigned to them."""
+        table = self._attribute_cache.get(cls.node)
+        if table is None:
+            table = defaultdict(list)
+            for node in ast.walk(cls.node):
+                if isinstance(node, ast.Assign):
+                    inner = _wrapped_function(node.value)
+                    for target in node.targets if inner else ():
+                        owner, _, attribute = dotted(target).rpartition(".")
+                        if owner == "self":
+                            table[attribute].append(inner)
+            self._attribute_cache[cls.node] = table
+        return table
+
+    @cached_property
+    def _attribute_cache(self) -> dict[ast.ClassDef, dict[str, list[str]]]:
+        return {}
 
     def _assigned(self, source: Source, scope: ScopeNode) -> dict[str, list[ast.expr]]:
         """Values assigned to plain names in a scope and the module."""
