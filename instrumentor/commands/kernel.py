@@ -173,7 +173,8 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
         )
     if "declined" in document:
         for reason in document["declined"]:
-            console.out(f"declined: {reason['file']}:{reason['line']}: {reason['message']}")
+            where = f"{_shown(Path(reason['file']))}:{reason['line']}"
+            console.out(f"declined: {where}: {reason['message']}")
         console.out(f"would work: {document['declined'][0]['remedy']}")
         return
     console.out("edits:")
@@ -191,8 +192,8 @@ def _describe_kernel(kernel: dict[str, Any]) -> None:
     asked = "no grid given" if grid["kind"] == "default" else f"grid {grid['text']}"
     factory = f", made by {kernel['factory']}()" if kernel["factory"] else ""
     console.out(
-        f"{kernel['file']}:{kernel['line']}: @ttl.{kernel['decorator']} {kernel['qualified']}, "
-        f"{asked}{factory}"
+        f"{_shown(Path(kernel['file']))}:{kernel['line']}: @ttl.{kernel['decorator']} "
+        f"{kernel['qualified']}, {asked}{factory}"
     )
     for thread in kernel["threads"]:
         console.out(f"  {thread['line']:>5}  {thread['kind']} thread {thread['name']}")
