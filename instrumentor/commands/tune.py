@@ -150,7 +150,7 @@ def tune(
         ),
     ] = False,
 ) -> None:
-    """Find what makes a script faster: one change at a time, each measured; ends with a patch.
+    """Find what makes a script faster, one change at a time.
 
     The script and its YAML stay as they are. Trials run in copies; a change is kept only when its
     gain exceeds the interval and the loss stays the same.

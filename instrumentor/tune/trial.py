@@ -130,7 +130,10 @@ def _write_process(folder: Path) -> None:
         "pid": os.getpid(),
         "started": psutil.Process().create_time(),
         "host": platform.node(),
-        "slurm": os.environ.get("SLURM_JOB_ID"),
+        # Not where the whole tuning runs inside of a job.
+        "slurm": os.environ.get("SLURM_JOB_ID")
+        if os.environ.get("SUBMITIT_EXECUTOR") == "slurm"
+        else None,
     }
     (folder / PROCESS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
 

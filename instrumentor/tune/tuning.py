@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from instrumentor.errors import UsageError
 from instrumentor.options import Options
+from instrumentor.tune import batch_size
 from instrumentor.tune import outcome as words
 from instrumentor.tune.edits import Refusal, Site, own_dtype, survey
 from instrumentor.tune.executors import Executor, Job, choose, environment_of_trials
@@ -20,7 +21,7 @@ from instrumentor.tune.levers import BATCH_SIZE, LEVERS, Lever, Setting, lever
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.search import Ask, Choice, Search, batch_sizes
 from instrumentor.tune.state import Journal
-from instrumentor.tune.target import Target, read_target
+from instrumentor.tune.target import NotApplicable, Target, read_target
 from instrumentor.tune.trial import (
     Spec,
     digest,
@@ -231,7 +232,7 @@ def _go(target: Target, journal: Journal, options: TuneOptions, listener: Listen
     try:
         with lock.acquire(timeout=0):
             lab = _Lab(target, journal, options, executor, listener)
-            lab.own_batch = _own_batch(found)
+            lab.own_batch = _own_batch(target)
             search = Search(
                 lab,
                 [c for c in choices if c is not None],
@@ -251,7 +252,7 @@ def _choice(
         return None
     values = one.values
     if one.name == BATCH_SIZE.name:
-        values = tuple(sorted(options.batch_sizes)) or batch_sizes(_own_batch(found))
+        values = tuple(sorted(options.batch_sizes)) or batch_sizes(_own_batch(target))
     brings = {
         name: value
         for name, value in one.needs.items()
@@ -260,10 +261,12 @@ def _choice(
     return Choice(one, site.own, values, brings)
 
 
-def _own_batch(found: Mapping[str, Site | Refusal]) -> int | None:
-    site = found.get(BATCH_SIZE.name)
-    own = site.own if isinstance(site, Site) else None
-    return own if isinstance(own, int) else None
+def _own_batch(target: Target) -> int | None:
+    """The script's own batch size, where it can be seen; known also when it is not tuned."""
+    try:
+        return batch_size.find(target).value
+    except NotApplicable:
+        return None
 
 
 class _Lab:

@@ -66,7 +66,8 @@ def override(data: bytes, key: str, value: Any) -> bytes:
         root, before = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"the YAML cannot be read: {error}") from error
-    nodes = [v for k, v in getattr(root, "value", ()) if getattr(k, "value", None) == key]
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    nodes = [v for k, v in pairs if getattr(k, "value", None) == key]
     if len(nodes) != 1 or not isinstance(nodes[0], yaml.ScalarNode):
         raise ValueError(f"{key} is not there once with a plain value")
     node = nodes[0]

@@ -1,0 +1,114 @@
+"""Scripts to be tuned, and what the tests of tuning ask of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from instrumentor.options import Options
+from instrumentor.tune.levers import Setting, Value
+from instrumentor.tune.statements import Changes
+from instrumentor.tune.target import Target, read_target
+from tests.conftest import ROOT
+
+STANDINS = ROOT / "tests" / "standins" / "tuning"
+
+#: Runs on the stand-ins in tests/standins/tuning.
+TRAIN = '''\
+"""A training script."""
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+
+def train():
+    device = xm.xla_device()
+    options = {"optimization_level": 0}
+    torch_xla.set_custom_compile_options(options)
+    model = torch.Linear()
+    model = model.to(device)
+    optimizer = torch.SGD(model.parameters())
+    batch_size = 4  # what fits
+    for step in range(60):
+        batch = torch.randn(batch_size, 8)
+        optimizer.zero_grad()
+        loss = model(batch)
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train()
+'''
+
+
+def target_of(
+    folder: Path, text: str, *arguments: str, files: dict[str, str] | None = None
+) -> Target:
+    """The target of a script written into a folder that is a project."""
+    (folder / "pyproject.toml").write_text("")
+    for name, content in {"train.py": text, **(files or {})}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return read_target(folder / "train.py", arguments, folder, Options(steps=13, warmup=3))
+
+
+def setting(**values: Value) -> Setting:
+    """A setting of names and values."""
+    return Setting.of(values)
+
+
+def accepted(target: Target, changes: Changes) -> str:
+    """The script's text with changes made for good."""
+    from instrumentor.engine import apply_edits
+    from instrumentor.proofs import prove
+    from instrumentor.tune.accept import accept
+
+    variant = changes.variant()
+    edits = [edit for path, edit in variant.edits if path == target.script]
+    before = target.script.read_bytes()
+    code = apply_edits(before, edits)
+    prove(before, code, edits, allowed_names=variant.rebinds)
+    return accept(code).decode()
+
+
+#: Inference with everything switched on already, in the shape of tt-xla's guide.
+INFER = """\
+import os
+
+os.environ["TT_RUNTIME_TRACE_REGION_SIZE"] = "10000000"
+
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+
+
+def main():
+    model = Net().eval()
+    model = model.to(dtype=torch.bfloat16)
+    torch_xla.set_custom_compile_options(
+        {
+            # The highest one.
+            "optimization_level": 2,
+            "enable_trace": "true",
+            "enable_bfp8_conversion": "true",
+        }
+    )
+    model.compile(backend="tt")
+    device = xm.xla_device()
+    model = model.to(device)
+    batch_size = 64
+    infer(model, device, torch.randn((batch_size, 8), dtype=torch.bfloat16), 128)
+
+
+def infer(model, device, batch, count):
+    with torch.no_grad():
+        for _ in range(count):
+            on_device = batch.to(device)
+            output = model(on_device)
+            output.to("cpu")
+
+
+if __name__ == "__main__":
+    main()
+"""

@@ -1,0 +1,114 @@
+"""Settings as edits: together with the measuring in a copy, and alone as a patch."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from instrumentor.engine import strip
+from instrumentor.tune.edits import Refusal, Site, applied, patch, prepared, survey
+from instrumentor.tune.levers import LEVERS, lever
+from tests.conftest import RepoFactory
+from tests.tune.scripts import INFER, TRAIN, setting, target_of
+
+EVERYTHING = setting(optimization_level=2, dtype="bfloat16", bfp8=True, trace=True, batch_size=8)
+
+
+def test_all_levers_and_the_measuring_in_one_copy_that_can_be_undone(tmp_path: Path) -> None:
+    target = target_of(tmp_path, TRAIN)
+    made = prepared(target, EVERYTHING)
+    code = made.replacements[target.script]
+    assert strip(code) == TRAIN.encode()
+    text = code.decode()
+    assert "_instrument.begin(" in text and "enable_bfp8_conversion" in text
+    assert "TT_RUNTIME_TRACE_REGION_SIZE" in text
+    assert text.index("TT_RUNTIME_TRACE") < text.index("import torch_xla")
+
+
+def test_the_patch_is_the_same_change_without_measuring_or_marks(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": TRAIN, "pyproject.toml": ""})
+    target = target_of(repo, TRAIN)
+    change = patch(target, EVERYTHING)
+    assert b"instrument" not in change
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=change, check=True)
+    text = (repo / "train.py").read_text()
+    compile(text, "train.py", "exec")
+    for part in ('"optimization_level": 2', '"enable_trace": "true"', "batch_size = 8  # what"):
+        assert part in text
+    # What was applied is what the script has itself from then on.
+    sites = survey(target_of(repo, text), LEVERS)
+    own = {name: site.own for name, site in sites.items() if isinstance(site, Site)}
+    assert own == {"dtype": "bfloat16", "batch_size": 8, "optimization_level": 2, "bfp8": True,
+                   "trace": True}  # fmt: skip
+
+
+def test_the_setting_of_the_script_as_it_is_changes_nothing(tmp_path: Path) -> None:
+    target = target_of(tmp_path, TRAIN)
+    one = applied(target, setting())
+    assert (one.variant.edits, one.variant.files, one.arguments) == ((), (), ())
+    assert patch(target, setting()) == b""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_files_with_other_newlines_and_without_a_last_one(tmp_path: Path, newline: str) -> None:
+    text = TRAIN.rstrip("\n")
+    target_of(tmp_path, text)
+    (tmp_path / "train.py").write_bytes(text.replace("\n", newline).encode())
+    from instrumentor.options import Options
+    from instrumentor.tune.target import read_target
+
+    target = read_target(tmp_path / "train.py", (), tmp_path, Options())
+    made = prepared(target, EVERYTHING)
+    assert strip(made.replacements[target.script]) == text.replace("\n", newline).encode()
+    change = patch(target, EVERYTHING)
+    lines = [line for line in change.split(b"\n") if line[:1] == b"+" and line[:3] != b"+++"]
+    assert all(line.endswith(b"\r") == (newline == "\r\n") for line in lines)
+
+
+def test_the_survey_says_where_each_acts_and_what_the_script_has(tmp_path: Path) -> None:
+    found = survey(target_of(tmp_path, TRAIN), LEVERS)
+    assert {n: (s.line, s.own) for n, s in found.items() if isinstance(s, Site)} == {
+        "optimization_level": (9, 0),
+        "dtype": (12, None),
+        "bfp8": (10, False),
+        "trace": (10, False),
+        "batch_size": (14, 4),
+    }
+
+
+def test_bfp8_needs_a_model_that_can_be_bfloat16(tmp_path: Path) -> None:
+    mixed = TRAIN.replace("    for step", "    scaler = torch.GradScaler()\n    for step")
+    found = survey(target_of(tmp_path, mixed), [lever("bfp8")])["bfp8"]
+    assert isinstance(found, Refusal)
+    assert (found.line, "GradScaler" in found.reason) == (15, True)
+
+
+def test_edits_inside_of_what_is_switched_off_go_into_the_patch_alone(tmp_path: Path) -> None:
+    check = (
+        "        if step % 10 == 0:\n            model.eval()\n"
+        "            with torch.no_grad():\n                for x in val_loader:\n"
+        "                    x = x.to(device)\n                    val_loss = model(x)\n"
+        "            model.train()\n"
+    )
+    script = TRAIN.replace("\n\n\nif __name__", f"\n{check}\n\nif __name__")
+    target = target_of(tmp_path, script)
+    made = prepared(target, setting(dtype="bfloat16"))
+    assert strip(made.replacements[target.script]) == script.encode()
+    assert b"if torch.is_tensor(x) and" in patch(target, setting(dtype="bfloat16"))
+
+
+def test_a_script_that_has_everything_on_is_changed_in_its_own_words(tmp_path: Path) -> None:
+    target = target_of(tmp_path, INFER)
+    found = survey(target, LEVERS)
+    own = {name: site.own for name, site in found.items() if isinstance(site, Site)}
+    assert own == {"optimization_level": 2, "dtype": "bfloat16", "bfp8": True, "trace": True,
+                   "batch_size": 64}  # fmt: skip
+    change = patch(target, setting(optimization_level=1, batch_size=32)).decode()
+    assert [line for line in change.splitlines() if line[:1] in "+-" and line[1:2] == " "] == [
+        '-            "optimization_level": 2,',
+        '+            "optimization_level": 1,',
+        "-    batch_size = 64",
+        "+    batch_size = 32",
+    ]
