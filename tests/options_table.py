@@ -13,9 +13,16 @@ BEGIN, END = "<!-- options -->\n", "<!-- end of options -->\n"
 
 
 def commands() -> dict[str, Any]:
-    """The verbs by name."""
-    group: Any = typer.main.get_command(app)
-    return dict(group.commands)
+    """The verbs by name, those of a group as `group verb`."""
+    return _below(typer.main.get_command(app), "")
+
+
+def _below(group: Any, prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        inner = hasattr(command, "commands")
+        found |= _below(command, f"{name} ") if inner else {prefix + name: command}
+    return found
 
 
 def options_of(command: Any) -> dict[str, Any]:
@@ -41,7 +48,7 @@ def _row(name: str, text: str, param: Any, verbs: list[str]) -> str:
     default = f"`{param.default}`" if plain and not callable(param.default) else ""
     variable = f"`{param.envvar}`" if param.envvar else ""
     cells = (f"`{name}{value}`{short}", ", ".join(verbs), default, variable, text)
-    return "| " + " | ".join(cells).replace("\n", " ") + " |\n"
+    return "| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |\n"
 
 
 def put(readme: str) -> str:

@@ -428,7 +428,7 @@ def test_version_and_help(run_cli: RunCli, tmp_path: Path) -> None:
         assert re.search(rf"\b{code}\b", shown)
     assert "..." not in shown.partition("Commands:")[2], "a short help is cut off"
     for name in COMMANDS:
-        assert run_cli(name, "--help", cwd=tmp_path).returncode == 0
+        assert run_cli(*name.split(), "--help", cwd=tmp_path).returncode == 0
     assert run_cli(cwd=tmp_path).returncode in (0, 2)
 
 
