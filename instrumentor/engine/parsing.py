@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from functools import lru_cache
 
 
 def parse(source: str | bytes) -> ast.Module:
@@ -15,3 +16,9 @@ def parse(source: str | bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source)
+
+
+@lru_cache(maxsize=64)
+def parse_shared(source: str | bytes) -> ast.Module:
+    """As :func:`parse`; the tree is shared by all who ask for the same text: never change it."""
+    return parse(source)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from instrumentor.engine.marks import BEGIN, END, MARKER
-from instrumentor.engine.parsing import parse
+from instrumentor.engine.parsing import parse_shared
 from instrumentor.errors import ProofFailed
 
 _NEWLINE = re.compile(r"\r\n?")
@@ -76,7 +76,7 @@ def make_opaque(code: str) -> str:
     """
     text = _NEWLINE.sub("\n", code).strip("\n")
     try:
-        parse(text)
+        parse_shared(text)
     except (SyntaxError, ValueError) as error:
         raise ProofFailed(f"code to be inserted does not parse: {text!r}") from error
     return f"{BEGIN}\n{text}\n{END}"
@@ -88,8 +88,8 @@ def _mark_lines(text: str) -> str | None:
     marked = "\n".join(f"{line.rstrip()}  {MARKER}" for line in lines if line.strip())
     if len(lines) == 1:
         return marked
-    meaning = ast.dump(parse(text))
+    meaning = ast.dump(parse_shared(text))
     try:
-        return marked if ast.dump(parse(marked)) == meaning else None
+        return marked if ast.dump(parse_shared(marked)) == meaning else None
     except SyntaxError:
         return None

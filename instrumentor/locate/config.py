@@ -34,7 +34,7 @@ def default_configs(source: Source) -> Iterator[tuple[Path, int]]:
     `Path(__file__).parent / "single_chip" / "x.yaml"` and
     `os.path.join(os.path.dirname(__file__), "x.yaml")`.
     """
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         relative: str | None = None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             relative = _joined(node)

@@ -50,7 +50,7 @@ def infers_only(program: Program) -> bool:
     for source in program.sources.values():
         if b"backward" in source.data:
             return False
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Call):
                 word = callee(node)
                 if word in ("fit", "train", "train_batch") or looks_like_optimizer(

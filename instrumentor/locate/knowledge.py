@@ -125,7 +125,7 @@ class Knowledge:
         models: set[str] = set()
         frozen: set[str] = set()
         optimizers: set[str] = set()
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Call):
                 owner = receiver(node)
                 word = callee(node)

@@ -145,13 +145,12 @@ _SPLIT = "Name one loop with --loop FILE:LINE, or give a script that trains one 
 
 
 def _calls(source: Source) -> Iterator[tuple[ast.Call, int]]:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call):
-            yield node, node.lineno
+    for node in source.calls:
+        yield node, node.lineno
 
 
 def _made_by(source: Source, name: str, classes: tuple[str, ...]) -> bool:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             if last(dotted(node.value.func)).endswith(classes) and any(
                 dotted(t) == name for t in node.targets
@@ -390,7 +389,7 @@ def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
                     yield _compiled(function.source, function.node.lineno)
                     return
         for source in (candidate.source, site.backward_source):
-            for node in ast.walk(source.tree):
+            for node in source.nodes:
                 if isinstance(node, ast.Call) and dotted(node.func) in (
                     "torch_xla.compile",
                     "torch_xla.experimental.compile",
@@ -519,7 +518,7 @@ _DISTRIBUTED = (
 
 
 def distributed_calls(source: Source) -> Iterator[tuple[ast.Call, ast.stmt | None]]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call):
             name = dotted(node.func)
             word = last(name)
@@ -568,7 +567,7 @@ def _passed_conditionally(source: Source, function: FunctionNode) -> bool:
     """A function only handed over (`mp.spawn(main_worker)`): conditional when that is."""
     uses = [
         source.statement_of(n)
-        for n in ast.walk(source.tree)
+        for n in source.nodes
         if isinstance(n, ast.Name) and n.id == function.name and isinstance(n.ctx, ast.Load)
     ]
     held = [u for u in uses if u is not None]

@@ -115,6 +115,16 @@ class Source:
         return self._owners.get(node)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the module, once walked."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """All calls of the module, nested scopes included."""
+        return [n for n in self.nodes if isinstance(n, ast.Call)]
+
+    @cached_property
     def _owners(self) -> dict[ast.AST, ast.stmt]:
         owners: dict[ast.AST, ast.stmt] = {}
         for statement in self.places:

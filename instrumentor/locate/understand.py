@@ -196,7 +196,7 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
     found: list[str] = []
     source = candidate.source
     for current in dict.fromkeys((program.entry, source)):
-        for node in ast.walk(current.tree):
+        for node in current.nodes:
             if isinstance(node, ast.Call):
                 name = dotted(node.func)
                 if name in _BREAKPOINTS and _before_stop(program, candidate, current, node):
@@ -240,7 +240,7 @@ def _own_instrumentation(source: Source) -> Iterator[str]:
                 f"{source.path.name}:{statement.lineno}: the script has tracy signposts of its "
                 "own; they stay"
             )
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and dotted(node.func).startswith(_PROFILERS):
             if dotted(node.func).endswith(("profile", "start_server", "start_trace", "Trace")):
                 yield (

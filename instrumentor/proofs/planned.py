@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Actions, Gathered, address, gather
-from instrumentor.engine.parsing import parse
+from instrumentor.engine.parsing import parse_shared
 from instrumentor.errors import ProofFailed
 
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -118,4 +118,4 @@ def _emptied(owner: ast.AST) -> list[ast.stmt]:
 
 
 def _parsed(edit: Edit) -> list[ast.stmt]:
-    return parse(edit.code).body
+    return parse_shared(edit.code).body
