@@ -185,7 +185,7 @@ def dry_run(
         InstrumentError: as :func:`run` would before it starts the script.
     """
     from instrumentor.profilers import choose
-    from instrumentor.workspace import plan_shadow
+    from instrumentor.workspace import InPlace, plan_shadow
 
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
@@ -203,6 +203,9 @@ def dry_run(
     target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
     base = dict(os.environ if options.env is None else options.env)
     environment = dict(plan.environment(base, cwd, machine.import_paths))
+    if options.in_place:
+        site = InPlace(prepared.project, cwd, prepared.script, tuple(prepared.replacements))
+        target, environment = site.script, site.environment(base, machine.import_paths)
     environment["INSTRUMENT_PROFILER"] = profiler.name
     command = _shown_command(profiler.name, machine, target, arguments, options)
     changed = {k: v for k, v in environment.items() if base.get(k) != v}
@@ -212,9 +215,9 @@ def dry_run(
         changed,
         profiler.name,
         reason,
-        plan.copied_files,
-        plan.copied_bytes,
-        plan.linked,
+        0 if options.in_place else plan.copied_files,
+        0 if options.in_place else plan.copied_bytes,
+        () if options.in_place else plan.linked,
         tuple((item.path, item.reason) for item in plan.left_out),
     )
 

@@ -239,10 +239,14 @@ def _describe(found: DryRun, options: RunOptions) -> None:
     console.say(console.counts_line(found.prepared.plan.counts(), options.rewrite.steps))
     console.say(f"Profiler {found.reason}")
     megabytes = found.copied_bytes / 1e6
-    console.say(
-        f"Would copy {found.copied_files} files ({megabytes:.1f} MB) of "
-        f"{found.prepared.project.root}"
-    )
+    if options.in_place:
+        names = ", ".join(str(path) for path in found.prepared.replacements)
+        console.say(f"Would instrument {names} in place while the run lasts")
+    else:
+        console.say(
+            f"Would copy {found.copied_files} files ({megabytes:.1f} MB) of "
+            f"{found.prepared.project.root}"
+        )
     for path in found.linked:
         console.say(f"  linked: {path}")
     console.say("Would run:")

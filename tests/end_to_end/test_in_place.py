@@ -212,3 +212,13 @@ def test_a_second_interrupt_says_what_it_leaves(git_repo: RepoFactory) -> None:
     assert "still running" in err or "left running" in err, err
     cache = os.environ["INSTRUMENT_CACHE"]
     wait_for(lambda: processes_with(cache) == [], 60)
+
+
+def test_a_dry_run_in_place_names_the_original(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": script()})
+    done = run_cli("run", "--dry-run", "--in-place", "--profiler", "wallclock", "train.py",
+                   cwd=repo)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f" {repo}/train.py" in done.stderr and "shadows" not in done.stderr
+    assert "in place" in done.stderr
+    assert (repo / "train.py").read_text() == script()
