@@ -179,7 +179,7 @@ class Search:
     def _baseline(self) -> None:
         """The script as it is, twice: what two equal runs differ by bounds what can be seen."""
         asks = [Ask(Setting()), Ask(Setting(), again=1)]
-        first, again = self._measured(asks[0]), self._measured(asks[1])
+        first = self._measured(asks[0])
         if not first.outcome.measured:
             raise RunFailed(
                 f"the script as it is cannot be measured: {first.outcome.reason}",
@@ -187,6 +187,7 @@ class Search:
             )
         words = Judgement(BASELINE, "the script as it is")
         self.rows.append(Row(asks[0], first, words, Setting()))
+        again = self._measured(asks[1])
         if again.outcome.measured:
             self.noise = noise_of(first, again)
             self.judge = Judge(self.noise, self.judge.loss_tolerance)

@@ -82,6 +82,12 @@ class Journal:
         self._append(event)
         self._take(event)
 
+    def drop(self, key: str) -> None:
+        """A trial is to be done again, whatever it left."""
+        event = {"event": "dropped", "key": key}
+        self._append(event)
+        self._take(event)
+
     def unfinished(self, key: str) -> tuple[Path, bool] | None:
         """Folder of a trial that was begun but not ended, and whether its process still runs."""
         folder = self.begun.get(key)
@@ -94,6 +100,8 @@ class Journal:
         if event.get("event") == "begun":
             self.count += 1
             self.begun[key] = self.path.parent / str(event["folder"])
+        elif event.get("event") == "dropped":
+            self.begun.pop(key, None)
         elif event.get("event") == "ended":
             self.begun.pop(key, None)
             self.outcomes[key] = Outcome.from_json(event["outcome"])

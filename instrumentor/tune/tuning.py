@@ -288,6 +288,7 @@ class _Lab:
         self.own_batch: int | None = None
         self.shows_batch: bool | None = None
         self.left = 0
+        self.cut_short: set[str] = set()  # trials whose limit is the end of the budget
         self.deadline = (
             time.monotonic() + options.budget_s if options.budget_s is not None else None
         )
@@ -316,8 +317,13 @@ class _Lab:
                             running[ask.key] = (ask, *begun)
                 for key, (ask, folder, job) in list(running.items()):
                     made = self._ended(key, folder, job)
-                    if made is not None:
-                        del running[key]
+                    if made is None:
+                        continue
+                    del running[key]
+                    if made.status == words.TIMEOUT and key in self.cut_short:
+                        self.journal.drop(key)  # another day it may come to its end
+                        results[key] = None
+                    else:
                         self.journal.end(key, made)
                         results[key] = self._told(ask, made, known=False)
                 if running:
@@ -345,9 +351,13 @@ class _Lab:
         if left is not None and (left[1] or read_result(left[0]) is not None):
             self.listener.note(f"{ask.setting}: the trial of the tuning before goes on")
             return left[0], None
-        limit = self._limit()
-        if limit is not None and limit <= 0:
+        limit = self._own_limit()
+        rest = self.deadline - time.monotonic() if self.deadline is not None else None
+        if rest is not None and rest <= 0:
             return None
+        if rest is not None and (limit is None or rest < limit):
+            limit = rest
+            self.cut_short.add(ask.key)
         number = self.journal.count + 1
         self.listener.begins(ask, number, self.left, self._left_s())
         folder = self.journal.path.parent / "trials" / f"{number:02d}_{_slug(ask)}"
@@ -377,15 +387,14 @@ class _Lab:
         how = job.how() if job is not None else "its process is gone"
         return Outcome(words.KILLED, f"the trial left no result: {how}")
 
-    def _limit(self) -> float | None:
-        """Time limit of the next trial, seconds: its own, and what is left of the budget."""
-        own = self.options.timeout_s
+    def _own_limit(self) -> float | None:
+        """Time limit of a trial for its own sake, seconds."""
+        if self.options.timeout_s is not None:
+            return self.options.timeout_s
         baseline = self.journal.outcomes.get(Ask(Setting()).key)
-        if own is None and baseline is not None:
-            own = max(_LEAST_TIMEOUT_S, _TIMES_BASELINE * baseline.duration_s)
-        rest = self.deadline - time.monotonic() if self.deadline is not None else None
-        given = [limit for limit in (own, rest) if limit is not None]
-        return min(given) if given else None
+        if baseline is None:
+            return None
+        return max(_LEAST_TIMEOUT_S, _TIMES_BASELINE * baseline.duration_s)
 
     def _left_s(self) -> float | None:
         """Estimate of the time to the end: trials at most left, at the mean so far."""

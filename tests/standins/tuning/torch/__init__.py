@@ -1,4 +1,4 @@
-"""Stand-in for torch: a model whose backward takes as long as its settings say.
+"""Stand-in for torch: a model whose backward takes as long as its settings say it does.
 
 The time is made in torch_xla's stand-in, from the compile options in effect, the model's type and
 the batch. A type that does not fit the model's is an error, as it is in torch.

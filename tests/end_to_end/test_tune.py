@@ -1,0 +1,189 @@
+"""Tuning through the command line: real trials in processes of their own, kills, resumption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import RepoFactory, RunCli, git
+from tests.end_to_end.small import processes_with, read, snapshot, start, wait_for
+from tests.tune.scripts import STANDINS, TRAIN
+
+ENV = {"PYTHONPATH": str(STANDINS)}
+FEW = ("--steps", "8", "--warmup", "2")
+
+
+@pytest.fixture
+def repo(git_repo: RepoFactory) -> Path:
+    """A repository with the script that runs on the stand-ins."""
+    return git_repo({"train.py": TRAIN, "pyproject.toml": "", ".gitignore": "*_tune/\n"})
+
+
+def trials(document: dict[str, Any]) -> dict[str, str]:
+    """Verdict by trial."""
+    return {trial["name"]: trial["verdict"] for trial in document["trials"]}
+
+
+def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
+    before = snapshot(repo)
+    done = run_cli("tune", *FEW, "--batch-sizes", "4,8,32", "train.py", cwd=repo, env=ENV)
+    assert done.returncode == 0, done.stderr
+    folder = repo / "repo_tune"
+    document = read(folder, "tune.json")
+    assert {name: before[name] for name in before} == {
+        name: facts for name, facts in snapshot(repo).items() if name in before
+    }
+    verdicts = trials(document)
+    best = "optimization_level 2, dtype bfloat16, trace, batch_size 8"
+    assert verdicts["as it is"] == verdicts["as it is again"] == "baseline"
+    assert verdicts["optimization_level 2"] == "kept"
+    assert verdicts["optimization_level 2, dtype bfloat16"] == "kept"
+    assert verdicts["optimization_level 2, dtype bfloat16, bfp8"] == "changes the loss"
+    assert verdicts["optimization_level 2, dtype bfloat16, trace"] == "kept"
+    assert verdicts[best] == "kept"
+    assert verdicts[best.replace("8", "32")] == "out of memory"
+    assert document["best_against_baseline"]["times_as_fast"] > 3
+    for name in ("tune.md", "tune.png", "best.diff", "journal.jsonl"):
+        assert (folder / name).stat().st_size > 0
+    for words in ("ms/sample", "kept", "out of memory", "Wall clock only", "Best: optimization"):
+        assert words in done.stdout
+    assert "left: optimization_level" in done.stderr
+    assert f"Next: git apply {folder / 'best.diff'}" in done.stderr
+    assert not list(Path(os.environ["INSTRUMENT_CACHE"]).glob("shadows/*"))
+    # The patch applies to the user's tree, and what it makes of the script is as fast.
+    git(repo, "apply", str(folder / "best.diff"))
+    again = run_cli("run", *FEW, "--profiler", "wallclock", "train.py", cwd=repo, env=ENV)
+    assert again.returncode == 0, again.stderr
+    measured = read(repo / "repo_baseline")["wall_clock_ms"]["median"]
+    trial = next(t for t in document["trials"] if t["name"] == best)
+    assert measured == pytest.approx(trial["step_ms"], rel=0.5)
+
+
+def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
+    env = {**ENV, "TUNING_BROKEN": "1", "TUNING_HANGS": "2"}
+    done = run_cli(
+        "tune", *FEW, "--levers", "optimization_level", "--trial-timeout", "15", "--json", "-q",
+        "train.py", cwd=repo, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert trials(document) == {
+        "as it is": "baseline",
+        "as it is again": "baseline",
+        "optimization_level 1": "compile failure",
+        "optimization_level 2": "timeout",
+    }
+    assert "failed to legalize" in document["trials"][2]["reason"]
+    assert document["best"] == {} and document["patch"] is None
+    assert not (repo / "repo_tune" / "best.diff").exists()
+    assert processes_with(str(repo / "repo_tune")) == []
+
+
+def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: RunCli) -> None:
+    words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
+    process = start(*words, cwd=repo, env=ENV)
+    folder = repo / "repo_tune"
+    wait_for(lambda: list(folder.glob("trials/03_*/process.json")), 120)
+    process.kill()
+    process.communicate(timeout=60)
+    results = {p: p.stat().st_mtime_ns for p in folder.glob("trials/0[12]_*/result.json")}
+    assert len(results) == 2
+    with (folder / "journal.jsonl").open("a") as journal:
+        journal.write('{"event": "ended", "key": "opt')  # a line that the kill cut
+    done = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("(from the journal)") == 2
+    assert {p: p.stat().st_mtime_ns for p in results} == results
+    verdicts = trials(read(folder, "tune.json"))
+    assert verdicts["optimization_level 2"] == "kept"
+    assert len(verdicts) == 4
+
+
+def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
+    words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
+    process = start(*words, cwd=repo, env=ENV)
+    folder = repo / "repo_tune"
+    wait_for(lambda: list(folder.glob("trials/03_*/process.json")), 120)
+    (facts,) = folder.glob("trials/03_*/process.json")
+    os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert trials(read(folder, "tune.json"))["optimization_level 1"] == "killed"
+    assert trials(read(folder, "tune.json"))["optimization_level 2"] == "kept"
+    done = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
+    assert trials(read(folder, "tune.json"))["optimization_level 1"] == "kept", done.stderr
+
+
+def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cli: RunCli) -> None:
+    env = {**ENV, "TUNING_HANGS": "0"}
+    process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
+    folder = repo / "repo_tune"
+    wait_for(lambda: list(folder.glob("trials/01_*/run/timings.jsonl")), 120)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Next: instrument tune --resume" in err
+    wait_for(lambda: processes_with(str(folder)) == [])
+    assert not list(folder.glob("trials/01_*/result.json"))
+    (repo / "train.py").write_text(TRAIN + "# changed\n")
+    done = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
+    assert done.returncode == 2
+    assert "changed since then" in done.stderr
+
+
+def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) -> None:
+    words = ("tune", *FEW, "--levers", "optimization_level", "--budget", "0.01", "train.py")
+    done = run_cli(*words, cwd=repo, env=ENV)
+    assert done.returncode == 0, done.stderr
+    assert "Next: instrument tune --resume repo_tune" in done.stderr
+    document = read(repo / "repo_tune", "tune.json")
+    assert document["out_of_budget"]
+    # A trial that only the end of the budget cut off has no verdict, and is done when it goes on.
+    assert "timeout" not in trials(document).values()
+    done = run_cli("tune", "--resume", "repo_tune", cwd=repo, env=ENV)
+    assert trials(read(repo / "repo_tune", "tune.json"))["optimization_level 2"] == "kept"
+
+
+def test_without_submitit_trials_are_plain_processes(repo: Path, tmp_path: Path) -> None:
+    program = (
+        "import importlib.util as u, sys\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'submitit' else find(name, *a)\n"
+        "from instrumentor.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "tune", *FEW, "--levers", "optimization_level", "train.py"],
+        cwd=repo, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "submitit is not installed" in done.stderr
+    assert trials(read(repo / "repo_tune", "tune.json"))["optimization_level 2"] == "kept"
+    assert not (repo / "repo_tune" / "submitit").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--levers", "speed", "train.py"), "Levers: optimization_level, dtype"),
+        (("--steps", "5", "train.py"), "cannot show any difference"),
+        (("--executor", "cloud", "train.py"), "local, slurm"),
+        (("--executor-option", "x", "train.py"), "KEY=VALUE"),
+        (("--batch-sizes", "a", "train.py"), "expected numbers"),
+        (("--resume", "nowhere"), "there is no journal.jsonl"),
+        (("--strategy", "random", "train.py"), "one-at-a-time, grid"),
+        ((), "which script?"),
+    ],
+)
+def test_usage_errors(repo: Path, run_cli: RunCli, words: tuple[str, ...], said: str) -> None:
+    done = run_cli("tune", *words, cwd=repo)
+    assert done.returncode == 2
+    assert said in done.stderr
