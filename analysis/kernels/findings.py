@@ -7,6 +7,7 @@ gain is an upper bound: no kernel gets faster than its DRAM traffic at the chip'
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -131,11 +132,12 @@ def _capped(facts: Facts, gain: float) -> float:
 
 
 def used_cores(facts: Facts) -> int | None:
-    """Cores that ran the kernel: as printed, else those in the device log."""
+    """Cores of a chip that ran the kernel: as printed, else those in the device log."""
     if facts.program is not None and facts.program.cores:
         return facts.program.cores
     if facts.device is not None:
-        return len(facts.device.core_cycles()) or None
+        devices = Counter(device for device, _, _ in facts.device.core_cycles())
+        return max(devices.values(), default=None)
     return None
 
 

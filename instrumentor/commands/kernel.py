@@ -123,9 +123,21 @@ Verbose = Annotated[
 
 @app.command("explain")
 def explain(
-    script: Script, kernel: KernelName = "", call: Call = None, json: common.Json = False
+    script: Script,
+    kernel: KernelName = "",
+    call: Call = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Print the diff that a run would apply, nothing else.")
+    ] = False,
+    json: common.Json = False,
 ) -> None:
     """Show kernels, invocations and data sizes; which one would be profiled, what is held back."""
+    if diff:
+        from instrumentor.kernels.plan import Choice
+        from instrumentor.kernels.prepare import prepare_kernel
+
+        console.diff(prepare_kernel(script, Choice(kernel, call)).patch)
+        return
     from instrumentor.kernels.find import find_kernels
     from instrumentor.kernels.plan import Choice, found_json, plan_for
     from instrumentor.locate.model import Declined

@@ -48,13 +48,23 @@ def find_in(program: Program) -> Found:
         for source in sources
         for kernel in kernels_of(source, Spelling(source), constants[source.path])
     )
-    sites, callers = _sites(Meanings(program, kernels), sources, kernels)
+    meanings = Meanings(program, kernels)
+    sites, callers = _sites(meanings, sources, kernels)
     warnings: list[str] = []
     invocations = _invocations(kernels, sites, callers, warnings)
     tensors = tuple(
         tensor for source in sources for tensor in tensors_of(source, constants[source.path])
     )
-    return Found(program.entry.path, sources, kernels, invocations, sites, tensors, tuple(warnings))
+    return Found(
+        program.entry.path,
+        sources,
+        kernels,
+        invocations,
+        sites,
+        tensors,
+        tuple(warnings),
+        _composed(meanings, kernels),
+    )
 
 
 def _sites(
@@ -82,6 +92,20 @@ def _sites(
                     if isinstance(value, Plain):
                         callers.setdefault(value.node, []).append(site)
     return tuple(leaves), callers
+
+
+def _composed(meanings: Meanings, kernels: Sequence[Kernel]) -> frozenset[Kernel]:
+    """Kernels that the body of another one names: tt-lang builds that one from them."""
+    found: set[Kernel] = set()
+    for kernel in kernels:
+        for function in kernel.source.functions:
+            if not kernel.line <= function.lineno <= kernel.end_line:
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call):
+                    values = meanings.of(kernel.source, function, node.func)
+                    found.update(v for v in values if isinstance(v, Kernel) and v is not kernel)
+    return frozenset(found)
 
 
 def _calls(statement: ast.stmt) -> list[ast.Call]:

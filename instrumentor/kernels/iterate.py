@@ -167,6 +167,8 @@ class Iteration:
                 )
             if result.report.wall_us is not None:
                 walls.append(result.report.wall_us)
+            if {n: digest(data) for n, data in self.texts().items()} != dict(version.sha256):
+                raise NotReady("the files changed while they were measured", "It is done again.")
             if verdict is not None and not verdict.ok:
                 return replace(
                     version,

@@ -162,7 +162,12 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Found:
-    """The kernels of a script and of the project's modules that it imports."""
+    """The kernels of a script and of the project's modules that it imports.
+
+    Attributes:
+        sites: calls of kernels, those inside kernels left out.
+        composed: kernels that others are built from: their bodies name them.
+    """
 
     script: Path
     sources: tuple[Source, ...]
@@ -171,6 +176,7 @@ class Found:
     sites: tuple[Site, ...]
     tensors: tuple[Tensor, ...]
     warnings: tuple[str, ...] = ()
+    composed: frozenset[Kernel] = frozenset()
 
     def of(self, kernel: Kernel) -> tuple[Invocation, ...]:
         """The invocations of one kernel, in source order."""

@@ -153,7 +153,9 @@ def choose_kernel(found: Found, choice: Choice) -> Kernel:
         )
     if choice.kernel:
         return _named(found, choice.kernel)
-    invoked = [k for k in found.kernels if found.of(k)] or list(found.kernels)
+    invoked = [k for k in found.kernels if found.of(k)]
+    invoked = invoked or [k for k in found.kernels if k not in found.composed]
+    invoked = invoked or list(found.kernels)
     if len(invoked) == 1:
         return invoked[0]
     names = ", ".join(f"{k.qualified} (line {k.line})" for k in invoked)
@@ -262,7 +264,9 @@ def _edits(
     path: tuple[int, ...] | None,
     chosen: Invocation | None,
 ) -> Iterator[Edit]:
-    kernels = [k for k in found.kernels if k.source is source]
+    # What is only part of another kernel stays as tt-lang made it: it is looked at, not called.
+    parts = {k for k in found.composed if not found.of(k)}
+    kernels = [k for k in found.kernels if k.source is source and k not in parts]
     sites = [s for s in numbers if s.source is source and _wrappable(s)]
     if not kernels and not sites:
         return

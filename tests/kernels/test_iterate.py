@@ -97,6 +97,28 @@ def test_the_best_version_comes_from_git_where_git_has_it(make: Make, kernels: P
     assert git(kernels, "diff", "--stat", "add_one_core.py") == ""
 
 
+def test_a_save_in_the_middle_of_a_measurement_is_no_version(
+    make: Make, kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from instrumentor.kernels import iterate
+
+    work = make(repeat=1)
+    work.measure()
+    edit(kernels, "BLOCK = 1", "BLOCK = 2")
+    real = iterate.run_kernel
+
+    def saving(*arguments: Any) -> Any:
+        result = real(*arguments)
+        edit(kernels, "BLOCK = 2", "BLOCK = 4")
+        return result
+
+    monkeypatch.setattr(iterate, "run_kernel", saving)
+    version = work.measure()
+    assert (version.state, version.wall_us) == ("failed", ())
+    assert "changed while they were measured" in version.problem
+    assert work.changed()  # so that the loop measures it again
+
+
 def test_slower(make: Make, kernels: Path) -> None:
     edit(kernels, "BLOCK = 1", "BLOCK = 2")
     work = make()

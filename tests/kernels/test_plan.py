@@ -143,6 +143,15 @@ def test_a_kernel_that_is_only_handed_on_is_gated_at_run_time() -> None:
     assert "first one at run time" in plan.warnings[0]
 
 
+def test_a_kernel_that_another_is_built_from_stays_as_it_is() -> None:
+    source = KERNEL + "@ttl.operation()\ndef whole(a, out):\n    k(a, out)\n\nwhole(1, 2)\n"
+    text = rewritten(source)
+    assert "whole = _instrument_gate.watch" in text
+    assert "k = _instrument_gate.watch" not in text
+    both = rewritten(source + "k(3, 4)\n", "whole")
+    assert "k = _instrument_gate.watch" in both
+
+
 def test_of_two_headers_only_the_chosen_one_matters() -> None:
     text = rewritten(KERNEL + "k(1, 2)\nif k(3, 4):\n    pass\n", call=1)
     assert "if k(3, 4):" in text  # held back by the gate at the kernel itself
