@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -52,9 +53,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def _hear_signals() -> None:
+    """A suite started in the background ignores SIGINT, and so would every program it starts."""
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _isolated_session() -> Iterator[None]:
     """No test sees the user's git configuration, terminal or INSTRUMENT_ variables."""
+    _hear_signals()
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name.startswith(("INSTRUMENT_", "GIT_", "TT_METAL_", "TRACY_")):
