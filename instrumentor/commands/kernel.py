@@ -131,7 +131,7 @@ def explain(
     ] = False,
     json: common.Json = False,
 ) -> None:
-    """Show kernels, invocations and data sizes; which one would be profiled, what is held back."""
+    """Show kernels, their invocations, and which would be profiled."""
     if diff:
         from instrumentor.kernels.plan import Choice
         from instrumentor.kernels.prepare import prepare_kernel
@@ -260,7 +260,7 @@ def run(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Profile exactly one invocation of a kernel, in a copy; say what limits it."""
+    """Profile one invocation, in a copy; say what limits it."""
     from instrumentor.kernels.run import run_kernel
 
     options = _options(
@@ -300,7 +300,7 @@ def report(
     ] = None,
     json: common.Json = False,
 ) -> None:
-    """Read an earlier kernel run again, or a log that tt-lang printed."""
+    """Read an earlier run again, or a log that tt-lang printed."""
     from analysis.errors import AnalysisError
     from analysis.kernels.report import report as read
     from analysis.kernels.report import report_of_log
@@ -362,7 +362,7 @@ def iterate(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure a baseline, then each of your edits: validated, compared, logged, or taken back."""
+    """Measure a baseline, then each of your edits, validated."""
     from instrumentor.kernels.iterate import Iteration
 
     options = _options(
