@@ -7,6 +7,7 @@ one and a failed write leaves the earlier one. Only the paths of
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -38,6 +39,24 @@ class _Job:
     report: Report | None
     folder: Path
     target: Path
+    choices: Choices
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How files that a user names are written.
+
+    Attributes:
+        replace: over what is there; else FileExistsError, also for a folder that holds anything.
+        raw_op_codes, advice, stacked: columns of the CSV, and whether there is a second one.
+        ops_csv: what was read, where it is no run folder's.
+    """
+
+    replace: bool = True
+    raw_op_codes: bool = False
+    advice: bool = True
+    stacked: bool = True
+    ops_csv: Path | None = None
 
 
 def write_all(
@@ -76,8 +95,62 @@ def write_all(
     return {
         name: target
         for name, target in targets.items()
-        if _WRITERS[name](_Job(summary, detail, report, folder, target))
+        if _WRITERS[name](_Job(summary, detail, report, folder, target, Choices()))
     }
+
+
+def write_to(
+    targets: Mapping[str, Path],
+    analysis: Analysis,
+    *,
+    report: Report | None = None,
+    source_root: Path | None = None,
+    choices: Choices | None = None,
+) -> tuple[Path, ...]:
+    """Write reports where the user wants them; each is there whole or not at all.
+
+    Args:
+        targets: format (of :data:`analysis.reports.FORMATS`, or ``stacked``, the stacked report
+            as CSV) to file or folder.
+
+    Returns:
+        What was written.
+
+    Raises:
+        NothingMeasured: a format was asked for that the run has nothing for.
+        FileExistsError: something is there already, and must not be replaced.
+        OSError: a file cannot be written.
+    """
+    choices = choices or Choices()
+    choices = replace(choices, stacked=choices.stacked and "stacked" not in targets)
+    summary = analysis.summary
+    detail = details.of(analysis, report, read_sources(summary, source_root))
+    # Before the first is written, so that there are all or none.
+    for target in claimed(targets, stacked=choices.stacked):
+        taken = any(target.iterdir()) if target.is_dir() else target.exists()
+        if taken and not choices.replace:
+            raise FileExistsError(errno.EEXIST, "exists", str(target))
+    # What may turn out to have nothing to show goes first: then nothing is written at all.
+    first = ("visualizer", "plots")
+    for name in sorted(targets, key=lambda name: first.index(name) if name in first else 2):
+        target = targets[name]
+        job = _Job(summary, detail, report, analysis.folder.path, target, choices)
+        write = _stacked if name == "stacked" else _own_visualizer if name == "visualizer" else None
+        if not (write or _WRITERS[name])(job):
+            raise NothingMeasured(f"there is nothing to draw for {target}")
+    return claimed(targets, stacked=choices.stacked)
+
+
+def claimed(targets: Mapping[str, Path], *, stacked: bool = True) -> tuple[Path, ...]:
+    """The files and folders that :func:`write_to` writes."""
+    found = list(targets.values())
+    if "csv" in targets and "stacked" not in targets and stacked:
+        found.append(_beside_csv(targets["csv"]))
+    return tuple(found)
+
+
+def _beside_csv(target: Path) -> Path:
+    return target.with_name(f"{target.stem}_stacked.csv")
 
 
 def read_sources(summary: Summary, root: Path | None) -> dict[str, str]:
@@ -131,9 +204,20 @@ def _csv(job: _Job) -> bool:
 
     if job.report is None:
         raise NothingMeasured("there are no device ops to write as CSV", "Profile with tracy.")
-    replace_text(job.target, csv.render(job.report))
-    stacked = job.target.with_name(f"{job.target.stem}_stacked.csv")
-    replace_text(stacked, csv.render_stacked(job.report))
+    choices = job.choices
+    text = csv.render(job.report, raw_op_codes=choices.raw_op_codes, advice=choices.advice)
+    replace_text(job.target, text)
+    if choices.stacked:
+        replace_text(_beside_csv(job.target), csv.render_stacked(job.report))
+    return True
+
+
+def _stacked(job: _Job) -> bool:
+    from analysis.reports import csv
+
+    if job.report is None:
+        raise NothingMeasured("there are no device ops to add up", "Profile with tracy.")
+    replace_text(job.target, csv.render_stacked(job.report))
     return True
 
 
@@ -145,20 +229,28 @@ def _perfetto(job: _Job) -> bool:
 
 
 def _visualizer(job: _Job) -> bool:
+    # It tells reports apart by the name of the folder that is chosen.
+    _collect(job, job.target / job.folder.resolve().name)
+    return True
+
+
+def _own_visualizer(job: _Job) -> bool:
+    _collect(job, job.target)
+    return True
+
+
+def _collect(job: _Job, inside: Path) -> None:
     from analysis.reports import visualizer
 
-    found = visualizer.contents(job.folder)
+    found = visualizer.contents(job.folder, job.choices.ops_csv)
     if found.missing:
         raise NothingMeasured(
             f"ttnn-visualizer needs {', '.join(found.missing)}, which the run does not have",
             "It comes from a Tracy run with device profiling, in tracy_profile/reports.",
         )
-    # It tells reports apart by the name of the folder that is chosen.
-    inside = job.target / job.folder.resolve().name
     inside.mkdir(parents=True, exist_ok=True)
     for name, source in found.files.items():
         _put(source, inside / name)
-    return True
 
 
 _WRITERS: Mapping[str, Callable[[_Job], bool]] = {

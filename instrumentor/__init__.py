@@ -5,6 +5,7 @@
     explain("train.py").to_json()              # where the loop is, or why it is declined
     rewrite(source).diff                       # one module's text, instrumented
     run("train.py", ["--config", "x.yaml"])    # the one-shot; returns folder and summary
+    report("mnist_baseline")                   # an earlier run, or ops CSVs of Tracy
     doctor(situation_of("train.py"))           # is this machine ready?
     profile("pytest -svv tests/test_x.py")     # any command under Tracy, as one CSV
     restore()                                  # put back what a killed run in place left
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from instrumentor.plan import Plan
     from instrumentor.prepare import Explanation, explain
     from instrumentor.profile import Profiled, ProfileOptions, profile
+    from instrumentor.reporting import Reported, ReportFiles, report
     from instrumentor.rewrite import Rewritten, rewrite
     from instrumentor.runner import RunOptions, RunResult, run
     from instrumentor.workspace import Restored, restore
@@ -50,6 +52,8 @@ _HOMES = {
     "Plan": "plan",
     "ProofFailed": "errors",
     "Reason": "locate.model",
+    "ReportFiles": "reporting",
+    "Reported": "reporting",
     "Rewritten": "rewrite",
     "RunFailed": "errors",
     "RunOptions": "runner",
@@ -62,6 +66,7 @@ _HOMES = {
     "doctor": "doctor",
     "explain": "prepare",
     "profile": "profile",
+    "report": "reporting",
     "restore": "workspace",
     "rewrite": "rewrite",
     "run": "runner",
@@ -80,6 +85,8 @@ __all__ = [
     "Profiled",
     "ProofFailed",
     "Reason",
+    "ReportFiles",
+    "Reported",
     "RestoreNeeded",
     "Restored",
     "Rewritten",
@@ -90,6 +97,7 @@ __all__ = [
     "doctor",
     "explain",
     "profile",
+    "report",
     "restore",
     "rewrite",
     "run",

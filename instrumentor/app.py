@@ -39,6 +39,9 @@ _ONE_TIME = frozenset(
     | {"html", "markdown", "batch_size", "baseline", "run", "plot"}
     # Of tune.
     | {"resume"}
+    # Of report.
+    | {"csv", "summary_file", "plots", "perfetto", "visualizer", "flops", "ops", "step"}
+    | {"start_signpost", "end_signpost", "signpost", "ignore_signposts", "id_range"}
 )
 _WORDS = {bool: "true or false", list: "a list", str: "a text"}
 

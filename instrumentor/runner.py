@@ -12,7 +12,6 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,6 @@ from instrumentor.errors import (
 from instrumentor.options import Options
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.progress import Progress, Silent
-from instrumentor.project import find_project
 
 if TYPE_CHECKING:
     from analysis.model import Summary
@@ -565,9 +563,10 @@ class _Run:
 
     def _summarise(self) -> Summary | None:
         from analysis.errors import AnalysisError
+        from instrumentor.reporting import refresh
 
         try:
-            summary = analyse(self.folder)
+            summary = refresh(self.folder).summary
         except AnalysisError as error:
             if self.failure is None:
                 self.failure = RunFailed(str(error), getattr(error, "hint", ""))
@@ -578,6 +577,7 @@ class _Run:
         """Profiler, exit code and warnings; every figure null. Written like any other summary."""
         from analysis.model import Summary
         from analysis.render import write_all
+        from instrumentor.reporting import with_artifacts
 
         summary = Summary(
             profiler=self.profiler.name,
@@ -589,7 +589,7 @@ class _Run:
             artifacts=self._artifacts(),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
-        return _with_artifacts(
+        return with_artifacts(
             summary, self.folder, write_all(summary, self.folder, formats=("json",))
         )
 
@@ -700,80 +700,6 @@ def config_of(script: Path, arguments: Sequence[str], cwd: Path) -> Mapping[str,
         return {}
     found = config_path(source, arguments)
     return read_config(cwd / found[0]) if found else {}
-
-
-def analyse(folder: Path) -> Summary:
-    """Analyse a run folder and write summary.json, summary.md and tt-perf-report's tables.
-
-    Raises:
-        analysis.errors.AnalysisError: nothing in it can be analysed.
-    """
-    from analysis.render import write_all
-    from analysis.summary import analyse as analyse_folder
-
-    analysis = analyse_folder(folder)
-    summary = analysis.summary
-    ops = folder / "tracy_perf" / "ops_perf_results.csv"
-    if ops.is_file() and summary.window is not None:
-        files, warning = tt_perf_report(ops, summary.window.start, summary.window.end)
-        summary = _with_artifacts(summary, folder, files)
-        if warning:
-            summary = dataclasses.replace(summary, warnings=(*summary.warnings, warning))
-    written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
-    return _with_artifacts(summary, folder, written)
-
-
-def _source_root(folder: Path) -> Path | None:
-    """The project of a run's script, where it is still there: source lines are shown from it."""
-    try:
-        script = Path(json.loads((folder / "run.json").read_text(encoding="utf-8"))["script"])
-    except (OSError, ValueError, KeyError):
-        return None
-    return find_project(script).root if script.is_file() else None
-
-
-def _with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:
-    named = {name: os.path.relpath(path, folder) for name, path in files.items()}
-    return dataclasses.replace(summary, artifacts={**summary.artifacts, **named})
-
-
-def tt_perf_report(
-    ops_csv: Path, start: str | None, end: str | None
-) -> tuple[dict[str, Path], str]:
-    """Call tt-perf-report for one window; its files, and a sentence when it failed."""
-    target = ops_csv.parent / "tt_perf_report.csv"
-    for old in ops_csv.parent.glob("tt_perf_report*"):
-        old.unlink()
-    command = [
-        sys.executable,
-        "-c",
-        "from tt_perf_report.perf_report import main; main()",
-        str(ops_csv),
-    ]
-    if start and end:
-        command += ["--start-signpost", start, "--end-signpost", end]
-    command += ["--no-advice", "--csv", str(target)]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            env={**os.environ, "MPLBACKEND": "Agg"},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return {}, f"tt-perf-report did not run: {error}"
-    made = {
-        "tt_perf_report": target,
-        "tt_perf_report_stacked": target.with_name("tt_perf_report_stacked.csv"),
-        "tt_perf_report_chart": target.with_name("tt_perf_report_stacked.png"),
-    }
-    files = {name: path for name, path in made.items() if path.is_file()}
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return files, f"tt-perf-report failed on this CSV ({last}); the figures here are our own"
-    return files, ""
 
 
 def git_state(root: Path) -> tuple[str | None, bool | None]:

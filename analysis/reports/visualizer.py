@@ -30,8 +30,18 @@ class Contents:
     missing: tuple[str, ...]
 
 
-def contents(run: Path) -> Contents:
-    """Look for the files in a run folder or a Tracy report folder."""
+def contents(run: Path, ops_csv: Path | None = None) -> Contents:
+    """Look for the files in a run folder or a Tracy report folder.
+
+    Args:
+        ops_csv: a CSV that lies in neither; what belongs to it lies beside it.
+    """
+    if ops_csv is not None:
+        name = ops_csv.name if ops_csv.name.startswith("ops_perf_results") else OPS
+        beside = {each: ops_csv.with_name(each) for each in (DEVICE_LOG, HOST_TRACE)}
+        found_beside = {each: path for each, path in beside.items() if path.is_file()}
+        missing_log = () if DEVICE_LOG in found_beside else (DEVICE_LOG,)
+        return Contents({name: ops_csv, **found_beside}, missing_log)
     files: dict[str, Path] = {}
     ops = run / "tracy_perf" / OPS
     if ops.is_file():

@@ -1,4 +1,4 @@
-"""`instrument report DIR`: analyse and render an earlier run again."""
+"""`instrument report SOURCE...`: analyse and render what was measured earlier."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,37 +16,260 @@ from instrumentor.errors import UsageError
 
 if TYPE_CHECKING:
     from analysis.model import Summary
+    from analysis.report_options import ReportOptions
+    from instrumentor.reporting import Reported
+
+_GROUPS = ("op", "memory", "category")
+
+
+def _option(name: str, text: str, metavar: str | None = None, *, once: bool = False) -> Any:
+    """An option; what is of one report only has no environment variable."""
+    variable = "INSTRUMENT_" + name.partition("/")[0].strip("-").upper().replace("-", "_")
+    return typer.Option(name, help=text, metavar=metavar, envvar=None if once else variable)
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE...",
+            help=(
+                "A run folder, a report folder of Tracy (or the folder it was told to write "
+                "into), or ops CSVs: several are the hosts of one system."
+            ),
+        ),
+    ],
+    step: Annotated[
+        str, _option("--step", "Show this step (0: the compile step) or all steady ones pooled; "
+                     "else the last complete steady one.", "N|all", once=True),
+    ] = "",
+    start_signpost: Annotated[
+        str, _option("--start-signpost", "Show what comes after this signpost.", "NAME", once=True)
+    ] = "",
+    end_signpost: Annotated[
+        str, _option("--end-signpost", "Show what comes before this signpost.", "NAME", once=True)
+    ] = "",
+    signpost: Annotated[
+        str, _option("--signpost", "The same as --start-signpost.", "NAME", once=True)
+    ] = "",
+    ignore_signposts: Annotated[
+        bool, _option("--ignore-signposts", "Show the whole file.", once=True)
+    ] = False,
+    print_signposts: Annotated[
+        bool, _option("--print-signposts", "Show the signposts of the window as rows.")
+    ] = False,
+    tracing_mode: Annotated[
+        bool, _option("--tracing-mode", "Keep the order of the file: replays of a trace bear the "
+                      "time of its capture."),
+    ] = False,
+    id_range: Annotated[
+        str, _option("--id-range", "Show only these ops in table, stacked report and advice: "
+                     "5-10, 31- or -12.", "RANGE", once=True),
+    ] = "",
+    min_percentage: Annotated[
+        float, _option("--min-percentage", "Grey ops below this share of the time, percent.", "PCT")
+    ] = 0.5,
+    hide_below: Annotated[
+        float | None,
+        _option("--hide-below", "Leave ops below this share out of the table, percent.", "PCT"),
+    ] = None,
+    no_host_ops: Annotated[
+        bool, _option("--no-host-ops", "Leave host ops out of table and stacked report.")
+    ] = False,
+    arch: Annotated[
+        str, _option("--arch", "Hold the ops against this architecture: wormhole, blackhole, p150, "
+                     "p100, bh20, n1; else what the file names.", "NAME"),
+    ] = "",
+    group_by: Annotated[
+        str, _option("--group-by", "Stacked report by op, memory (op and place of its first "
+                     "input) or category.", "op|memory|category"),
+    ] = "memory",
+    raw_op_codes: Annotated[
+        bool, _option("--raw-op-codes", "Op codes as in the file; in a CSV as one more column.")
+    ] = False,
+    no_merge_devices: Annotated[
+        bool, _option("--no-merge-devices", "One row per op and device.")
+    ] = False,
+    active_experts: Annotated[
+        int | None,
+        _option("--active-experts", "Active experts per input batch group, of sparse matmuls that "
+                "do not say.", "N"),
+    ] = None,
+    flops: Annotated[
+        float | None,
+        _option("--flops", "FLOPs of one sample, in what was timed: adds the model FLOPs "
+                "utilisation.", "N", once=True),
+    ] = None,
+    peak_tflops: Annotated[
+        float | None,
+        _option("--peak-tflops", "Peak of all devices together, for --flops; else the "
+                "architecture's.", "N"),
+    ] = None,
+    ops: Annotated[
+        bool, _option("--ops", "Show every op; of a CSV they are shown anyway.", once=True)
+    ] = False,
+    no_advice: Annotated[bool, _option("--no-advice", "Leave the advice out.")] = False,
+    no_summary: Annotated[
+        bool, _option("--no-summary", "Only the ops: neither summary nor stacked report.")
+    ] = False,
+    color: Annotated[
+        bool | None,
+        _option("--color/--no-color", "Colours always or never; else on a terminal."),
+    ] = None,
+    csv: Annotated[
+        Path | None, _option("--csv", "Write the ops as tt-perf-report does, and the stacked "
+                             "report to FILE_stacked.csv.", "FILE", once=True),
+    ] = None,
+    summary_file: Annotated[
+        Path | None, _option("--summary-file", "Write the stacked report as CSV.", "FILE",
+                             once=True),
+    ] = None,
+    html: Annotated[
+        Path | None, _option("--html", "Write a page with everything.", "FILE", once=True)
+    ] = None,
+    plots: Annotated[
+        Path | None, _option("--plots", "Write the charts as PNG and SVG.", "DIR", once=True)
+    ] = None,
+    perfetto: Annotated[
+        Path | None, _option("--perfetto", "Write a trace for ui.perfetto.dev.", "FILE", once=True)
+    ] = None,
+    visualizer: Annotated[
+        Path | None, _option("--visualizer", "Write the folder that ttnn-visualizer loads.", "DIR",
+                             once=True),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace output files that exist.")
+    ] = False,
     json: common.Json = False,
-) -> None:
-    """Analyse and render an earlier run again."""
-    from analysis.errors import AnalysisError
-    from instrumentor.runner import analyse
+) -> None:  # fmt: skip
+    """Analyse and render an earlier run, or ops CSVs of Tracy."""
+    from analysis.report_options import ReportOptions
+    from instrumentor.reporting import ReportFiles
+    from instrumentor.reporting import report as make_report
 
-    if not folder.is_dir():
+    if start_signpost and signpost and start_signpost != signpost:
+        raise UsageError("--signpost is --start-signpost: give one of them")
+    if step and (start_signpost or signpost or end_signpost or ignore_signposts):
+        raise UsageError("--step and signposts are two windows", "Give one of them.")
+    if group_by not in _GROUPS:
+        raise UsageError(f"--group-by {group_by}: must be one of {', '.join(_GROUPS)}")
+    options = ReportOptions(
+        start_signpost=start_signpost or signpost or None,
+        end_signpost=end_signpost or None,
+        ignore_signposts=ignore_signposts,
+        print_signposts=print_signposts,
+        step=_step(step),
+        id_range=id_range or None,
+        min_percentage=min_percentage,
+        no_host_ops=no_host_ops,
+        arch=arch or None,
+        group_by=group_by,  # type: ignore[arg-type]
+        tracing_mode=tracing_mode,
+        raw_op_codes=raw_op_codes,
+        no_merge_devices=no_merge_devices,
+        active_experts=active_experts,
+    )
+    files = ReportFiles(
+        csv=csv,
+        summary_file=summary_file,
+        html=html,
+        perfetto=perfetto,
+        plots=plots,
+        visualizer=visualizer,
+        raw_op_codes=raw_op_codes,
+        advice=not no_advice,
+        stacked=not no_summary,
+        force=force,
+    )
+    found = make_report(sources, options, files, flops=flops, peak_tflops=peak_tflops)
+    asked = ops or no_summary or hide_below is not None or bool(id_range) or print_signposts
+    if asked and found.ops is None:
         raise UsageError(
-            f"{folder}: no such run folder", "Give a folder that `instrument run` wrote."
+            f"{sources[0]} holds no ops of a device to show",
+            "A profile by torch is shown in report.html; for a device, profile with tracy.",
         )
-    try:
-        summary = analyse(folder)
-    except AnalysisError as error:
-        raise UsageError(str(error), getattr(error, "hint", "")) from error
     if json:
-        console.out_json(summary.to_json())
+        console.out_json(_document(found, with_ops=ops))
     else:
-        show_summary(summary)
+        table = asked or not found.is_run
+        text = _text(found, options, hide_below, table, not no_advice, not no_summary, color)
+        console.out(text.rstrip("\n"))
+    for path in found.written:
+        console.say(f"Wrote {path}")
+
+
+def _step(text: str) -> Any:
+    """A number, ``"all"`` or None."""
+    if text in ("", "all"):
+        return text or None
+    if not text.isdigit():
+        raise UsageError(f"--step {text}: must be a number or all")
+    return int(text)
+
+
+def _text(
+    found: Reported,
+    options: ReportOptions,
+    hide_below: float | None,
+    table: bool,
+    advice: bool,
+    summary: bool,
+    color: bool | None,
+) -> str:
+    """The ops, and the summary last: that is what stays on the screen."""
+    from dataclasses import replace
+
+    colored = console.colored(sys.stdout) if color is None else color
+    blocks: list[str] = []
+    if table and found.ops is not None:
+        from analysis.reports.ops_console import render_ops
+
+        # What the summary says as well is said there.
+        known = found.summary.warnings if summary else ()
+        notes = tuple(note for note in found.ops.notes if note not in known)
+        blocks.append(
+            render_ops(
+                replace(found.ops, notes=notes),
+                width=terminal_width(),
+                color=colored,
+                advice=advice,
+                stacked=summary,
+                raw_op_codes=options.raw_op_codes,
+                hide_below=hide_below,
+            )
+        )
+    if summary:
+        from analysis.reports.console import render
+
+        blocks.append(render(found.summary, width=terminal_width(), color=colored))
+    return "\n".join(blocks)
+
+
+def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
+    """The document of summary.json; on demand with the ops, None where there is no figure."""
+    from analysis.model import plain
+
+    document = found.summary.to_json()
+    if with_ops and found.ops is not None:
+        rows = found.ops.ops.astype("object")
+        records = rows.where(rows.notna(), None).to_dict("records")
+        document["ops"] = [
+            {str(key): plain(value) for key, value in record.items()} for record in records
+        ]
+    return document
 
 
 def show_summary(summary: Summary) -> None:
     """The console's summary of a run."""
     from analysis.reports.console import render
 
-    width = (
-        shutil.get_terminal_size((100, 24)).columns
-        if sys.stdout.isatty()
-        else int(os.environ.get("COLUMNS") or 100)
-    )
-    console.out(render(summary, width=width, color=console.colored(sys.stdout)).rstrip("\n"))
+    colored = console.colored(sys.stdout)
+    console.out(render(summary, width=terminal_width(), color=colored).rstrip("\n"))
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 100 where the output goes elsewhere, or what COLUMNS says."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((100, 24)).columns
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdigit() and int(columns) > 0 else 100

@@ -1,0 +1,297 @@
+"""Reports of what was measured earlier: a run folder's files refreshed, others where asked for.
+
+``report`` is what `instrument report` does. Only a folder that `instrument run` made is ever
+written into by itself; everything else goes where the caller says, and replaces nothing unless
+told to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instrumentor.errors import UsageError
+from instrumentor.project import find_project
+
+if TYPE_CHECKING:
+    from analysis.model import Summary
+    from analysis.report_options import Report, ReportOptions
+    from analysis.summary import Analysis
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """What to write, and where; None is not written.
+
+    Attributes:
+        csv: per op, with the stacked report beside it (`X_stacked.csv`).
+        summary_file: the stacked report alone.
+        html, perfetto: a page, and a Chrome trace for ui.perfetto.dev.
+        plots, visualizer: folders: charts as PNG and SVG, and what ttnn-visualizer loads.
+        raw_op_codes, advice, stacked: of the CSV.
+        force: replace what is there.
+    """
+
+    csv: Path | None = None
+    summary_file: Path | None = None
+    html: Path | None = None
+    perfetto: Path | None = None
+    plots: Path | None = None
+    visualizer: Path | None = None
+    raw_op_codes: bool = False
+    advice: bool = True
+    stacked: bool = True
+    force: bool = False
+
+    @property
+    def targets(self) -> dict[str, Path]:
+        """Format to path, of what is to be written."""
+        named = {
+            "csv": self.csv,
+            "stacked": self.summary_file,
+            "html": self.html,
+            "perfetto": self.perfetto,
+            "plots": self.plots,
+            "visualizer": self.visualizer,
+        }
+        return {name: path for name, path in named.items() if path is not None}
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a report says.
+
+    Attributes:
+        summary: wall clock, device, verdict.
+        ops: the per-op report; None without ops of a device.
+        analysis: the frames behind the summary.
+        written: files and folders that were asked for.
+        is_run: the source is a folder that `instrument run` made.
+    """
+
+    summary: Summary
+    ops: Report | None
+    analysis: Analysis
+    written: tuple[Path, ...] = ()
+    is_run: bool = False
+
+
+def report(
+    source: Path | str | Sequence[Path | str],
+    options: ReportOptions | None = None,
+    files: ReportFiles | None = None,
+    *,
+    flops: float | None = None,
+    peak_tflops: float | None = None,
+) -> Reported:
+    """Analyse and render what was measured earlier.
+
+    The files of a run folder are refreshed, unless another step or window is asked for: a passing
+    look leaves them alone.
+
+    Args:
+        source: a run folder, a report folder of Tracy (or the folder that holds its `reports`),
+            or ops CSVs, several of which are the hosts of one system.
+        options: window and columns, named after tt-perf-report's options.
+        files: what to write beside.
+        flops: of one sample, in what the run times: adds the model FLOPs utilisation.
+        peak_tflops: what to hold it against; None is the architecture's.
+
+    Raises:
+        UsageError: the source cannot be read (with line and column), the window is empty, a file
+            is there already or cannot be written.
+    """
+    from analysis.errors import AnalysisError
+    from analysis.report_options import ReportOptions
+
+    single = isinstance(source, (str, Path))
+    sources = [Path(source)] if single else [Path(each) for each in source]  # type: ignore[arg-type, union-attr]
+    if not sources:
+        raise UsageError("nothing to report on", "Give a run folder or an ops CSV.")
+    options, files = options or ReportOptions(), files or ReportFiles()
+    try:
+        _refuse_existing(files)
+        return _report(sources, options, files, flops, peak_tflops)
+    except AnalysisError as error:
+        raise UsageError(error.message, error.hint) from error
+    except FileExistsError as error:
+        raise _exists(Path(error.filename)) from error
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
+
+
+def _report(
+    sources: list[Path],
+    options: ReportOptions,
+    files: ReportFiles,
+    flops: float | None,
+    peak_tflops: float | None,
+) -> Reported:
+    from analysis.errors import NothingMeasured
+    from analysis.report_options import report_of
+    from analysis.run_folder import open_run
+    from analysis.summary import analyse
+
+    options.check()
+    is_run = len(sources) == 1 and open_run(sources[0]).is_run
+    passing = options.named.given or options.step is not None
+    if is_run and not passing:
+        analysis = refresh(sources[0], options.arch, flops=flops, peak_tflops=peak_tflops)
+    else:
+        analysis = analyse(sources, options.step, options.arch, options.named)
+        analysis = _with_mfu(analysis, flops, peak_tflops, options.arch)
+    ops = None if analysis.device is None else report_of(analysis.device, options)
+    targets = files.targets
+    if targets:
+        from analysis.render import Choices, write_to
+
+        if ops is None and ("csv" in targets or "stacked" in targets):
+            raise NothingMeasured(
+                f"{sources[0]} holds no ops of a device to write as CSV", "Profile with tracy."
+            )
+        choices = Choices(
+            replace=files.force,
+            raw_op_codes=files.raw_op_codes,
+            advice=files.advice,
+            stacked=files.stacked,
+            ops_csv=sources[0] if sources[0].is_file() else None,
+        )
+        root = _source_root(sources[0]) if is_run else None
+        written = write_to(targets, analysis, report=ops, source_root=root, choices=choices)
+        return Reported(analysis.summary, ops, analysis, written, is_run)
+    return Reported(analysis.summary, ops, analysis, is_run=is_run)
+
+
+def _refuse_existing(files: ReportFiles) -> None:
+    """Before anything is read: half a minute of work is no way to find that out."""
+    if files.force or not files.targets:
+        return
+    from analysis.render import claimed
+
+    for path in claimed(files.targets, stacked=files.stacked):
+        if any(path.iterdir()) if path.is_dir() else path.exists():
+            raise _exists(path)
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path} exists", "Give another name, or --force to replace it.")
+
+
+def _with_mfu(
+    analysis: Analysis, flops: float | None, peak_tflops: float | None, arch: str | None = None
+) -> Analysis:
+    if flops is None:
+        return analysis
+    from analysis.mfu import with_mfu
+
+    return with_mfu(analysis, flops, peak_tflops, arch)
+
+
+def refresh(
+    folder: Path,
+    arch: str | None = None,
+    *,
+    flops: float | None = None,
+    peak_tflops: float | None = None,
+) -> Analysis:
+    """Analyse a run folder and write summary.json, summary.md, report.html and tt-perf-report's.
+
+    Raises:
+        analysis.errors.AnalysisError: nothing in it can be analysed.
+        OSError: it cannot be written to.
+    """
+    from analysis.render import write_all
+    from analysis.summary import analyse
+
+    analysis = _with_mfu(analyse(folder, arch=arch), flops, peak_tflops, arch)
+    summary = analysis.summary
+    ops = folder / "tracy_perf" / "ops_perf_results.csv"
+    if ops.is_file() and summary.window is not None:
+        start, end = summary.window.start, summary.window.end
+        made, warning = _tables_there(folder, ops, start, end), ""
+        if not made:
+            made, warning = tt_perf_report(ops, start, end)
+        summary = with_artifacts(summary, folder, made)
+        if warning:
+            summary = dataclasses.replace(summary, warnings=(*summary.warnings, warning))
+    written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
+    return dataclasses.replace(analysis, summary=with_artifacts(summary, folder, written))
+
+
+def with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:
+    """The summary with more files of its folder."""
+    named = {name: os.path.relpath(path, folder) for name, path in files.items()}
+    return dataclasses.replace(summary, artifacts={**summary.artifacts, **named})
+
+
+def _source_root(folder: Path) -> Path | None:
+    """The project of a run's script, where it is still there: source lines are shown from it."""
+    try:
+        script = Path(json.loads((folder / "run.json").read_text(encoding="utf-8"))["script"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return find_project(script).root if script.is_file() else None
+
+
+def _tables(ops_csv: Path) -> dict[str, Path]:
+    return {
+        "tt_perf_report": ops_csv.with_name("tt_perf_report.csv"),
+        "tt_perf_report_stacked": ops_csv.with_name("tt_perf_report_stacked.csv"),
+        "tt_perf_report_chart": ops_csv.with_name("tt_perf_report_stacked.png"),
+    }
+
+
+def _tables_there(
+    folder: Path, ops_csv: Path, start: str | None, end: str | None
+) -> dict[str, Path]:
+    """tt-perf-report's files of this very window, when they are newer than the ops; else none."""
+    tables = _tables(ops_csv)
+    try:
+        known = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["window"]
+        made = ops_csv.stat().st_mtime_ns
+        newer = all(path.stat().st_mtime_ns >= made for path in tables.values())
+        same = (known["start"], known["end"]) == (start, end)
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return tables if newer and same else {}
+
+
+def tt_perf_report(
+    ops_csv: Path, start: str | None, end: str | None
+) -> tuple[dict[str, Path], str]:
+    """Call tt-perf-report for one window; its files, and a sentence when it failed."""
+    made = _tables(ops_csv)
+    for old in ops_csv.parent.glob("tt_perf_report*"):
+        old.unlink()
+    command = [
+        sys.executable,
+        "-c",
+        "from tt_perf_report.perf_report import main; main()",
+        str(ops_csv),
+    ]
+    if start and end:
+        command += ["--start-signpost", start, "--end-signpost", end]
+    command += ["--no-advice", "--csv", str(made["tt_perf_report"])]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            env={**os.environ, "MPLBACKEND": "Agg"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {}, f"tt-perf-report did not run: {error}"
+    files = {name: path for name, path in made.items() if path.is_file()}
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return files, f"tt-perf-report failed on this CSV ({last}); the figures here are our own"
+    return files, ""

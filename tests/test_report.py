@@ -1,0 +1,399 @@
+"""`instrument report` end to end: every source, every option, every file, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import instrumentor
+from analysis.report_options import ReportOptions
+from instrumentor import ReportFiles, UsageError
+from tests.analysis import theirs
+from tests.analysis.ops_rows import FIXTURES, op, signpost, step, text
+from tests.analysis.reports.summaries import run_folder, torch_folder
+from tests.conftest import RunCli
+
+Say = Callable[..., str]
+TRAINING = FIXTURES / "training_v2_1.csv"
+#: IDs of step_compile, step_steady_1 and step_steady_2 in it.
+FIRST, SECOND, THIRD = range(3, 13), range(15, 24), range(26, 35)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run folder under Tracy with two steady steps of seven ops."""
+    return run_folder(tmp_path / "mnist_baseline")
+
+
+@pytest.fixture
+def say(run_cli: RunCli, tmp_path: Path) -> Say:
+    """What `instrument report ...` prints, when it ends well."""
+
+    def call(*arguments: str | Path, env: dict[str, str] | None = None) -> str:
+        done = run_cli("report", *arguments, cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+def ids(printed: str) -> list[int]:
+    """IDs in the table of ops."""
+    table = printed.partition("ID  Total")[2].partition("\n\n")[0]
+    return [int(line.split()[0]) for line in table.splitlines() if re.match(r" {0,4}\d+ ", line)]
+
+
+def names(folder: Path) -> set[str]:
+    """Every file below a folder."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+# -- sources -----------------------------------------------------------------------------------
+
+
+def test_a_csv_shows_ops_stacked_report_advice_and_summary(say: Say, tmp_path: Path) -> None:
+    printed = say(TRAINING)
+    assert ids(printed) == list(THIRD)
+    for part in ("Device time by kind of op", "Advice", "step_steady_2: the last complete",
+                 "device time          0.616 ms", "At most to be won, in theory"):  # fmt: skip
+        assert part in printed
+    assert "\x1b" not in printed
+    assert names(tmp_path) == set()
+
+
+def test_a_run_folder_shows_the_summary_and_refreshes_its_files(say: Say, run: Path) -> None:
+    printed = say(run)
+    assert ids(printed) == []
+    assert "Wall clock of fwd+bwd, 2 steady steps" in printed
+    assert {"summary.json", "summary.md", "report.html"} <= names(run)
+    assert "tracy_perf/tt_perf_report_stacked.png" in names(run)
+    assert ids(say(run, "--ops")) != []
+
+
+def test_the_tables_of_tt_perf_report_are_made_once(say: Say, run: Path) -> None:
+    say(run)
+    table = run / "tracy_perf" / "tt_perf_report.csv"
+    first = table.stat().st_mtime_ns
+    say(run)
+    assert table.stat().st_mtime_ns == first
+    assert "tt_perf_report" in json.loads((run / "summary.json").read_text())["artifacts"]
+    (run / "tracy_perf" / "ops_perf_results.csv").touch()
+    say(run)
+    assert table.stat().st_mtime_ns > first
+
+
+def test_a_look_at_another_step_leaves_the_files_of_the_run_alone(say: Say, run: Path) -> None:
+    say(run)
+    before = {name: (run / name).read_bytes() for name in names(run)}
+    assert "step_compile: the step asked for" in say(run, "--step", "0")
+    say(run, "--ignore-signposts")
+    assert {name: (run / name).read_bytes() for name in names(run)} == before
+
+
+def test_folders_of_tracy_are_read_and_not_written_to(say: Say, tmp_path: Path) -> None:
+    for number, stamp in enumerate(("2026_01_01", "2026_01_02")):
+        report = tmp_path / "out" / "reports" / stamp
+        report.mkdir(parents=True)
+        steps = step("step_steady_1", [op(us=10.0 + number)])
+        (report / f"ops_perf_results_{stamp}.csv").write_text(text(steps))
+    before = names(tmp_path)
+    assert "0.011 ms" in say(tmp_path / "out")
+    assert "0.010 ms" in say(tmp_path / "out" / "reports" / "2026_01_01")
+    assert names(tmp_path) == before
+
+
+def test_several_hosts_are_one_system(say: Say, tmp_path: Path) -> None:
+    hosts = []
+    for name, us in (("a", 10.0), ("b", 12.5)):
+        hosts.append(tmp_path / f"{name}.csv")
+        hosts[-1].write_text(text(step("step_steady_1", [op(us=us), op(us=3.0)])))
+    document = json.loads(say(*hosts, "--json"))
+    assert document["device_time_ms"] == pytest.approx(0.0155)
+    assert document["device_time"]["devices"] == 2
+
+
+# -- options -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--step", "1"), list(SECOND)),
+        (("--step", "0"), list(FIRST)),
+        (("--step", "all"), [*SECOND, *THIRD]),
+        (("--start-signpost", "step_steady_1_end"), [*THIRD, 37, 38, 39]),
+        (("--signpost", "step_steady_1_end"), [*THIRD, 37, 38, 39]),
+        (("--end-signpost", "step_compile_end"), list(FIRST)),
+        (("--ignore-signposts", "--id-range", "-4"), [2, 3, 4]),
+        (("--id-range", "28-30"), [28, 29, 30]),
+        (("--id-range", "33-"), [33, 34]),
+        (("--hide-below", "20"), [27, 28]),
+        (("--min-percentage", "20"), list(THIRD)),
+    ],
+)
+def test_windows_and_filters(say: Say, arguments: tuple[str, ...], expected: list[int]) -> None:
+    assert ids(say(TRAINING, *arguments)) == expected
+
+
+def test_signposts_can_be_rows(say: Say) -> None:
+    border = ("--end-signpost", "step_compile_end")
+    assert "step_compile_start (signpost)" in say(TRAINING, *border, "--print-signposts")
+    assert "(signpost)" not in say(TRAINING, *border)
+
+
+def test_summary_and_ops_are_of_the_same_window(say: Say) -> None:
+    document = json.loads(say(TRAINING, "--start-signpost", "step_steady_1_start",
+                              "--end-signpost", "step_steady_1_end", "--json"))  # fmt: skip
+    assert document["device_time_ms"] == pytest.approx(0.6776)
+    assert (
+        document["window"]["how"] == "ops after 'step_steady_1_start', before 'step_steady_1_end'"
+    )
+
+
+def test_no_advice_and_no_summary(say: Say) -> None:
+    assert "Advice" not in say(TRAINING, "--no-advice")
+    only = say(TRAINING, "--no-summary")
+    assert ids(only) == list(THIRD)
+    assert "Device time by kind of op" not in only and "the last complete" not in only
+
+
+def test_an_architecture_of_ones_own(say: Say) -> None:
+    assert "on blackhole" in say(TRAINING, "--arch", "P150")
+    assert "on blackhole" in say(TRAINING, env={"INSTRUMENT_ARCH": "P150"})
+
+
+@pytest.mark.parametrize(
+    ("group", "first"),
+    [("op", "Matmul "), ("memory", "Matmul (in0:dram_interleaved)"), ("category", "Compute ")],
+)
+def test_the_stacked_report_by(say: Say, group: str, first: str) -> None:
+    stacked = say(TRAINING, "--group-by", group).partition("Device time by kind of op\n")[2]
+    assert stacked.splitlines()[2].split(maxsplit=1)[1].startswith(first)
+
+
+def test_raw_op_codes(say: Say) -> None:
+    assert "Matmul 2048 x 2048 x 2048" not in say(TRAINING, "--raw-op-codes", "--no-summary",
+                                                 "--no-advice")  # fmt: skip
+
+
+def test_host_ops_devices_and_replays(say: Say) -> None:
+    models = FIXTURES / "models_v2_1.csv"
+    whole = ids(say(models, "--ignore-signposts"))
+    without = ids(say(models, "--ignore-signposts", "--no-host-ops"))
+    assert set(without) < set(whole)
+    devices = FIXTURES / "two_devices_v1.csv"
+    merged = ids(say(devices, "--ignore-signposts"))
+    assert len(ids(say(devices, "--ignore-signposts", "--no-merge-devices"))) == 2 * len(merged)
+    replay = FIXTURES / "replay.csv"
+    hint = "--tracing-mode keeps the order of the file"
+    flat = " ".join(say(replay, "--ignore-signposts").split())
+    assert hint in flat
+    assert hint not in " ".join(say(replay, "--ignore-signposts", "--tracing-mode").split())
+
+
+def test_active_experts(say: Say) -> None:
+    sparse = FIXTURES / "sub_devices.csv"
+    assert say(sparse, "--active-experts", "1") != say(sparse, "--active-experts", "2")
+
+
+def test_colours(say: Say) -> None:
+    assert "\x1b[31m" in say(TRAINING, "--color", env={"NO_COLOR": ""})
+    assert "\x1b" not in say(TRAINING, "--no-color", env={"NO_COLOR": "", "FORCE_COLOR": "1"})
+    assert "\x1b" not in say(TRAINING, env={"NO_COLOR": ""})
+
+
+def test_json_with_and_without_the_ops(say: Say, run: Path) -> None:
+    document = json.loads(say(run, "--json"))
+    assert document == json.loads((run / "summary.json").read_text())
+    found = json.loads(say(TRAINING, "--json", "--ops", "--id-range", "27-28"))["ops"]
+    assert [each["id"] for each in found] == [27, 28]
+    assert found[0]["device_time_us"] == 300.0
+    assert found[0]["gap_us"] is None
+
+
+def test_defaults_in_pyproject(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.instrument]\ngroup_by = \"op\"\n"
+                                             .replace("group_by", "group-by"))  # fmt: skip
+    assert "(in0:" not in say(TRAINING, "--no-advice")
+
+
+def test_mfu(say: Say, run: Path) -> None:
+    record = run / "timings.jsonl"
+    events = [json.loads(line) | {"batch_shape": [8, 4], "batch_samples": 8}
+              for line in record.read_text().splitlines()]  # fmt: skip
+    record.write_text("".join(json.dumps(event) + "\n" for event in events))
+    printed = say(run, "--flops", "1e9", "--peak-tflops", "16")
+    # 8 samples in 5 ms each: 1600 a second.
+    assert re.search(r"throughput +1,600\.0 /s +samples of fwd\+bwd, 8 x 4 a step", printed)
+    assert re.search(r"MFU +10\.0 % +1\.00 GFLOPs a sample, of 16\.0 TFLOPs \(as given\)", printed)
+    wall = json.loads((run / "summary.json").read_text())["wall_clock_ms"]
+    assert wall["mfu"]["percent"] == pytest.approx(10.0)
+    assert wall["samples_per_s"] == 1600.0
+
+
+# -- files -------------------------------------------------------------------------------------
+
+WHOLE = ("--ignore-signposts", "--raw-op-codes", "--group-by", "op")
+
+
+@pytest.mark.parametrize("name", ["training_v2_1.csv", "models_v2_1.csv", "two_devices_v1.csv"])
+def test_the_csv_is_that_of_tt_perf_report(say: Say, tmp_path: Path, name: str) -> None:
+    source = FIXTURES / name
+    printed = say(source, *WHOLE, "--csv", "ours.csv", "--summary-file", "also.csv")
+    assert ids(printed)
+    (their,) = theirs.run([((source,), WHOLE)], tmp_path)
+    assert their.crashed is None
+    with (tmp_path / "ours.csv").open(newline="", encoding="utf-8") as file:
+        ours = list(csv.DictReader(file))
+    assert list(ours[0]) == list(their.rows[0])
+    assert len(ours) == len(their.rows)
+    for mine, other in zip(ours, their.rows, strict=True):
+        for column, cell in other.items():
+            assert _same(mine[column], cell), (column, mine[column], cell)
+    with (tmp_path / "also.csv").open(newline="", encoding="utf-8") as file:
+        stacked = list(csv.DictReader(file))
+    assert sorted(map(str, stacked)) == sorted(map(str, their.stacked))
+    assert not (tmp_path / "ours_stacked.csv").exists()
+
+
+def _same(ours: str, other: str) -> bool:
+    if ours == other or (other in ("nan", "None") and ours == ""):
+        return True
+    try:
+        return float(ours) == pytest.approx(float(other), rel=1e-9)
+    except ValueError:
+        return False
+
+
+def test_every_file_that_can_be_asked_for(say: Say, run: Path, tmp_path: Path) -> None:
+    (run / "tracy_profile").mkdir()
+    (run / "tracy_profile" / "profile_log_device.csv").write_text("log\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    say(run, "--csv", out / "ops.csv", "--html", out / "page.html", "--plots", out / "plots",
+        "--perfetto", out / "trace.json", "--visualizer", out / "tt")  # fmt: skip
+    assert names(out) == {
+        "ops.csv", "ops_stacked.csv", "page.html", "trace.json",
+        "tt/ops_perf_results.csv", "tt/profile_log_device.csv",
+        *(f"plots/{n}.{k}" for n in ("step_times", "breakdown", "roofline", "gaps")
+          for k in ("png", "svg")),
+    }  # fmt: skip
+    assert (out / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert json.loads((out / "trace.json").read_text())["traceEvents"]
+
+
+@pytest.mark.parametrize("option", ["--csv", "--summary-file", "--html", "--perfetto"])
+def test_nothing_is_replaced_without_force(run_cli: RunCli, tmp_path: Path, option: str) -> None:
+    (tmp_path / "mine").write_text("mine")
+    refused = run_cli("report", TRAINING, option, "mine", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "mine exists" in refused.stderr and "--force" in refused.stderr
+    assert (tmp_path / "mine").read_text() == "mine"
+    forced = run_cli("report", TRAINING, option, "mine", "--force", cwd=tmp_path)
+    assert forced.returncode == 0
+    assert (tmp_path / "mine").read_text() != "mine"
+    assert names(tmp_path) <= {"mine", "mine_stacked.csv"}
+
+
+def test_a_second_file_and_a_folder_are_not_replaced_either(
+    run_cli: RunCli, tmp_path: Path
+) -> None:
+    (tmp_path / "ops_stacked.csv").write_text("mine")
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "mine.png").write_text("mine")
+    for arguments in (("--csv", "ops.csv"), ("--plots", "plots")):
+        done = run_cli("report", TRAINING, *arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert " exists" in done.stderr
+    assert names(tmp_path) == {"ops_stacked.csv", "plots/mine.png"}
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+def _damaged(folder: Path) -> Path:
+    lines = TRAINING.read_text().splitlines()
+    lines[6] = lines[6].rpartition(",")[0]
+    (folder / "damaged.csv").write_text("\n".join(lines) + "\n")
+    return folder / "damaged.csv"
+
+
+def _empty_window(folder: Path) -> Path:
+    path = folder / "none.csv"
+    path.write_text(text([*step("step_steady_1", []), signpost("benchmark_complete")]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere",), "nowhere does not exist"),
+        ((".",), "is not the folder of a run"),
+        ((_damaged,), "damaged.csv, line 7"),
+        ((Path(__file__),), "line 1: no column 'OP CODE'"),
+        ((_empty_window,), "step step_steady_1 holds no ops"),
+        ((TRAINING, "--step", "9"), "there is no step 9"),
+        ((TRAINING, "--step", "two"), "--step two: must be a number or all"),
+        ((TRAINING, "--step", "1", "--signpost", "x"), "two windows"),
+        ((TRAINING, "--signpost", "x", "--start-signpost", "y"), "give one of them"),
+        ((TRAINING, "--id-range", "5"), "'5' is no range of IDs"),
+        ((TRAINING, "--id-range", "900-"), "no op in the ID range; the IDs run from 26 to 34"),
+        ((TRAINING, "--arch", "quasar"), "unknown architecture 'quasar'"),
+        ((TRAINING, "--group-by", "colour"), "--group-by colour"),
+        ((TRAINING, "--active-experts", "0"), "must be positive"),
+        ((TRAINING, "--html", "nowhere/x.html"), "nowhere"),
+        ((TRAINING, "--visualizer", "v"), "needs profile_log_device.csv"),
+        ((TRAINING, "."), "several sources have to be ops CSVs"),
+        ((TRAINING, "--flops", "-1"), "--flops -1: must be above 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_ends_with_code_2_and_a_remedy(
+    run_cli: RunCli, tmp_path: Path, arguments: tuple[object, ...], said: str
+) -> None:
+    made = [each(tmp_path) if callable(each) else each for each in arguments]
+    before = names(tmp_path)
+    done = run_cli("report", *made, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert names(tmp_path) == before
+
+
+def test_ops_of_a_profile_by_torch(run_cli: RunCli, tmp_path: Path) -> None:
+    folder = torch_folder(tmp_path / "run")
+    assert run_cli("report", folder, cwd=tmp_path).returncode == 0
+    for option in (("--ops",), ("--csv", "x.csv")):
+        done = run_cli("report", folder, *option, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "no ops of a device" in done.stderr
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    import sys
+
+    command = f"{sys.executable} -m instrumentor report {TRAINING} | head -n 1"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert done.stdout == "step step_steady_2, on wormhole\n"
+    assert "Traceback" not in done.stderr
+
+
+# -- the library -------------------------------------------------------------------------------
+
+
+def test_the_same_from_python(run: Path, tmp_path: Path) -> None:
+    found = instrumentor.report(run, ReportOptions(step=1), ReportFiles(csv=tmp_path / "x.csv"))
+    assert found.ops is not None and found.ops.window == "step step_steady_1"
+    assert found.summary.window is not None and found.summary.window.step == "step_steady_1"
+    assert found.written == (tmp_path / "x.csv", tmp_path / "x_stacked.csv")
+    with pytest.raises(UsageError, match="exists"):
+        instrumentor.report(str(run), files=ReportFiles(csv=tmp_path / "x.csv"))
+    with pytest.raises(UsageError, match="nothing to report on"):
+        instrumentor.report([])
