@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -182,9 +183,8 @@ class _Slurm:
         return f"job {self.job.job_id} left Slurm's queue; see {self.job.paths.stderr}"
 
     def cancel(self) -> None:
-        subprocess.run(["scancel", "--signal=INT", "--full", self.job.job_id], check=False)
-        import time
-
+        # Without --full, which would signal the batch script and not the step that is the trial.
+        subprocess.run(["scancel", "--signal=INT", self.job.job_id], check=False)
         limit = time.monotonic() + _GRACE_S
         while in_queue(self.job.job_id):
             if time.monotonic() > limit:

@@ -329,9 +329,10 @@ class _Lab:
                 if running:
                     time.sleep(_POLL_S)
         except BaseException:
-            for _, _, job in running.values():
+            for key, (_, _, job) in running.items():
                 if job is not None:
                     job.cancel()
+                    self.journal.drop(key)  # what it left shows the interruption
             raise
         return [results[ask.key] for ask in asks]
 

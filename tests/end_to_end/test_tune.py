@@ -131,7 +131,9 @@ def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cl
     assert process.returncode == 130
     assert "Next: instrument tune --resume" in err
     wait_for(lambda: processes_with(str(folder)) == [])
-    assert not list(folder.glob("trials/01_*/result.json"))
+    resumed = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
+    assert trials(read(folder, "tune.json"))["optimization_level 2"] == "kept", resumed.stderr
+    assert "goes on" not in resumed.stderr
     (repo / "train.py").write_text(TRAIN + "# changed\n")
     done = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
     assert done.returncode == 2
