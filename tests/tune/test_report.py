@@ -1,0 +1,91 @@
+"""What a tuning says: table, words, plot; no figure that was not measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from instrumentor.tune import report
+from instrumentor.tune.edits import survey
+from instrumentor.tune.judge import Judge
+from instrumentor.tune.levers import LEVERS
+from instrumentor.tune.search import Search
+from instrumentor.tune.tuning import Tuned, TuneOptions
+from tests.tune.scripts import TRAIN, target_of
+from tests.tune.test_search import Lab, Model, choices, times
+
+
+def tuned(folder: Path, model: Model = times, budget: int = 100) -> Tuned:
+    """A tuning played through."""
+    target = target_of(folder, TRAIN)
+    names = ("optimization_level", "dtype", "bfp8", "batch_size")
+    search = Search(Lab(model, budget), choices(*names), Judge())
+    search.run("one-at-a-time")
+    return Tuned(folder, target, survey(target, LEVERS), search, TuneOptions(), 61.0)
+
+
+def test_the_document_is_plain_json(tmp_path: Path) -> None:
+    made = report.make_report(tuned(tmp_path))
+    back = json.loads(json.dumps(made.document, allow_nan=False))
+    assert back["schema"] == "instrument-tune/1"
+    assert back["best"] == {"optimization_level": 1, "dtype": "bfloat16", "batch_size": 16}
+    assert back["best_against_baseline"]["per"] == "sample"
+    failed = back["trials"][-1]
+    assert failed["status"] == "out of memory"
+    assert [failed[key] for key in ("step_ms", "compile_ms", "samples_per_s", "loss")] == [None] * 4
+
+
+def test_figures_of_a_trial(tmp_path: Path) -> None:
+    first = report.make_report(tuned(tmp_path)).document["trials"][0]
+    assert first["step_ms"] == 6.0 * 1.0045
+    assert first["samples_per_s"] == 4 / first["step_ms"] * 1000
+    assert first["latency_ms_per_sample"] == first["step_ms"] / 4
+
+
+def test_everything_is_written_and_the_patch_with_it(tmp_path: Path) -> None:
+    done = tuned(tmp_path)
+    made = report.make_report(done)
+    files = report.write(done, made)
+    assert files["patch"].read_bytes() == made.patch
+    assert files["plot"].read_bytes().startswith(b"\x89PNG")
+    text = files["markdown"].read_text()
+    for words in ("Best: optimization_level 1, dtype bfloat16, batch_size 16", "changes the loss",
+                  "out of memory", "```diff", "Wall clock only"):  # fmt: skip
+        assert words in text
+
+
+def test_nothing_helps_leaves_no_patch_also_of_an_earlier_time(tmp_path: Path) -> None:
+    (tmp_path / "best.diff").write_text("old")
+    done = tuned(tmp_path, lambda setting: float(setting.get("batch_size") or 4))
+    made = report.make_report(done)
+    files = report.write(done, made)
+    assert "patch" not in files and not (tmp_path / "best.diff").exists()
+    assert made.document["best_against_baseline"] is None
+    assert "the script stays as it is" in files["markdown"].read_text()
+
+
+def test_a_budget_used_up_at_once_is_said(tmp_path: Path) -> None:
+    done = tuned(tmp_path, budget=0)
+    made = report.make_report(done)
+    report.write(done, made)
+    assert made.document["out_of_budget"]
+    assert any("--resume" in note for note in made.document["notes"])
+
+
+def test_lines_of_the_table_are_aligned(tmp_path: Path) -> None:
+    document = report.make_report(tuned(tmp_path)).document
+    lines = report.columns_of_text(report.table(document))
+    assert lines[1].split()[:3] == ["as", "it", "is"]
+    ends = {line.index("kept:") for line in lines if "kept:" in line}
+    assert len(ends) == 1
+
+
+def test_levers_that_cannot_be_applied_are_named_with_line_and_reason(tmp_path: Path) -> None:
+    mixed = TRAIN.replace("    for step", "    scaler = torch.GradScaler()\n    for step")
+    plain = target_of(tmp_path, mixed)
+    search = Search(Lab(lambda setting: 5.0), choices("optimization_level"), Judge())
+    search.run("one-at-a-time")
+    done = Tuned(tmp_path, plain, survey(plain, LEVERS), search, TuneOptions(), 1.0)
+    text = report.markdown(report.make_report(done))
+    assert "## Not tried" in text
+    assert f"- dtype: {tmp_path / 'train.py'}:15: the script manages mixed precision" in text
