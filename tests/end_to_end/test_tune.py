@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from instrumentor.options import Options
+from instrumentor.tune.edits import patch
+from instrumentor.tune.levers import Setting
+from instrumentor.tune.target import read_target
 from tests.conftest import RepoFactory, RunCli, git
 from tests.end_to_end.small import processes_with, read, snapshot, start, wait_for
 from tests.tune.scripts import STANDINS, TRAIN
@@ -64,6 +69,48 @@ def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
     measured = read(repo / "repo_baseline")["wall_clock_ms"]["median"]
     trial = next(t for t in document["trials"] if t["name"] == best)
     assert measured == pytest.approx(trial["step_ms"], rel=0.5)
+
+
+def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: RunCli) -> None:
+    """bfloat16 and batch size on the CPU; then the patched experiment, validation included."""
+    repo = own_experiments_repo
+    config = repo / "blacksmith/experiments/torch/mnist/single_chip/mnist.yaml"
+    text = config.read_text()
+    for key, value in {"train_samples": 2560, "val_samples": 512, "hidden_size": 64,
+                       "batch_size": 32, "num_epochs": 1}.items():  # fmt: skip
+        text = re.sub(rf"(?m)^{key}: .*$", f"{key}: {value}", text)
+    config.write_text(text)
+    git(repo, "commit", "-qam", "Smaller")
+    script = "blacksmith/experiments/torch/mnist/train.py"
+    words = ("tune", *FEW, "--levers", "dtype,batch_size", "--batch-sizes", "32,64", "--json")
+    done = run_cli(*words, script, cwd=repo)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
+    assert [lever["own"] for lever in document["levers"]] == [None, 32]
+    by_name = {trial["name"]: trial for trial in document["trials"]}
+    base, half = by_name["as it is"], by_name["dtype bfloat16"]
+    assert half["status"] == "measured", half["reason"]
+    assert base["batch_size"] == half["batch_size"] == 32
+    assert half["loss"] == pytest.approx(base["loss"], rel=0.01)
+    assert base["loss"] == by_name["as it is again"]["loss"]
+    assert base["device"] == "cpu" and base["cuda_max_memory_allocated_bytes"] is None
+    assert base["peak_rss_bytes"] > 50_000_000
+    assert any("compile options and runtime trace act on an XLA" in n for n in document["notes"])
+    doubled = [t for name, t in by_name.items() if "batch_size 64" in name]
+    assert doubled and doubled[0]["batch_size"] == 64
+
+    # Whatever was faster here: the patch of both runs as a whole, with float32 nowhere left over.
+    options = Options(steps=8, warmup=2)
+    target = read_target(repo / script, (), repo, options)
+    change = patch(target, Setting.of({"dtype": "bfloat16", "batch_size": 64}))
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=change, check=True)
+    whole = subprocess.run(
+        [sys.executable, script], cwd=repo, env={**os.environ, "PYTHONPATH": str(repo)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert whole.returncode == 0, whole.stderr
+    assert "Training finished" in whole.stdout + whole.stderr
 
 
 def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
