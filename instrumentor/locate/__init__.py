@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -92,15 +93,22 @@ def locate_file(
         raise Declined(reason)
     source = parse_source(path, path.read_bytes())
     located = locate(source, options, roots)
-    _warn_of_mesh_defaults(located, roots)
+    _look_at_imports(located, roots)
     mesh = mesh_reason(source, arguments)
     if mesh is not None:
         raise Declined(mesh)
     return located
 
 
-def _warn_of_mesh_defaults(located: Located, roots: Sequence[Path]) -> None:
-    """Config classes live in modules of their own, which the loop itself does not need."""
+_FOREIGN_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(tt_crank|tt_kurbla|crank)\b", re.M)
+
+
+def _look_at_imports(located: Located, roots: Sequence[Path]) -> None:
+    """Modules that the loop itself does not need: device managers and config classes.
+
+    Raises:
+        Declined: the script's own device manager runs a foreign runtime.
+    """
     entry = located.program.entry
     finder = Program(entry, tuple(roots), {entry.path: entry})
     for path in dict.fromkeys(finder.imported_files(entry)):
@@ -108,6 +116,17 @@ def _warn_of_mesh_defaults(located: Located, roots: Sequence[Path]) -> None:
             continue
         try:
             data = path.read_bytes()
+            foreign = _FOREIGN_IMPORT.search(data)
+            if foreign is not None and b"torch_xla" not in data:
+                raise Declined(
+                    Reason(
+                        path,
+                        data.count(b"\n", 0, foreign.start(1)) + 1,
+                        "foreign-runtime",
+                        f"the script's {path.name} runs {foreign.group(1).decode()}",
+                        "Give a script whose loop runs on torch_xla.",
+                    )
+                )
             config = parse(path, data) if b"mesh_shape" in data else None
         except (OSError, SyntaxError):
             continue

@@ -230,7 +230,7 @@ _PREPARES_DATA = re.compile(
     r"values|items|Variable|narrow|flatten|repeat|expand|time|perf_counter|requires_grad_|t|append|"
     r"extend|select|index_select|gather|one_hot|Tensor|FloatTensor|LongTensor|normal_|uniform_|"
     r"format|str|print|info|zero_grad|step|train|eval|split|chunk|fill_|non_blocking|pin_memory|"
-    r"argmax|eq|ne|lt|gt|masked_fill|where|manual_seed|random_|bernoulli|pow|getattr|hasattr|update)$"
+    r"argmax|eq|ne|lt|gt|masked_fill|where|manual_seed|random_|bernoulli|pow|getattr|hasattr|update|map|filter|sorted|reversed)$"
 )
 
 

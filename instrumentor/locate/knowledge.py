@@ -149,6 +149,7 @@ class Knowledge:
                     models.update(names)
             elif isinstance(node, ast.For):
                 frozen.update(_frozen_by_loop(node))
+        frozen -= _thawed(source) | _parameter_names(source)
         models = {
             m
             for m in models
@@ -176,7 +177,9 @@ class Knowledge:
         if not name or name in ("self", "super()") or name.endswith(("()", "[]")):
             return False
         models, frozen, optimizers = self._facts(source)
-        if name in frozen or name in optimizers or _LOSS_WORD.search(last(name)):
+        if name in frozen or name in optimizers:
+            return False
+        if _LOSS_WORD.search(last(name)) and "model" not in last(name):
             return False
         if looks_like_optimizer(name) and name not in models:
             return False
@@ -376,3 +379,57 @@ def _frozen_by_loop(node: ast.For) -> Iterator[str]:
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             if callee(statement.value) == "requires_grad_" and _is_false(statement.value):
                 yield receiver(node.iter)
+
+
+def _thawed(source: Source) -> set[str]:
+    """Names of which some part is trained again after a freeze, or goes to an optimizer."""
+    found: set[str] = set()
+    for node in source.nodes:
+        if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
+            if any(_sets_grad(s, value=True) for s in ast.walk(node)):
+                found.add(root_of(receiver(node.iter)))
+        elif isinstance(node, ast.Call):
+            word = callee(node)
+            if word == "requires_grad_" and not _is_false(node):
+                found.add(root_of(receiver(node)))
+            elif word in ("add_adapter", "get_peft_model", "inject_adapter", "apply_lora"):
+                found.add(root_of(receiver(node)))
+                found.update(dotted(a) for a in node.args)
+            elif _BUILD_OPTIMIZER.search(dotted(node.func)):
+                found.update(receiver(c) for c in own_calls(node) if callee(c) in _MODEL_ONLY)
+        elif isinstance(node, ast.comprehension) and isinstance(node.iter, ast.Call):
+            if any(
+                isinstance(n, ast.Attribute) and n.attr == "requires_grad"
+                for test in node.ifs
+                for n in ast.walk(test)
+            ):
+                found.add(receiver(node.iter))
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and target.attr != "requires_grad":
+                    found.add(dotted(target.value))
+    return found - {"", "self"}
+
+
+def root_of(name: str) -> str:
+    """The object that a dotted name starts from: `model` of `model[1].head`, `self.net` of self."""
+    parts = name.replace("[]", "").replace("()", "").split(".")
+    return ".".join(parts[:2]) if parts[0] == "self" else parts[0]
+
+
+def _sets_grad(node: ast.AST, *, value: bool) -> bool:
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is value
+        and any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in node.targets)
+    )
+
+
+def _parameter_names(source: Source) -> set[str]:
+    """Parameters of functions: the same name may stand for another model elsewhere."""
+    return {
+        a.arg
+        for f in source.functions
+        for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)
+    }

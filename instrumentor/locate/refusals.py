@@ -34,6 +34,8 @@ FOREIGN_RUNTIMES = {
     "pybuda": "PyBuda runs its own backward",
     "ttml": "ttml runs its own autograd",
     "crank": "crank runs the step itself",
+    "tt_crank": "tt-crank runs the step itself",
+    "tt_kurbla": "kurbla runs the step itself",
     "tt_train": "tt-train runs its own autograd",
 }
 _JAX = ("jax", "flax", "optax", "easydel")
@@ -184,6 +186,7 @@ def of_candidate(program: Program, knowledge: Knowledge, candidate: Candidate) -
     yield from _compiled_step(program, candidate)
     yield from _phases(candidate)
     yield from _line_search(knowledge, candidate)
+    yield from _own_process(program, candidate)
     yield from _distributed(program, candidate)
     if isinstance(candidate.loop, ast.AsyncFor) or isinstance(
         candidate.scope, ast.AsyncFunctionDef
@@ -462,6 +465,33 @@ def _two_phases(source: Source, test: ast.If, what: str) -> Reason:
         f"one {what} serves training and evaluation: the backward runs only in one of its phases",
         f"Give training a {what} of its own.",
     )
+
+
+def _own_process(program: Program, candidate: Candidate) -> Iterator[Reason]:
+    """The loop only runs as the target of a Process or Thread: stopping it does not end the run."""
+    scope: ScopeNode = candidate.scope
+    for _ in range(6):
+        if not isinstance(scope, FUNCTIONS):
+            return
+        callers = program.callers.get(scope, ())
+        if callers:
+            scope = callers[0][0]
+            continue
+        source = program.source_of_scope[scope]
+        for call in source.calls:
+            targets = [k.value for k in call.keywords if k.arg == "target"]
+            if callee(call) in ("Process", "Thread") and any(
+                last(dotted(t)) == scope.name for t in targets
+            ):
+                yield Reason(
+                    source.path,
+                    call.lineno,
+                    "own-process",
+                    f"the loop runs in a {callee(call).lower()} of its own: stopping it does not "
+                    "end the run",
+                    "Give a script whose main process trains.",
+                )
+        return
 
 
 def _line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:

@@ -233,7 +233,9 @@ def _region(
             end = with_sync(source, whole)
             if is_sync(end):
                 sync = kept(source, end)
-            resume = not contains(loop, whole) or not _always_reached(source, loop, final, whole)
+            resume = whole is not final.statement and (
+                not contains(loop, whole) or not _always_reached(source, loop, final, whole)
+            )
         if stepped_in_helper and not wants_step:
             warnings.append(
                 f"{source.path.name}:{final.statement.lineno}: the helper also steps the "
@@ -360,6 +362,9 @@ def _batch_names(candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
     return tuple(n for n in dict.fromkeys(names) if n not in deleted and n not in ("_", "self"))[:2]
 
 
+COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
+
+
 def _hints(
     knowledge: Knowledge, candidate: Candidate, region: Region, forward: Forward
 ) -> tuple[str, ...]:
@@ -393,7 +398,7 @@ def _hints(
         names = [n for n in dict.fromkeys(names) if n not in deleted and n != "_"]
         common = names if common is None else [n for n in common if n in names]
     hints = (common or [])[:2]
-    if not hints or region.sites[0].chain:
+    if (not hints or region.sites[0].chain) and not isinstance(forward.unit, COMPOUND):
         call = knowledge.forward_call(source, candidate.scope, forward.unit)
         if call is not None:
             for node in (call.func, *call.args, *(k.value for k in call.keywords)):

@@ -223,7 +223,9 @@ class Validations:
             if any(self.knowledge.has_backward(t) for t in targets):
                 return False
             if is_validation_name(callee(call)):
-                certain = re.match(r"_*(run_|do_)?(validat|evaluat)", callee(call), re.I)
+                certain = re.match(
+                    r"_*(run_|do_)?(validate|evaluate|validation|evaluation)$", callee(call), re.I
+                )
                 return bool(certain) or any(
                     self.knowledge.evaluates(t) or _loops(t.node) for t in targets
                 )

@@ -39,7 +39,8 @@ _VALIDATE = re.compile(
     re.I,
 )
 _NOT_VALIDATE = re.compile(
-    r"load|dataset|dataloader|data$|config|_dl$|_ds$|split|transform|sampler|make_|build|create|"
+    r"load|dataset|dataloader|data$|corpus|input|param|shape|schema|same_|_set$|device|type|"
+    r"version|token|prompt|consisten|check|config|_dl$|_ds$|split|transform|sampler|make_|build|create|"
     r"^get_(eval|val|valid|validation|test)(_[a-z]*)?_?(set|env|envs|data|batch|loader|iter|file)|"
     r"^get_loss|freq|steps?$|interval|args|prepare|mode$|path|name|should",
     re.I,
@@ -250,6 +251,10 @@ def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
     `float(x)`, `int(x)`, `bool(x)`, f-strings, comparisons and isnan tests count when they read
     one of `tensors`, the names computed by the forward.
     """
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and is_logging(node.value):
+        shown = [*node.value.args, *(k.value for k in node.value.keywords)]
+        if _reads_tensor(shown, tensors):
+            return node.value
     for call in own_calls(node):
         name = callee(call)
         if isinstance(call.func, ast.Attribute):
