@@ -81,8 +81,8 @@ def _between_micro_steps(
 
 def _fetches(source: Source, region: Region, statements: list[ast.stmt]) -> Iterator[str]:
     """The next batch, fetched between forward and backward, is timed with them."""
-    for statement in statements:
-        if statement is region.forward or not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+    for statement in dict.fromkeys((region.forward, *statements)):
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
             continue
         if any(callee(c) in ("next", "get_batch", "next_batch") for c in own_calls(statement)):
             yield (

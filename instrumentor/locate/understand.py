@@ -131,6 +131,7 @@ def _understand(
     located.deferred = reads.moved
     warnings.extend(reads.warnings)
     _helper_reads(located)
+    _helper_validations(located)
     _cache_clears(located)
     return located
 
@@ -310,6 +311,19 @@ def _helper_reads(located: Located) -> None:
                     )
                     if text not in located.warnings:
                         located.warnings.append(text)
+
+
+def _helper_validations(located: Located) -> None:
+    """A validation that a timed helper runs is timed with it."""
+    program, knowledge = located.program, located.knowledge
+    for function in {f.node: f for s in located.candidate.sites for f in s.chain}.values():
+        for call, _ in program.calls.get(function.node, ()):
+            targets = program.resolve(function.source, function.node, call)
+            if any(knowledge.evaluates(t) and not knowledge.has_backward(t) for t in targets):
+                located.warnings.append(
+                    f"{function.source.path.name}:{call.lineno}: validation inside "
+                    f"{function.name}() is inside the timed region"
+                )
 
 
 def _cache_clears(located: Located) -> None:

@@ -236,6 +236,12 @@ class Validations:
 
     def _inline(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
         """`with torch.no_grad(): for batch in val_loader: ...` written out in place."""
+        place = source.places[statement]
+        if any(
+            isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and is_eval_switch(s.value)
+            for s in place.suite[: place.index]
+        ):
+            return not any(contains(statement, s.statement) for s in self.candidate.sites)
         for node in own_nodes(statement):
             if isinstance(node, ast.For) and _VALIDATION_DATA.search(ast.unparse(node.iter)):
                 return not any(contains(statement, s.statement) for s in self.candidate.sites)
