@@ -140,7 +140,44 @@ def tune(
     region: common.Region = "",
     python: Annotated[
         str | None,
-        typer.Option("--python", envvar="INSTRUMENT_PYTHON", help="The script's interpreter."),
+        typer.Option(
+            "--python",
+            envvar="INSTRUMENT_PYTHON",
+            help=(
+                "The script's interpreter; default: the active environment's, else "
+                "env/xla_env, else this one."
+            ),
+        ),
+    ] = None,
+    tt_xla: Annotated[
+        Path | None,
+        typer.Option(
+            "--tt-xla",
+            envvar="INSTRUMENT_TT_XLA",
+            metavar="DIR",
+            help=(
+                "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the "
+                "repository."
+            ),
+        ),
+    ] = None,
+    link: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--link",
+            envvar="INSTRUMENT_LINK",
+            metavar="DIR",
+            help="Link this folder into the copy instead of copying it.",
+        ),
+    ] = None,
+    no_link: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--no-link",
+            envvar="INSTRUMENT_NO_LINK",
+            metavar="DIR",
+            help="Do not link this folder into the copy.",
+        ),
     ] = None,
     json: common.Json = False,
     quiet: Annotated[
@@ -174,7 +211,7 @@ def tune(
         executor=executor,
         jobs=jobs,
         executor_parameters=_parameters(executor_option or []),
-        run={"python": python} if python else {},
+        run=_run_options(python, common.existing(tt_xla, "--tt-xla"), link, no_link),
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     narrator = Narrator(quiet=quiet)
@@ -222,6 +259,19 @@ def _show(
         root = _shown(Path(document["patch_root"]))
         inside = f" -C {root}" if root != "." else ""
         console.say(f"Next: git{inside} apply {files['patch']}")
+
+
+def _run_options(
+    python: str | None, tt_xla: Path | None, link: list[Path] | None, no_link: list[Path] | None
+) -> dict[str, Any]:
+    """What each run is told beside its setting; plain values, for the journal."""
+    given = {
+        "python": python,
+        "tt_xla": str(tt_xla.absolute()) if tt_xla else None,
+        "link": [str(path) for path in link or ()],
+        "no_link": [str(path) for path in no_link or ()],
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from instrumentor.tune.edits import Refusal, applied, patch
 from instrumentor.tune.judge import BASELINE, CHANGES_LOSS, KEPT, NO_GAIN
+from instrumentor.tune.levers import WARMUP
 from instrumentor.tune.search import Row
 from instrumentor.tune.tuning import Tuned
 
@@ -96,6 +97,11 @@ def notes(tuned: Tuned) -> list[str]:
         "Wall clock only, without a profiler: what is compared is the time of a step. With runtime "
         "trace nothing else is possible, because Tracy's device profiling crashes then."
     ]
+    traced = any(row.ask.setting.get("trace") for row in search.rows)
+    if traced and tuned.options.rewrite.warmup < WARMUP:
+        found.append(
+            f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
+        )
     if search.noise.time:
         found.append(
             f"Two runs of the script as it is differ by {search.noise.time * 100:.1f} %: a smaller "
