@@ -17,6 +17,7 @@ from instrumentor.locate.syntax import ScopeNode, Source, dotted, own_calls, own
 from instrumentor.locate.vocabulary import (
     callee,
     is_backward,
+    is_checkpoint_call,
     is_no_grad,
     is_optimizer_step,
     last,
@@ -197,6 +198,8 @@ class Knowledge:
     @staticmethod
     def _step_by_argument(call: ast.Call) -> bool:
         word = callee(call)
+        if is_checkpoint_call(call) or _BOOKKEEPING.search(word):
+            return False
         if "step" not in word.lower() or word in ("step", "zero_grad") or "sched" in word.lower():
             return False
         return (
@@ -344,6 +347,7 @@ class Knowledge:
         return loops and self.evaluates(function)
 
 
+_BOOKKEEPING = re.compile(r"save|checkpoint|ckpt|log|print|dump|load|state|resume", re.I)
 _LOSS_FUNCTION = re.compile(r"^(loss|criterion|loss_fn|loss_func|loss_function)$", re.I)
 _PREPARES = re.compile(
     r"prepare|shard|register|watch|save|load|log|print|count|freeze|setup|init|sync|copy|update|"
