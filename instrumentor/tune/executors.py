@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -146,12 +147,33 @@ class Submitted:
             executor.update_parameters(
                 timeout_min=minutes, name="instrument", **{"nodes": 1, **self.parameters}
             )
-            job = executor.submit(trial.run_file, str(spec))
+            with _without_interrupts():
+                job = executor.submit(trial.run_file, str(spec))
         except (submitit.core.utils.FailedJobError, OSError) as error:
             raise NotReady(f"the trial cannot be submitted: {error}") from error
         except (NameError, TypeError, ValueError) as error:
             raise UsageError(f"--executor-option: {error}") from error
         return _Submitit(job) if self.cluster == "local" else _Slurm(job)
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile do not get the terminal's Ctrl-C.
+
+    submitit's controller would answer it by killing the trial a second later, whatever that holds.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def take_interrupts() -> None:
+    """For a trial that submitit started: away from the terminal, open for our own SIGINT."""
+    if os.environ.get("SUBMITIT_EXECUTOR") == "local":
+        os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 class _Submitit:

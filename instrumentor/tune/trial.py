@@ -25,6 +25,7 @@ from typing import Any
 from instrumentor.errors import InstrumentError, Interrupted
 from instrumentor.options import Options
 from instrumentor.tune import outcome
+from instrumentor.tune.executors import in_queue, take_interrupts
 from instrumentor.tune.levers import Setting
 from instrumentor.tune.outcome import Outcome
 
@@ -109,6 +110,7 @@ def run_file(path: str) -> None:
     Raises:
         KeyboardInterrupt: interrupted; there is no result then.
     """
+    take_interrupts()
     spec = Spec.read(Path(path))
     folder = Path(spec.folder)
     _write_process(folder)
@@ -141,8 +143,6 @@ def _write_process(folder: Path) -> None:
 def runs(folder: Path) -> bool:
     """Whether a trial's process is alive: here by its number and start, or in Slurm's queue."""
     import psutil
-
-    from instrumentor.tune.executors import in_queue
 
     try:
         facts = json.loads((folder / PROCESS).read_text(encoding="utf-8"))

@@ -187,6 +187,25 @@ def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cl
     assert "changed since then" in done.stderr
 
 
+def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None:
+    """It reaches the whole foreground group; the trial gets one, from us, and time to end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "instrumentor", "tune", *FEW, "train.py"],
+        cwd=repo, env={**os.environ, **ENV, "TUNING_HANGS": "0"}, stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
+    folder = repo / "repo_tune"
+    wait_for(lambda: list(folder.glob("trials/01_*/run/timings.jsonl")), 120)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    wait_for(lambda: processes_with(str(folder)) == [])
+    (facts,) = folder.glob("trials/01_*/run/run.json")
+    assert json.loads(facts.read_text())["interrupted"]  # it had the time to say so
+    assert not list(Path(os.environ["INSTRUMENT_CACHE"]).glob("shadows/*"))
+
+
 def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) -> None:
     words = ("tune", *FEW, "--levers", "optimization_level", "--budget", "0.01", "train.py")
     done = run_cli(*words, cwd=repo, env=ENV)
