@@ -187,6 +187,7 @@ def of_candidate(program: Program, knowledge: Knowledge, candidate: Candidate) -
     yield from _phases(candidate)
     yield from _line_search(knowledge, candidate)
     yield from _own_process(program, candidate)
+    yield from _early_return(candidate)
     yield from _distributed(program, candidate)
     if isinstance(candidate.loop, ast.AsyncFor) or isinstance(
         candidate.scope, ast.AsyncFunctionDef
@@ -465,6 +466,26 @@ def _two_phases(source: Source, test: ast.If, what: str) -> Reason:
         f"one {what} serves training and evaluation: the backward runs only in one of its phases",
         f"Give training a {what} of its own.",
     )
+
+
+def _early_return(candidate: Candidate) -> Iterator[Reason]:
+    """A helper that leaves ahead of its backward: its calls would be samples of nothing."""
+    for site in candidate.sites:
+        for function in site.chain[-1:]:
+            for suite, index in path_to(function.source, function.node, site.backward_statement):
+                for statement in suite[:index]:
+                    if isinstance(statement, ast.If) and any(
+                        isinstance(s, ast.Return) for s in statement.body
+                    ):
+                        yield Reason(
+                            function.source.path,
+                            statement.lineno,
+                            "conditional-step",
+                            f"{function.name}() may return ahead of its backward: such a call "
+                            "would count as a sample",
+                            "Call the helper only when it makes a step.",
+                        )
+                        return
 
 
 def _own_process(program: Program, candidate: Candidate) -> Iterator[Reason]:

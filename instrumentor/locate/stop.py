@@ -63,7 +63,14 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
                     "Step the optimizer in the module of the loop.",
                 )
             )
-        loop = next(iter(update.source.loops_around(update.statement)), None)
+        loop = next(
+            (
+                around
+                for around in update.source.loops_around(update.statement)
+                if any(contains(around, s.statement) for s in candidate.sites)
+            ),
+            None,
+        )
         unit = update_unit(candidate, loop or update.scope, update)
         after = _companions(update.source, unit)
         if after in seen:

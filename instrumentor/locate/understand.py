@@ -22,7 +22,7 @@ from instrumentor.locate.stop import find_stops
 from instrumentor.locate.syntax import FUNCTIONS, Source, dotted, own_nodes
 from instrumentor.locate.tree import contains
 from instrumentor.locate.validation import Validations
-from instrumentor.locate.vocabulary import host_read, is_cache_clear
+from instrumentor.locate.vocabulary import callee, host_read, is_cache_clear
 from instrumentor.options import Options
 
 
@@ -30,6 +30,11 @@ def choose(program: Program, options: Options) -> Located | Reason | None:
     """The located loop, or the reason why this program has none."""
     knowledge = Knowledge(program)
     candidates = find_candidates(program, knowledge)
+    if len(program.sources) > 1:
+        # what a module of the repository offers counts only when the script comes to it
+        candidates = [
+            c for c in candidates if c.source is program.entry or is_reachable(program, c)
+        ]
     stepping = [c for c in candidates if c.updates]
     if options.loop is not None:
         chosen = _by_line(candidates, options)
@@ -209,6 +214,13 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
                         f"{current.path.name}:{node.lineno}: {name} may start workers; "
                         "only the main process records"
                     )
+        for call in current.calls:
+            daemon = any(k.arg == "daemon" for k in call.keywords)
+            if callee(call) == "Process" and not daemon:
+                found.append(
+                    f"{current.path.name}:{call.lineno}: this process may outlive the early stop: "
+                    "the run would wait for it"
+                )
         for call, _ in refusals.distributed_calls(current):
             if dotted(call.func) not in ("xmp.spawn",):
                 found.append(

@@ -519,6 +519,8 @@ def _needs_structure(source: Source, use: ast.Name) -> bool:
         if isinstance(node, ast.Call):
             if node.func is use:
                 return True
+            if use in node.args and dotted(node.func).startswith(("torch.", "np.", "utils.save")):
+                return True
             if any(k.arg is None and k.value is use for k in node.keywords):
                 return True
             if (
