@@ -568,16 +568,32 @@ _DISTRIBUTED = (
 )
 
 
+_COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "barrier",
+    "broadcast",
+    "reduce",
+    "destroy_process_group",
+)
+
+
 def distributed_calls(source: Source) -> Iterator[tuple[ast.Call, ast.stmt | None]]:
     for node in source.nodes:
         if isinstance(node, ast.Call):
             name = dotted(node.func)
             word = last(name)
-            if word in _DISTRIBUTED or name in (
-                "mp.spawn",
-                "torch.multiprocessing.spawn",
-                "multiprocessing.spawn",
-                "xmp.spawn",
+            collective = word in _COLLECTIVES and name.startswith(("dist.", "torch.distributed."))
+            if (
+                collective
+                or word in _DISTRIBUTED
+                or name
+                in (
+                    "mp.spawn",
+                    "torch.multiprocessing.spawn",
+                    "multiprocessing.spawn",
+                    "xmp.spawn",
+                )
             ):
                 yield node, source.statement_of(node)
 

@@ -288,6 +288,14 @@ def _always_reached(source: Source, loop: ast.AST, site: Site, unit: ast.stmt) -
     return not any(may_leave(s) for s in between(source, loop, site.statement, unit))
 
 
+def sync_in_helper(region: Region) -> bool:
+    """Whether the kept sync stands in a helper that the region only calls."""
+    sync = region.sync
+    return sync.statement is not None and any(
+        _helper_sync(site, sync.source, sync.statement) for site in region.sites
+    )
+
+
 def _helper_sync(site: Site, source: Source, statement: ast.stmt) -> bool:
     return any(f.source is source and contains(f.node, statement) for f in site.chain)
 

@@ -67,7 +67,8 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
             (
                 around
                 for around in update.source.loops_around(update.statement)
-                if any(contains(around, s.statement) for s in candidate.sites)
+                if update.scope is not candidate.scope
+                or any(contains(around, s.statement) for s in candidate.sites)
             ),
             None,
         )

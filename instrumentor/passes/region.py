@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.model import Located
-from instrumentor.locate.regions import End, Region
+from instrumentor.locate.regions import End, Region, sync_in_helper
 from instrumentor.locate.syntax import Source, address
 from instrumentor.locate.vocabulary import sync_condition
 from instrumentor.options import Options
@@ -57,7 +57,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
 
 def ends_of(region: Region) -> tuple[End, ...]:
     """All places that close a region."""
-    in_helper = region.sync.action == "keep" and bool(region.sites and region.sites[-1].chain)
+    in_helper = region.sync.action == "keep" and sync_in_helper(region)
     ends = (End(region.end, region.label), *region.other_ends)
     return tuple(
         dataclasses.replace(e, synced=_synced(region, e, in_helper=in_helper)) for e in ends
