@@ -76,8 +76,8 @@ def step_figure(summary: Summary) -> Figure | None:
         axes.bar(at, heights, width=0.72, color=COLOURS["compute"])
         keys.append(Patch(color=COLOURS["compute"], label="device time"))
     axes.set_ylim(0, top * 1.15 or 1.0)
-    for x, wall in zip(at, walls, strict=True):
-        if wall > top * 1.15:
+    for x, wall, bar in zip(at, walls, chart.bars, strict=True):
+        if wall > top * 1.15 and bar.value:
             value = words.ms(wall)
             axes.text(x, top * 1.16, value, ha="center", va="bottom", fontsize=8, color=_MUTED)
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms

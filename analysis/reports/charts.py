@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.model import GAP_THRESHOLD_US, Gaps, Step, Summary
 from analysis.reports import words
@@ -15,7 +15,9 @@ from analysis.reports import words
 #: Ops of their own in a stacked bar before the rest is one part.
 MOST_PARTS = 8
 #: Kinds of steps whose times say nothing about the others.
-APART = ("compile", "profiled")
+APART = ("compile", "warmup", "profiled")
+#: Width of a character below a bar, of 1000 for the whole chart.
+_CHARACTER = 7
 #: Steps drawn; of more, the last ones.
 MOST_STEPS = 200
 
@@ -94,6 +96,7 @@ def step_chart(summary: Summary, width: float = 1000, height: float = 180) -> St
         _step_bar(step, at * pitch + (pitch - bar) / 2, bar, height, top)
         for at, step in enumerate(steps)
     ]
+    bars = _without_overlaps(bars, pitch * 1000 / width)
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms
     line = None
     if median is not None and words.measured(median) and median <= top:
@@ -110,7 +113,7 @@ def step_chart(summary: Summary, width: float = 1000, height: float = 180) -> St
 
 
 def compared_ms(steps: Sequence[Step]) -> float:
-    """The slowest of the steps that can be compared: none compiled, none under a profiler."""
+    """The slowest of the steps that can be compared: steady ones, not under a profiler."""
     every = [step.wall_clock_ms or 0.0 for step in steps]
     fair = [step.wall_clock_ms or 0.0 for step in steps if step.kind not in APART]
     return max(fair or every)
@@ -141,6 +144,19 @@ def _step_bar(step: Step, x: float, width: float, height: float, top: float) -> 
         words.ms(wall),
         wall > top,
     )
+
+
+def _without_overlaps(bars: list[StepBar], pitch: float) -> list[StepBar]:
+    """Names cut to a letter and values of neighbours left out where bars stand close."""
+    if pitch >= 10 * _CHARACTER:
+        return bars
+    fitted: list[StepBar] = []
+    for at, bar in enumerate(bars):
+        name, _, number = bar.label.partition("_")
+        short = name[:1] + number if len(bar.label) * _CHARACTER > pitch else bar.label
+        crowded = at > 0 and bars[at - 1].clipped
+        fitted.append(replace(bar, label=short, value="" if crowded else bar.value))
+    return fitted
 
 
 def _round_ticks(top: float, wanted: int = 4) -> list[tuple[float, str]]:

@@ -36,6 +36,21 @@ def test_a_long_compile_step_does_not_flatten_the_others() -> None:
     assert [tick.text for tick in chart.ticks] == ["0", "200", "400"]
 
 
+def test_names_and_values_of_close_bars_do_not_overlap() -> None:
+    first = (
+        Step("step_compile", "compile", "x", 900.0),
+        Step("step_warmup_1", "warmup", "x", 800.0),
+    )
+    steps = (*first, *(Step(f"step_steady_{n}", "steady", "x", 10.0) for n in range(2, 30)))
+    chart = charts.step_chart(replace(wallclock_only(), steps=steps))
+    assert chart is not None
+    assert [bar.label for bar in chart.bars[:4]] == ["c", "w1", "2", "3"]
+    assert [bar.value for bar in chart.bars[:2]] == ["900.0 ms", ""]
+    # Warm-up steps are cut off as the compile step is: they flatten nothing.
+    assert [bar.clipped for bar in chart.bars[:3]] == [True, True, False]
+    assert chart.bars[1].text == "step_warmup_1: 800.0 ms"
+
+
 def test_outliers_and_steps_without_a_device() -> None:
     chart = charts.step_chart(several_labels())
     assert chart is not None and not chart.some_device
