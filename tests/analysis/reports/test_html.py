@@ -208,3 +208,15 @@ def test_source_lines_stand_beside_their_code() -> None:
 def test_links_stay_below_the_page(path: str, link: str | None) -> None:
     text = html.render(replace(tracy(), artifacts={"file": path}))
     assert [a["href"] for a in Page(text).of("a")][1:] == ([link] if link else [])
+
+
+def test_the_headline_of_inference_is_throughput_and_latency() -> None:
+    shown = [(tile.name, tile.value) for tile in html.tiles(ALL["inference"]())]
+    assert shown == [
+        ("throughput", "574.0 /s"),
+        ("token throughput", "73,470.9 /s"),
+        ("wall clock, median", "14.0 ms"),
+        ("latency p95", "15.5 ms"),
+        ("device time", "not measured"),
+        ("MFU", "31.2 %"),
+    ]
