@@ -192,8 +192,8 @@ def tune(
     The script and its YAML stay as they are. Trials run in copies; a change is kept only when its
     gain exceeds the interval and the loss stays the same.
     """
+    from instrumentor.tune.options import TuneOptions
     from instrumentor.tune.report import make_report, write
-    from instrumentor.tune.tuning import TuneOptions
     from instrumentor.tune.tuning import resume as resume_tuning
     from instrumentor.tune.tuning import tune as tune_script
 

@@ -9,8 +9,9 @@ from instrumentor.tune import report
 from instrumentor.tune.edits import survey
 from instrumentor.tune.judge import Judge
 from instrumentor.tune.levers import LEVERS
+from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.search import Search
-from instrumentor.tune.tuning import Tuned, TuneOptions
+from instrumentor.tune.tuning import Tuned
 from tests.tune.scripts import TRAIN, target_of
 from tests.tune.test_search import Lab, Model, choices, times
 

@@ -1,0 +1,178 @@
+"""Runs trials, as many at once as the executor allows, and writes what came of them down."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from instrumentor.tune import outcome as words
+from instrumentor.tune.executors import Executor, Job, environment_of_trials
+from instrumentor.tune.judge import Measured
+from instrumentor.tune.levers import BATCH_SIZE, Setting
+from instrumentor.tune.listener import Listener
+from instrumentor.tune.options import TuneOptions
+from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.search import Ask
+from instrumentor.tune.state import Journal
+from instrumentor.tune.target import Target
+from instrumentor.tune.trial import Spec, options_to_json, read_result, runs
+
+_POLL_S = 0.2
+_LEAST_TIMEOUT_S = 300.0
+_TIMES_BASELINE = 10
+
+
+class Lab:
+    """Runs trials and remembers them."""
+
+    def __init__(
+        self,
+        target: Target,
+        journal: Journal,
+        options: TuneOptions,
+        executor: Executor,
+        listener: Listener,
+    ) -> None:
+        self.target = target
+        self.journal = journal
+        self.options = options
+        self.executor = executor
+        self.listener = listener
+        self.own_batch: int | None = None
+        self.shows_batch: bool | None = None
+        self.left = 0
+        self.cut_short: set[str] = set()  # trials whose limit is the end of the budget
+        self.deadline = (
+            time.monotonic() + options.budget_s if options.budget_s is not None else None
+        )
+
+    def expect(self, trials: int) -> None:
+        """At most so many trials are still to come."""
+        self.left = trials
+
+    def measure(self, asks: Sequence[Ask]) -> list[Measured | None]:
+        """Outcomes of independent trials, as many at once as the executor allows."""
+        waiting = list(asks)
+        running: dict[str, tuple[Ask, Path, Job | None]] = {}
+        results: dict[str, Measured | None] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.executor.jobs:
+                    ask = waiting.pop(0)
+                    known = self.journal.outcomes.get(ask.key)
+                    if known is not None:
+                        results[ask.key] = self._told(ask, known, known=True)
+                    else:
+                        begun = self._begin(ask)
+                        if begun is None:
+                            results[ask.key] = None
+                        else:
+                            running[ask.key] = (ask, *begun)
+                for key, (ask, folder, job) in list(running.items()):
+                    made = self._ended(key, folder, job)
+                    if made is None:
+                        continue
+                    del running[key]
+                    if made.status == words.TIMEOUT and key in self.cut_short:
+                        self.journal.drop(key)  # another day it may come to its end
+                        results[key] = None
+                    else:
+                        self.journal.end(key, made)
+                        results[key] = self._told(ask, made, known=False)
+                if running:
+                    time.sleep(_POLL_S)
+        except BaseException:
+            for key, (_, _, job) in running.items():
+                if job is not None:
+                    job.cancel()
+                    self.journal.drop(key)  # what it left shows the interruption
+            raise
+        return [results[ask.key] for ask in asks]
+
+    def _told(self, ask: Ask, made: Outcome, *, known: bool) -> Measured:
+        self.left = max(0, self.left - 1)
+        measured = Measured(made, self._batch_size(ask, made))
+        asked = ask.setting.get(BATCH_SIZE.name)
+        if made.measured and asked is not None and measured.batch_size != asked:
+            why = f"its batches hold {measured.batch_size}: something else decides their size"
+            measured = Measured(dataclasses.replace(made, status=words.FAILED, reason=why), None)
+        self.listener.ends(ask, measured, known=known)
+        return measured
+
+    def _begin(self, ask: Ask) -> tuple[Path, Job | None] | None:
+        """Start a trial, or find the one that a killed tuning left running."""
+        left = self.journal.unfinished(ask.key)
+        if left is not None and (left[1] or read_result(left[0]) is not None):
+            self.listener.note(f"{ask.setting}: the trial of the tuning before goes on")
+            return left[0], None
+        limit = self._own_limit()
+        rest = self.deadline - time.monotonic() if self.deadline is not None else None
+        if rest is not None and rest <= 0:
+            return None
+        if rest is not None and (limit is None or rest < limit):
+            limit = rest
+            self.cut_short.add(ask.key)
+        number = self.journal.count + 1
+        self.listener.begins(ask, number, self.left, self._left_s())
+        folder = self.journal.path.parent / "trials" / f"{number:02d}_{_slug(ask)}"
+        folder.mkdir(parents=True)
+        spec = Spec(
+            script=str(self.target.script),
+            arguments=self.target.arguments,
+            cwd=str(self.target.cwd),
+            folder=str(folder),
+            setting=ask.setting.to_json(),
+            rewrite=options_to_json(self.options.rewrite),
+            run={"profiler": "wallclock", "label": _slug(ask), **self.options.run},
+            environment=environment_of_trials(self.options.executor),
+            digest=self.journal.header["digest"],
+            timeout_s=limit,
+        )
+        path = spec.write()
+        self.journal.begin(ask.key, folder)
+        return folder, self.executor.start(path, limit)
+
+    def _ended(self, key: str, folder: Path, job: Job | None) -> Outcome | None:
+        """The outcome of a trial, or None while it runs."""
+        over = job.ended() if job is not None else not runs(folder)
+        made = read_result(folder)  # behind the question: it is written before the end
+        if made is not None or not over:
+            return made
+        how = job.how() if job is not None else "its process is gone"
+        return Outcome(words.KILLED, f"the trial left no result: {how}")
+
+    def _own_limit(self) -> float | None:
+        """Time limit of a trial for its own sake, seconds."""
+        if self.options.timeout_s is not None:
+            return self.options.timeout_s
+        baseline = self.journal.outcomes.get(Ask(Setting()).key)
+        if baseline is None:
+            return None
+        return max(_LEAST_TIMEOUT_S, _TIMES_BASELINE * baseline.duration_s)
+
+    def _left_s(self) -> float | None:
+        """Estimate of the time to the end: trials at most left, at the mean so far."""
+        times = [o.duration_s for o in self.journal.outcomes.values() if o.duration_s]
+        if not times:
+            return None
+        left = self.left * sum(times) / len(times) / self.executor.jobs
+        rest = self.deadline - time.monotonic() if self.deadline is not None else left
+        return max(0.0, min(left, rest))
+
+    def _batch_size(self, ask: Ask, made: Outcome) -> int | None:
+        """Samples in a step: from the first dimension of what the loop took, where that tells."""
+        shown = made.batch_shape[0] if made.batch_shape else None
+        if not ask.lever and shown is not None:
+            self.shows_batch = self.own_batch is None or shown == self.own_batch
+        if self.shows_batch and shown is not None:
+            return shown
+        asked = ask.setting.get(BATCH_SIZE.name)
+        return int(asked) if asked is not None else self.own_batch
+
+
+def _slug(ask: Ask) -> str:
+    text = re.sub(r"[^A-Za-z0-9]+", "-", str(ask.setting)) if ask.setting.values else "baseline"
+    return f"{text}-again" if ask.again else text

@@ -1,0 +1,50 @@
+"""Who listens to a tuning: the command line's narrator, a program's own, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from instrumentor.tune.edits import Refusal, Site
+from instrumentor.tune.judge import Measured
+from instrumentor.tune.search import Ask
+from instrumentor.tune.target import Target
+
+
+class Listener(Protocol):
+    """Hears of the progress."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+    def began(self, folder: Path) -> None:
+        """The folder is there, with the journal in it."""
+
+    def found(self, target: Target, survey: Mapping[str, Site | Refusal]) -> None:
+        """Where each lever acts."""
+
+    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
+        """A trial starts; ``left`` trials at most are still to come, it included."""
+
+    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
+        """A trial has its result; ``known`` from the journal."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def began(self, folder: Path) -> None:
+        """Nothing."""
+
+    def found(self, target: Target, survey: Mapping[str, Site | Refusal]) -> None:
+        """Nothing."""
+
+    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
+        """Nothing."""
+
+    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
+        """Nothing."""
