@@ -598,10 +598,18 @@ def distributed_calls(source: Source) -> Iterator[tuple[ast.Call, ast.stmt | Non
                 yield node, source.statement_of(node)
 
 
+def _one_process(call: ast.Call) -> bool:
+    """`xmp.spawn(fn, nprocs=1)` runs in the process itself."""
+    return any(
+        k.arg == "nprocs" and isinstance(k.value, ast.Constant) and k.value.value == 1
+        for k in call.keywords
+    )
+
+
 def _distributed(program: Program, candidate: Candidate) -> Iterator[Reason]:
     for source in dict.fromkeys((program.entry, candidate.source)):
         for call, statement in distributed_calls(source):
-            if dotted(call.func) == "xmp.spawn":
+            if dotted(call.func) == "xmp.spawn" and _one_process(call):
                 continue
             if statement is not None and not conditional(program, source, statement):
                 yield Reason(
