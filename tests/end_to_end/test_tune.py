@@ -19,7 +19,7 @@ from instrumentor.tune.levers import Setting
 from instrumentor.tune.target import read_target
 from tests.conftest import RepoFactory, RunCli, git
 from tests.end_to_end.small import processes_with, read, snapshot, start, wait_for
-from tests.tune.scripts import STANDINS, TRAIN
+from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
 
 ENV = {"PYTHONPATH": str(STANDINS)}
 FEW = ("--steps", "8", "--warmup", "2")
@@ -137,7 +137,7 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
     words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
     process = start(*words, cwd=repo, env=ENV)
     folder = repo / "repo_tune"
-    wait_for(lambda: list(folder.glob("trials/03_*/process.json")), 120)
+    wait_for_file(process, folder, "trials/03_*/process.json")
     process.kill()
     process.communicate(timeout=60)
     results = {p: p.stat().st_mtime_ns for p in folder.glob("trials/0[12]_*/result.json")}
@@ -157,7 +157,7 @@ def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
     words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
     process = start(*words, cwd=repo, env=ENV)
     folder = repo / "repo_tune"
-    wait_for(lambda: list(folder.glob("trials/03_*/process.json")), 120)
+    wait_for_file(process, folder, "trials/03_*/process.json")
     (facts,) = folder.glob("trials/03_*/process.json")
     os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
     _, err = process.communicate(timeout=120)
@@ -172,7 +172,7 @@ def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cl
     env = {**ENV, "TUNING_HANGS": "0"}
     process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
     folder = repo / "repo_tune"
-    wait_for(lambda: list(folder.glob("trials/01_*/run/timings.jsonl")), 120)
+    wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -195,7 +195,7 @@ def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None
         stdout=subprocess.DEVNULL, text=True, start_new_session=True,
     )  # fmt: skip
     folder = repo / "repo_tune"
-    wait_for(lambda: list(folder.glob("trials/01_*/run/timings.jsonl")), 120)
+    wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.small import processes_with, read, start, wait_for
-from tests.tune.scripts import STANDINS, TRAIN
+from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
 
 pytestmark = pytest.mark.slurm
 FEW = ("--steps", "8", "--warmup", "2", "--executor", "slurm")
@@ -136,7 +136,7 @@ def test_a_killed_job_costs_only_itself(cluster: dict[str, str], git_repo: RepoF
     env = {**ENV, **cluster, "TUNING_HANGS": "1"}
     process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
     folder = repo / "repo_tune"
-    wait_for(lambda: list(folder.glob("trials/03_*/run/timings.jsonl")), 120)
+    wait_for_file(process, folder, "trials/03_*/run/timings.jsonl")
     (facts,) = folder.glob("trials/03_*/process.json")
     os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
     _, err = process.communicate(timeout=180)
@@ -153,7 +153,7 @@ def test_an_interruption_takes_the_job_out_of_the_queue(
     env = {**ENV, **cluster, "TUNING_HANGS": "0"}
     process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
     folder = repo / "repo_tune"
-    wait_for(lambda: list(folder.glob("trials/01_*/run/timings.jsonl")), 120)
+    wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from instrumentor.options import Options
@@ -9,6 +10,7 @@ from instrumentor.tune.levers import Setting, Value
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import Target, read_target
 from tests.conftest import ROOT
+from tests.end_to_end.small import wait_for
 
 STANDINS = ROOT / "tests" / "standins" / "tuning"
 
@@ -56,6 +58,12 @@ def target_of(
 def setting(**values: Value) -> Setting:
     """A setting of names and values."""
     return Setting.of(values)
+
+
+def wait_for_file(process: subprocess.Popen[str], folder: Path, pattern: str) -> None:
+    """Wait for a file of a tuning under way; its own words when it ends before that."""
+    wait_for(lambda: process.poll() is not None or list(folder.glob(pattern)), 120)
+    assert process.poll() is None, process.communicate()
 
 
 def accepted(target: Target, changes: Changes) -> str:
