@@ -533,7 +533,9 @@ class _Run:
     # -- what is written -----------------------------------------------------------------------
 
     def _conclude(self) -> RunResult:
-        self.progress.stage("analysing", str(self.folder))
+        within = self.folder.is_relative_to(self.cwd)
+        shown = self.folder.relative_to(self.cwd) if within else self.folder
+        self.progress.stage("analysing", str(shown))
         assert self.last is not None
         samples = self.last.samples
         if self.last.artifacts is not None:
