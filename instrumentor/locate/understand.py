@@ -218,8 +218,8 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
             daemon = any(k.arg == "daemon" for k in call.keywords)
             if callee(call) == "Process" and not daemon:
                 found.append(
-                    f"{current.path.name}:{call.lineno}: this process may outlive the early stop: "
-                    "the run would wait for it"
+                    f"{current.path.name}:{call.lineno}: what starts here may outlive the "
+                    "early stop: the run would wait for it"
                 )
         for call, _ in refusals.distributed_calls(current):
             if dotted(call.func) not in ("xmp.spawn",):
