@@ -19,7 +19,7 @@ from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.program import Program
 from instrumentor.locate.regions import Region, find_regions
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, Source, dotted, own_nodes
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, dotted, own_nodes
 from instrumentor.locate.tree import contains
 from instrumentor.locate.validation import Validations
 from instrumentor.locate.vocabulary import callee, host_read, is_cache_clear
@@ -73,8 +73,8 @@ def is_reachable(program: Program, candidate: Candidate) -> bool:
     scope = candidate.scope
     if not isinstance(scope, FUNCTIONS):
         return True
-    seen: set[ast.AST] = set()
-    stack: list[ast.AST] = [program.entry.tree]
+    seen: set[ScopeNode] = set()
+    stack: list[ScopeNode] = [program.entry.tree]
     while stack:
         current = stack.pop()
         if current in seen:
@@ -82,15 +82,15 @@ def is_reachable(program: Program, candidate: Candidate) -> bool:
         seen.add(current)
         if current is scope:
             return True
-        source = program.source_of_scope.get(current)  # type: ignore[call-overload]
+        source = program.source_of_scope.get(current)
         if source is None:
             continue
-        for call, _ in program.calls.get(current, ()):  # type: ignore[call-overload]
-            stack.extend(f.node for f in program.resolve(source, current, call))  # type: ignore[arg-type]
+        for call, _ in program.calls.get(current, ()):
+            stack.extend(f.node for f in program.resolve(source, current, call))
             for argument in (*call.args, *(k.value for k in call.keywords)):
                 if isinstance(argument, ast.Name):
                     probe = ast.Call(func=argument, args=[], keywords=[])
-                    stack.extend(f.node for f in program.resolve(source, current, probe))  # type: ignore[arg-type]
+                    stack.extend(f.node for f in program.resolve(source, current, probe))
     return False
 
 
