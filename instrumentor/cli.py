@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -17,10 +18,20 @@ _PREVIEW_VARIABLES = tuple(
     for name in ("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION")
 )
 
+# Verbs without children, threads or temporary files of their own.
+_ONLY_READ = (["report"], ["--dry-run"])
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """End the process with the exit code of one command line."""
-    sys.exit(call(list(sys.argv[1:] if argv is None else argv)))
+    asked = list(sys.argv[1:] if argv is None else argv)
+    code = call(asked)
+    if asked[:1] in _ONLY_READ:
+        # They leave nothing to close, and to free every object one by one takes 50 ms.
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def call(argv: list[str]) -> int:
