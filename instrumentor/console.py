@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from instrumentor.errors import InstrumentError
@@ -23,6 +25,20 @@ def colored(stream: TextIO) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 100 where the output goes elsewhere, or what COLUMNS says."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((100, 24)).columns
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdigit() and int(columns) > 0 else 100
+
+
+def shown(path: Path) -> str:
+    """A path as the user would type it: relative where it lies below the working directory."""
+    cwd = Path.cwd()
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
 def paint(text: str, color: str, stream: TextIO) -> str:

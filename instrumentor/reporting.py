@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
+from instrumentor.outputs import exists, refuse_existing
 from instrumentor.project import find_project
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def report(
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
     except FileExistsError as error:
-        raise _exists(Path(error.filename)) from error
+        raise exists(Path(error.filename)) from error
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from error
 
@@ -170,18 +171,11 @@ def _report(
 
 
 def _refuse_existing(files: ReportFiles) -> None:
-    """Before anything is read: half a minute of work is no way to find that out."""
     if files.force or not files.targets:
         return
     from analysis.render import claimed
 
-    for path in claimed(files.targets, stacked=files.stacked):
-        if any(path.iterdir()) if path.is_dir() else path.exists():
-            raise _exists(path)
-
-
-def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path} exists", "Give another name, or --force to replace it.")
+    refuse_existing(claimed(files.targets, stacked=files.stacked))
 
 
 def _with_mfu(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.errors import UsageError
+from instrumentor.outputs import write_new
 
 
 def apply(
@@ -63,24 +63,3 @@ def apply(
     console.say(
         f"Next: python3 {output}" if main == prepared.script else f"Next: instrument run {script}"
     )
-
-
-def write_new(path: Path, data: bytes, *, force: bool) -> None:
-    """Write a file as a whole, or not at all.
-
-    Raises:
-        UsageError: it exists (without force), or cannot be written.
-    """
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists", "Give another name with -o, or --force to replace it.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        if force:
-            temporary.replace(path)
-        else:
-            os.link(temporary, path)  # fails when the file appeared meanwhile
-            temporary.unlink()
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error

@@ -139,7 +139,7 @@ Timeout = Annotated[
         "--timeout",
         envvar="INSTRUMENT_TIMEOUT",
         metavar="S",
-        help="Limit for the whole run, seconds.",
+        help="Limit for one run, seconds.",
     ),
 ]
 Reset = Annotated[
@@ -161,6 +161,25 @@ Yes = Annotated[
         ),
     ),
 ]
+Link = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--link",
+        envvar="INSTRUMENT_LINK",
+        metavar="DIR",
+        help="Link this folder into the copy instead of copying it.",
+    ),
+]
+NoLink = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--no-link",
+        envvar="INSTRUMENT_NO_LINK",
+        metavar="DIR",
+        help="Do not link this folder into the copy.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace output files that exist.")]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", envvar="INSTRUMENT_QUIET", help="No progress, only the result."),

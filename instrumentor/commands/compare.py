@@ -10,8 +10,9 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.history import Store, terminal_width
+from instrumentor.commands.history import Store
 from instrumentor.errors import RegressionFound, UsageError
+from instrumentor.outputs import refuse_existing, write_new
 
 if TYPE_CHECKING:
     from analysis.comparison.model import Comparison
@@ -58,6 +59,7 @@ def compare(
             help="Samples in a step of each run, over what was recorded; - keeps that.",
         ),
     ] = "",
+    force: common.Force = False,
     json: common.Json = False,
     history: Store = None,
 ) -> None:
@@ -71,9 +73,11 @@ def compare(
     if fail_on_regression is not None and not 0 <= fail_on_regression < 1e6:
         raise UsageError(f"--fail-on-regression {fail_on_regression:g}: must be 0 or more percent")
     sizes = _sizes(batch_size, len(runs))
+    if not force:
+        refuse_existing([html, markdown])
     try:
         comparisons = compare_all(_sides(runs, sizes, History(history)))
-        _write(comparisons, html, markdown)
+        _write(comparisons, html, markdown, force=force)
         _show(comparisons, json)
         if fail_on_regression is not None:
             _judge(comparisons, fail_on_regression)
@@ -178,9 +182,9 @@ def _place(run: Path) -> tuple[str, str] | None:
         return None
 
 
-def _write(comparisons: tuple[Comparison, ...], html: Path | None, markdown: Path | None) -> None:
-    from analysis.render import replace_text
-
+def _write(
+    comparisons: tuple[Comparison, ...], html: Path | None, markdown: Path | None, *, force: bool
+) -> None:
     for target, kind in ((html, "html"), (markdown, "markdown")):
         if target is None:
             continue
@@ -188,10 +192,7 @@ def _write(comparisons: tuple[Comparison, ...], html: Path | None, markdown: Pat
             from analysis.reports.comparison.html import render
         else:
             from analysis.reports.comparison.markdown import render
-        try:
-            replace_text(target, render(comparisons))
-        except OSError as error:
-            raise UsageError(f"--{kind} {target}: cannot be written: {error.strerror}") from error
+        write_new(target, render(comparisons).encode("utf-8", errors="replace"), force=force)
         console.say(f"Wrote {target}")
 
 
@@ -203,7 +204,7 @@ def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
         return
     from analysis.reports.comparison.console import render
 
-    text = render(comparisons, width=terminal_width(), color=console.colored(sys.stdout))
+    text = render(comparisons, width=console.terminal_width(), color=console.colored(sys.stdout))
     console.out(text.rstrip("\n"))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.errors import InstrumentError, UsageError
+from instrumentor.outputs import refuse_existing, write_new
 
 if TYPE_CHECKING:
     from analysis.reports.comparison.history import Point
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from instrumentor.runner import RunResult
 
 SCHEMA = "instrument-history/1"
+_PLOTS = (".png", ".svg", ".pdf")
 
 Store = Annotated[
     Path | None,
@@ -58,12 +59,17 @@ def history(
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw the medians: .png, .svg or .pdf."),
     ] = None,
+    force: common.Force = False,
     json: common.Json = False,
     history: Store = None,
 ) -> None:
     """List the runs of a script, draw them, or pin one."""
     from instrumentor.history import History, place_of
 
+    if plot is not None and plot.suffix not in _PLOTS:
+        raise UsageError(f"--plot {plot}: not {', '.join(_PLOTS)}", "Give such a file name.")
+    if not force:
+        refuse_existing([plot])
     place = place_of(script)
     kept = History(history)
     entries = kept.of_script(place)
@@ -79,7 +85,7 @@ def history(
         entries = kept.of_script(place)
         console.say(f"Run {pinned.id} is @{baseline} now")
     if plot is not None:
-        _draw(entries, plot, place[1])
+        _draw(entries, plot, place[1], force=force)
     if json:
         rows = [entry.to_json() for entry in entries]
         console.out_json({"schema": SCHEMA, "project": place[0], "script": place[1], "runs": rows})
@@ -100,31 +106,21 @@ def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Ent
 def _show(entries: tuple[Entry, ...]) -> None:
     from analysis.reports.comparison.history import render
 
-    text = render(_points(entries), width=terminal_width(), color=console.colored(sys.stdout))
+    text = render(
+        _points(entries), width=console.terminal_width(), color=console.colored(sys.stdout)
+    )
     console.out(text.rstrip("\n"))
 
 
-def terminal_width() -> int:
-    """Columns of the terminal; of a pipe what COLUMNS says, else 100."""
-    if sys.stdout.isatty():
-        return shutil.get_terminal_size((100, 24)).columns
-    columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdigit() and int(columns) > 0 else 100
-
-
-def _draw(entries: tuple[Entry, ...], target: Path, script: str) -> None:
+def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool) -> None:
     from analysis.reports.comparison.history import figure
 
-    kinds = (".png", ".svg", ".pdf")
-    if target.suffix not in kinds:
-        raise UsageError(f"--plot {target}: not {', '.join(kinds)}", "Give such a file name.")
     drawn = figure(_points(entries), script)
     if drawn is None:
         raise UsageError("no run has a steady step: there is nothing to draw", "Run more steps.")
-    try:
-        drawn.savefig(target, dpi=150)
-    except OSError as error:
-        raise UsageError(f"--plot {target}: cannot be written: {error.strerror}") from error
+    content = io.BytesIO()
+    drawn.savefig(content, dpi=150, format=target.suffix.lstrip("."))
+    write_new(target, content.getvalue(), force=force)
     console.say(f"Wrote {target}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
+from instrumentor.outputs import refuse_existing, write_new
 
 if TYPE_CHECKING:
     from analysis.kernels.report import KernelReport
@@ -99,26 +99,6 @@ RunTest = Annotated[
         help="tt-lang's run-test.sh; auto: the one on PATH or in the project; no: run directly.",
     ),
 ]
-Python = Annotated[
-    str | None,
-    typer.Option("--python", envvar="INSTRUMENT_PYTHON", help="The script's interpreter."),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout", envvar="INSTRUMENT_TIMEOUT", metavar="S", help="Limit for one run, seconds."
-    ),
-]
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", envvar="INSTRUMENT_QUIET", help="No progress, only the result."),
-]
-Verbose = Annotated[
-    bool,
-    typer.Option(
-        "--verbose", "-v", envvar="INSTRUMENT_VERBOSE", help="Show the script's output as it comes."
-    ),
-]
 
 
 @app.command("explain")
@@ -185,7 +165,7 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
         )
     if "declined" in document:
         for reason in document["declined"]:
-            where = f"{_shown(Path(reason['file']))}:{reason['line']}"
+            where = f"{console.shown(Path(reason['file']))}:{reason['line']}"
             console.out(f"declined: {where}: {reason['message']}")
         console.out(f"would work: {document['declined'][0]['remedy']}")
         return
@@ -204,7 +184,7 @@ def _describe_kernel(kernel: dict[str, Any]) -> None:
     asked = "no grid given" if grid["kind"] == "default" else f"grid {grid['text']}"
     factory = f", made by {kernel['factory']}()" if kernel["factory"] else ""
     console.out(
-        f"{_shown(Path(kernel['file']))}:{kernel['line']}: @ttl.{kernel['decorator']} "
+        f"{console.shown(Path(kernel['file']))}:{kernel['line']}: @ttl.{kernel['decorator']} "
         f"{kernel['qualified']}, {asked}{factory}"
     )
     for thread in kernel["threads"]:
@@ -254,11 +234,11 @@ def run(
             help="The run folder; default NAME_kernel here, -2, -3 ... when it exists.",
         ),
     ] = None,
-    python: Python = None,
-    timeout: Timeout = None,
+    python: common.Python = None,
+    timeout: common.Timeout = None,
     json: common.Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    quiet: common.Quiet = False,
+    verbose: common.Verbose = False,
 ) -> None:
     """Profile one invocation, in a copy; say what limits it."""
     from instrumentor.kernels.run import run_kernel
@@ -278,7 +258,7 @@ def run(
         raise
     _show(result.report, json=json)
     if not quiet and not json:
-        console.say(f"Wrote {_shown(result.folder)}/ (your files were not touched)")
+        console.say(f"Wrote {console.shown(result.folder)}/ (your files were not touched)")
         console.say(f"Next: instrument kernel iterate {script}")
     if result.verdict is not None and not result.verdict.ok:
         raise RunFailed(
@@ -298,6 +278,7 @@ def report(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the report as HTML.")
     ] = None,
+    force: common.Force = False,
     json: common.Json = False,
 ) -> None:
     """Read an earlier run again, or a log that tt-lang printed."""
@@ -305,6 +286,8 @@ def report(
     from analysis.kernels.report import report as read
     from analysis.kernels.report import report_of_log
 
+    if not force:
+        refuse_existing([html])
     try:
         found = read(path) if path.is_dir() else report_of_log(path)
     except AnalysisError as error:
@@ -313,10 +296,8 @@ def report(
     if html is not None:
         from analysis.reports.kernel_html import render
 
-        try:
-            html.write_text(render(found), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{html}: cannot be written: {error.strerror}") from error
+        write_new(html, render(found).encode("utf-8", errors="replace"), force=force)
+        console.say(f"Wrote {html}")
 
 
 @app.command("iterate", context_settings=_SCRIPT_LAST)
@@ -356,11 +337,11 @@ def iterate(
     production_shape: ProductionShape = "",
     chips: Chips = 1,
     run_test: RunTest = "auto",
-    python: Python = None,
-    timeout: Timeout = None,
+    python: common.Python = None,
+    timeout: common.Timeout = None,
     json: common.Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    quiet: common.Quiet = False,
+    verbose: common.Verbose = False,
 ) -> None:
     """Measure a baseline, then each of your edits, validated."""
     from instrumentor.kernels.iterate import Iteration
@@ -501,10 +482,5 @@ def _show(found: KernelReport, *, json: bool) -> None:
         return
     from analysis.reports.kernel_console import render
 
-    width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 120
+    width = console.terminal_width()
     console.out(render(found, width=width, color=console.colored(sys.stdout)).rstrip("\n"))
-
-
-def _shown(folder: Path) -> str:
-    cwd = Path.cwd()
-    return str(folder.relative_to(cwd)) if folder.is_relative_to(cwd) else str(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -138,9 +137,7 @@ def report(
         Path | None, _option("--visualizer", "Write the folder that ttnn-visualizer loads.", "DIR",
                              once=True),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace output files that exist.")
-    ] = False,
+    force: common.Force = False,
     json: common.Json = False,
 ) -> None:  # fmt: skip
     """Analyse and render an earlier run, or ops CSVs of Tracy."""
@@ -248,7 +245,7 @@ def _text(
         blocks.append(
             render_ops(
                 replace(found.ops, notes=notes),
-                width=terminal_width(),
+                width=console.terminal_width(),
                 color=colored,
                 advice=advice,
                 stacked=summary,
@@ -259,7 +256,7 @@ def _text(
     if summary:
         from analysis.reports.console import render
 
-        blocks.append(render(found.summary, width=terminal_width(), color=colored))
+        blocks.append(render(found.summary, width=console.terminal_width(), color=colored))
     return "\n".join(blocks)
 
 
@@ -282,12 +279,4 @@ def show_summary(summary: Summary) -> None:
     from analysis.reports.console import render
 
     colored = console.colored(sys.stdout)
-    console.out(render(summary, width=terminal_width(), color=colored).rstrip("\n"))
-
-
-def terminal_width() -> int:
-    """Columns of the terminal; 100 where the output goes elsewhere, or what COLUMNS says."""
-    if sys.stdout.isatty():
-        return shutil.get_terminal_size((100, 24)).columns
-    columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdigit() and int(columns) > 0 else 100
+    console.out(render(summary, width=console.terminal_width(), color=colored).rstrip("\n"))

@@ -77,24 +77,8 @@ def run(
     reset: common.Reset = False,
     yes: common.Yes = False,
     timeout: common.Timeout = None,
-    link: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--link",
-            envvar="INSTRUMENT_LINK",
-            metavar="DIR",
-            help="Link this folder into the copy instead of copying it.",
-        ),
-    ] = None,
-    no_link: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--no-link",
-            envvar="INSTRUMENT_NO_LINK",
-            metavar="DIR",
-            help="Do not link this folder into the copy.",
-        ),
-    ] = None,
+    link: common.Link = None,
+    no_link: common.NoLink = None,
     keep: Annotated[
         bool,
         typer.Option(
@@ -179,7 +163,7 @@ def _measure(
         partial: RunResult | None = getattr(error, "result", None)
         if partial is not None:
             _show(partial, json=json)
-            folder = _shown(partial.folder)
+            folder = console.shown(partial.folder)
             console.say(f"Kept in {folder}/: what was measured, and the output in {folder}/run.log")
         raise
     _show(result, json=json)
@@ -206,13 +190,8 @@ def _closing(result: RunResult, *, in_place: bool) -> None:
         more = f" and {len(result.new_files) - 5} more" if len(result.new_files) > 5 else ""
         console.say(f"The script wrote {shown}{more} into the copy (kept with --keep)")
     fate = "your file is as it was" if in_place else "your files were not touched"
-    console.say(f"Wrote {_shown(result.folder)}/ ({fate})")
-    console.say(f"Next: instrument report {_shown(result.folder)}")
-
-
-def _shown(folder: Path) -> str:
-    cwd = Path.cwd()
-    return str(folder.relative_to(cwd)) if folder.is_relative_to(cwd) else str(folder)
+    console.say(f"Wrote {console.shown(result.folder)}/ ({fate})")
+    console.say(f"Next: instrument report {console.shown(result.folder)}")
 
 
 def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: bool) -> None:

@@ -138,54 +138,12 @@ def tune(
     loop: common.Loop = "",
     mode: common.Mode = "auto",
     region: common.Region = "",
-    python: Annotated[
-        str | None,
-        typer.Option(
-            "--python",
-            envvar="INSTRUMENT_PYTHON",
-            help=(
-                "The script's interpreter; default: the active environment's, else "
-                "env/xla_env, else this one."
-            ),
-        ),
-    ] = None,
-    tt_xla: Annotated[
-        Path | None,
-        typer.Option(
-            "--tt-xla",
-            envvar="INSTRUMENT_TT_XLA",
-            metavar="DIR",
-            help=(
-                "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the "
-                "repository."
-            ),
-        ),
-    ] = None,
-    link: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--link",
-            envvar="INSTRUMENT_LINK",
-            metavar="DIR",
-            help="Link this folder into the copy instead of copying it.",
-        ),
-    ] = None,
-    no_link: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--no-link",
-            envvar="INSTRUMENT_NO_LINK",
-            metavar="DIR",
-            help="Do not link this folder into the copy.",
-        ),
-    ] = None,
+    python: common.Python = None,
+    tt_xla: common.TtXla = None,
+    link: common.Link = None,
+    no_link: common.NoLink = None,
     json: common.Json = False,
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet", "-q", envvar="INSTRUMENT_QUIET", help="No progress, only the result."
-        ),
-    ] = False,
+    quiet: common.Quiet = False,
 ) -> None:
     """Find what makes a script faster, one change at a time.
 
@@ -251,12 +209,12 @@ def _show(
         console.out(conclusion(document))
     if quiet:
         return
-    folder = _shown(tuned.folder)
+    folder = console.shown(tuned.folder)
     console.say(f"Wrote {folder}/ (your files were not touched)")
     if tuned.search.out_of_budget:
         console.say(f"Next: instrument tune --resume {folder}")
     elif "patch" in files:
-        root = _shown(Path(document["patch_root"]))
+        root = console.shown(Path(document["patch_root"]))
         inside = f" -C {root}" if root != "." else ""
         console.say(f"Next: git{inside} apply {files['patch']}")
 
@@ -291,11 +249,6 @@ def _parameters(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _shown(folder: Path) -> str:
-    cwd = Path.cwd()
-    return str(folder.relative_to(cwd)) if folder.is_relative_to(cwd) else str(folder)
-
-
 class Narrator:
     """The progress as lines: what is tried, what came of it, how long it may still take."""
 
@@ -317,7 +270,7 @@ class Narrator:
         from instrumentor.tune.edits import Refusal
 
         for name, site in survey.items():
-            where = f"{_shown(site.file)}:{site.line}"
+            where = f"{console.shown(site.file)}:{site.line}"
             if isinstance(site, Refusal):
                 self._say(f"{name}: not tried: {where}: {site.reason}")
             else:

@@ -57,6 +57,20 @@ def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert markdown.read_text().startswith("## b against a")
 
 
+@pytest.mark.parametrize("option", ["--html", "--markdown"])
+def test_a_file_of_the_user_is_replaced_only_by_force(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    mine = tmp_path / "notes.txt"
+    mine.write_text("mine")
+    runs = run(tmp_path / "a"), run(tmp_path / "b")
+    code, out, err = compared(capsys, *runs, option, mine)
+    assert (code, out) == (2, "") and f"{mine} exists" in err and "--force" in err
+    assert mine.read_text() == "mine"
+    assert compared(capsys, *runs, option, mine, "--force")[0] == 0
+    assert "b against a" in mine.read_text()
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     html = tmp_path / "missing" / "c.html"
     code, _, err = compared(capsys, run(tmp_path / "a"), run(tmp_path / "b"), "--html", html)

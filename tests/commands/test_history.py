@@ -60,6 +60,20 @@ def test_a_plot(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_plot_replaces_nothing_and_nothing_else_is_done(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = script.parent / "mine.svg"
+    target.write_text("mine")
+    asked = ["history", str(script), "--plot", str(target), "--baseline", "main"]
+    assert call(asked) == 2
+    assert f"{target} exists" in capsys.readouterr().err and target.read_text() == "mine"
+    assert call(["history", str(script)]) == 0
+    assert "@main" not in capsys.readouterr().out
+    assert call([*asked, "--force"]) == 0
+    assert "<svg" in target.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

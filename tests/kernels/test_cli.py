@@ -63,6 +63,10 @@ def test_run_prints_the_bottleneck_and_the_next_command(
     page = kernels / "page.html"
     assert run_cli("kernel", "report", log, "--html", page, cwd=kernels).returncode == 0
     assert "<svg" in page.read_text()
+    again = run_cli("kernel", "report", log, "--html", page, cwd=kernels)
+    assert (again.returncode, again.stdout) == (2, "") and "page.html exists" in again.stderr
+    forced = run_cli("kernel", "report", log, "--html", page, "--force", cwd=kernels)
+    assert forced.returncode == 0
 
 
 def test_a_failed_validation_is_exit_code_1(

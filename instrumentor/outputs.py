@@ -1,0 +1,48 @@
+"""Files that the user named: whole or not at all, and never over one that exists unasked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from instrumentor.errors import UsageError
+
+
+def refuse_existing(paths: Iterable[Path | None]) -> None:
+    """Before the work: half a minute of it is no way to find that out.
+
+    Raises:
+        UsageError: a file is there, or a folder that is not empty.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        if any(path.iterdir()) if path.is_dir() else path.exists():
+            raise exists(path)
+
+
+def exists(path: Path) -> UsageError:
+    """The error of an output that is there already."""
+    return UsageError(f"{path} exists", "Give another name, or --force to replace it.")
+
+
+def write_new(path: Path, data: bytes, *, force: bool) -> None:
+    """Write a file as a whole, or not at all.
+
+    Raises:
+        UsageError: it exists (without force), or cannot be written.
+    """
+    if path.exists() and not force:
+        raise exists(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        if force:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)  # fails when the file appeared meanwhile
+            temporary.unlink()
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
