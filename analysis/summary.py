@@ -327,11 +327,13 @@ def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step
     if at is None:
         return replace(step, complete=False)
     device_ms, wall = device.device_ms.get(at), step.wall_clock_ms
-    known = device_ms is not None and wall is not None and wall > 0
+    overhead = None
+    if device_ms is not None and wall:
+        overhead = (wall - device_ms) / wall * 100
     return replace(
         step,
         complete=device.marks[at].complete,
         op_count=device.op_counts.get(at),
         device_time_ms=device_ms,
-        overhead_percent=(wall - device_ms) / wall * 100 if known else None,  # type: ignore[operator]
+        overhead_percent=overhead,
     )

@@ -6,7 +6,10 @@ catches it at one seam, prints ``message`` and ``hint`` and leaves with ``exit_c
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from instrumentor.workspace.restoring import Restored
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
@@ -26,9 +29,11 @@ class InstrumentError(Exception):
     Attributes:
         message: what happened, one sentence.
         hint: what to do next, or an empty string.
+        result: of a run that failed half way, what it would have returned, as far as it came.
     """
 
     exit_code: ClassVar[int] = 1
+    result: Any = None
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -61,9 +66,14 @@ class ProofFailed(InstrumentError):
 
 
 class RestoreNeeded(InstrumentError):
-    """A file of the user's could not be put back without a decision of theirs."""
+    """A file of the user's could not be put back without a decision of theirs.
+
+    Attributes:
+        restored: what was found and what became of it, the rest included.
+    """
 
     exit_code = 5
+    restored: tuple[Restored, ...] = ()
 
 
 class RegressionFound(InstrumentError):

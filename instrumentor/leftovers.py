@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from instrumentor.errors import InstrumentError
+from instrumentor.errors import InstrumentError, RestoreNeeded
 from instrumentor.project import home_folder
 
 
@@ -44,7 +44,7 @@ def undo(say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     try:
         restored = restore()
     except InstrumentError as error:
-        restored = getattr(error, "restored", ())
+        restored = error.restored if isinstance(error, RestoreNeeded) else ()
         warn(f"{error.message}\n{error.hint}")
     for each in restored:
         if each.action == "restored":

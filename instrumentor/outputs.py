@@ -1,7 +1,8 @@
-"""Files that the user named: whole or not at all, and never over one that exists unasked."""
+"""Files that a user gets: whole or not at all, and never over one that exists unasked."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,3 +47,10 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file of a folder of ours as a whole, over its earlier state."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)

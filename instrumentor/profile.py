@@ -320,7 +320,7 @@ class _Profile:
         )
         result = self._write(collected, scratch, log, made.exit_code)
         if made.failure is not None:
-            made.failure.result = result  # type: ignore[attr-defined]
+            made.failure.result = result
             raise made.failure
         assert result is not None
         return result

@@ -112,8 +112,8 @@ def report(
     from analysis.errors import AnalysisError
     from analysis.report_options import ReportOptions
 
-    single = isinstance(source, (str, Path))
-    sources = [Path(source)] if single else [Path(each) for each in source]  # type: ignore[arg-type, union-attr]
+    given = [source] if isinstance(source, (str, Path)) else source
+    sources = [Path(each) for each in given]
     if not sources:
         raise UsageError("nothing to report on", "Give a run folder or an ops CSV.")
     options, files = options or ReportOptions(), files or ReportFiles()

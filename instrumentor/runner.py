@@ -7,7 +7,6 @@ failure comes out as a typed error that carries the folder and the partial summa
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import platform
 import shlex
@@ -31,6 +30,7 @@ from instrumentor.errors import (
     UsageError,
 )
 from instrumentor.options import Options
+from instrumentor.outputs import write_json
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.progress import Progress, Silent
 
@@ -393,7 +393,7 @@ class _Run:
         with self._site() as site:
             self.progress.stage("in place" if self.options.in_place else "copied", site.description)
             (self.folder / "changes.diff").write_bytes(self.prepared.patch)
-            _write_json(self.folder / "plan.json", self.prepared.plan.to_json())
+            write_json(self.folder / "plan.json", self.prepared.plan.to_json())
             linked = Originals.take(self.prepared.project, (), watched=site.linked)
             request = dataclasses.replace(
                 self._request(site),
@@ -559,7 +559,7 @@ class _Run:
             tuple(dict.fromkeys(self.warnings)),
         )
         if self.failure is not None:
-            self.failure.result = result  # type: ignore[attr-defined]
+            self.failure.result = result
             raise self.failure
         return result
 
@@ -645,7 +645,7 @@ class _Run:
         commit, dirty = (
             git_state(self.prepared.project.root) if self.prepared.project.git else (None, None)
         )
-        _write_json(
+        write_json(
             self.folder / "run.json",
             {
                 "schema": SCHEMA,
@@ -754,9 +754,3 @@ def _loop(prepared: Prepared) -> str:
 
 def _is_ours(path: Path) -> bool:
     return "__pycache__" in path.parts
-
-
-def _write_json(path: Path, value: object) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)

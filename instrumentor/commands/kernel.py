@@ -251,7 +251,7 @@ def run(
     try:
         result = run_kernel(script, arguments or [], options, narrator)
     except InstrumentError as error:
-        partial: KernelRun | None = getattr(error, "result", None)
+        partial: KernelRun | None = error.result
         if partial is not None:
             console.warn("this is what was printed before the failure")
             _show(partial.report, json=json)

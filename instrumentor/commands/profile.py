@@ -67,7 +67,7 @@ def profile(
     try:
         result = profile_command(command, options, narrator)
     except InstrumentError as error:
-        partial: Profiled | None = getattr(error, "result", None)
+        partial: Profiled | None = error.result
         if partial is not None:
             _show(partial, json=json)
         raise

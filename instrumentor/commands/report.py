@@ -17,9 +17,10 @@ from instrumentor.errors import UsageError
 if TYPE_CHECKING:
     from analysis.model import Summary
     from analysis.report_options import ReportOptions
+    from analysis.stacked import GroupBy
     from instrumentor.reporting import Reported
 
-_GROUPS = ("op", "memory", "category")
+_GROUPS: tuple[GroupBy, ...] = ("op", "memory", "category")
 
 
 def _option(name: str, text: str, metavar: str | None = None, *, once: bool = False) -> Any:
@@ -150,8 +151,6 @@ def report(
         raise UsageError("--signpost is --start-signpost: give one of them")
     if step and (start_signpost or signpost or end_signpost or ignore_signposts):
         raise UsageError("--step and signposts are two windows", "Give one of them.")
-    if group_by not in _GROUPS:
-        raise UsageError(f"--group-by {group_by}: must be one of {', '.join(_GROUPS)}")
     options = ReportOptions(
         start_signpost=start_signpost or signpost or None,
         end_signpost=end_signpost or None,
@@ -162,7 +161,7 @@ def report(
         min_percentage=min_percentage,
         no_host_ops=no_host_ops,
         arch=arch or None,
-        group_by=group_by,  # type: ignore[arg-type]
+        group_by=_group(group_by),
         tracing_mode=tracing_mode,
         raw_op_codes=raw_op_codes,
         no_merge_devices=no_merge_devices,
@@ -211,6 +210,13 @@ def _start_lean() -> None:
 
     if before is None:
         del os.environ[variable]
+
+
+def _group(text: str) -> GroupBy:
+    for known in _GROUPS:
+        if text == known:
+            return known
+    raise UsageError(f"--group-by {text}: must be one of {', '.join(_GROUPS)}")
 
 
 def _step(text: str) -> Any:

@@ -23,7 +23,7 @@ def restore(json: common.Json = False) -> None:
         done = put_back(Path.cwd())
     except RestoreNeeded as error:
         failure = error
-        done = getattr(error, "restored", ())
+        done = error.restored
     removed = (*sweep(), *remove_dead())
     if json:
         console.out_json(

@@ -160,7 +160,7 @@ def _measure(
     try:
         result = run_script(script, arguments, options, narrator)
     except InstrumentError as error:
-        partial: RunResult | None = getattr(error, "result", None)
+        partial: RunResult | None = error.result
         if partial is not None:
             _show(partial, json=json)
             folder = console.shown(partial.folder)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from instrumentor.outputs import write_json
+
 if TYPE_CHECKING:
     from analysis.kernels.report import KernelReport
 
@@ -13,7 +15,6 @@ def write_reports(report: KernelReport, folder: Path) -> None:
     """summary.json, summary.txt and report.html of a measured invocation."""
     from analysis.reports.kernel_console import render
     from analysis.reports.kernel_html import render as render_html
-    from instrumentor.kernels.run import write_json
 
     write_json(folder / "summary.json", report.to_json())
     (folder / "summary.txt").write_text(render(report, width=140), encoding="utf-8")

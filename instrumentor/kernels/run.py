@@ -6,7 +6,6 @@ happens: a failure comes out as a typed error with the run folder in it.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -26,6 +25,7 @@ from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import chained
 from instrumentor.kernels.prepare import PreparedKernel, original_lines, prepare_kernel
 from instrumentor.kernels.validate import Verdict, validate
+from instrumentor.outputs import write_json
 from instrumentor.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _KernelRun:
             verdict = self._validate()
         self._write_facts(verdict)
         if failure is not None:
-            failure.result = self._partial()  # type: ignore[attr-defined]
+            failure.result = self._partial()
             raise failure
         return KernelRun(self.folder, self._report(), self.code, verdict)
 
@@ -475,10 +475,3 @@ def new_folder(asked: Path | None, name: str, cwd: Path) -> Path:
             raise UsageError(
                 f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
             ) from error
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write a JSON file as a whole, or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)

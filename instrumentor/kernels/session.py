@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import UsageError
+from instrumentor.outputs import write_json
 
 SCHEMA = "instrument-kernel-session/1"
 FILE = "session.json"
@@ -98,9 +99,7 @@ class Session:
     def save(self) -> None:
         """Write session.json as a whole, or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = self.folder / (FILE + ".tmp")
-        temporary.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
-        temporary.replace(self.folder / FILE)
+        write_json(self.folder / FILE, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """The document `instrument-kernel-session/1`."""

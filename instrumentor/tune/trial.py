@@ -24,6 +24,7 @@ from typing import Any
 
 from instrumentor.errors import InstrumentError, Interrupted
 from instrumentor.options import Options
+from instrumentor.outputs import write_json
 from instrumentor.tune import outcome
 from instrumentor.tune.executors import in_queue, take_interrupts
 from instrumentor.tune.levers import Setting
@@ -71,7 +72,7 @@ class Spec:
     def write(self) -> Path:
         """Write it into its folder; returns the file."""
         path = Path(self.folder) / SPEC
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
+        write_json(path, dataclasses.asdict(self))
         return path
 
     @classmethod
@@ -120,9 +121,7 @@ def run_file(path: str) -> None:
     made = dataclasses.replace(
         made, peak_rss_bytes=memory.peak or None, duration_s=round(time.monotonic() - started, 3)
     )
-    temporary = folder / (RESULT + ".tmp")
-    temporary.write_text(json.dumps(made.to_json(), indent=2) + "\n", encoding="utf-8")
-    temporary.replace(folder / RESULT)
+    write_json(folder / RESULT, made.to_json())
 
 
 def _write_process(folder: Path) -> None:

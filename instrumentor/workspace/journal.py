@@ -129,8 +129,10 @@ def parse(text: bytes) -> Journal:
         document = json.loads(text)
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}")
+        if not re.fullmatch(r"[0-9a-f]{12}", document["id"]):
+            raise ValueError(f"id {document['id']}")
         return Journal(
-            id=re.fullmatch(r"[0-9a-f]{12}", document["id"])[0],  # type: ignore[index]
+            id=document["id"],
             entries=tuple(_entry(entry) for entry in document["entries"]),
             location=Path(document["location"]),
             host=str(document["host"]),

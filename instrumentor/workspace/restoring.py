@@ -87,7 +87,7 @@ def check(done: list[Restored] | tuple[Restored, ...]) -> None:
     if any(each.action == "failed" for each in bad):
         hint = "Mend that, then: instrument restore"
     error = RestoreNeeded("; ".join(each.text for each in bad), hint)
-    error.restored = tuple(done)  # type: ignore[attr-defined]
+    error.restored = tuple(done)
     raise error
 
 
