@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from instrumentor import console
 from instrumentor.errors import UsageError
 from instrumentor.options import Options, parse_loop, parse_region
 
@@ -198,6 +200,20 @@ Verbose = Annotated[
 def names(text: str) -> tuple[str, ...]:
     """A comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[str]) -> None:
+    """Say which of the script's arguments look like options of this command.
+
+    What stands behind the script is the script's; who meant us finds out before the run.
+    """
+    ours = {name for parameter in context.command.params for name in parameter.opts}
+    taken = [word for word in arguments if word.partition("=")[0] in ours and word != "-"]
+    if taken:
+        console.say(
+            f"Handed to {script.name}: {' '.join(taken)} (options of instrument go "
+            "before the script)"
+        )
 
 
 def make_options(**values: Any) -> Options:

@@ -212,6 +212,7 @@ def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | No
 
 @app.command("run", context_settings=_SCRIPT_LAST)
 def run(
+    context: typer.Context,
     script: Script,
     arguments: Arguments = None,
     kernel: KernelName = "",
@@ -247,6 +248,8 @@ def run(
         kernel, call, mode, validate, reference, output_file, rtol, atol, production_shape, chips,
         run_test, output, python, timeout,
     )  # fmt: skip
+    if not quiet:
+        common.tell_handed_over(context, script, arguments or [])
     narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
     try:
         result = run_kernel(script, arguments or [], options, narrator)
@@ -302,6 +305,7 @@ def report(
 
 @app.command("iterate", context_settings=_SCRIPT_LAST)
 def iterate(
+    context: typer.Context,
     script: Script,
     arguments: Arguments = None,
     kernel: KernelName = "",
@@ -358,6 +362,8 @@ def iterate(
     work = Iteration(
         script, arguments or [], options, repeat=repeat, folder=session, progress=narrator
     )
+    if not quiet:
+        common.tell_handed_over(context, script, arguments or [])
     if restore:
         back = work.restore()
         console.say(f"Restored version {back.number} from {back.source}")

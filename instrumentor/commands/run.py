@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(
+    context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The training script.")],
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
@@ -136,6 +137,8 @@ def run(
         link=tuple(link or ()),
         no_link=tuple(no_link or ()),
     )
+    if not quiet:
+        common.tell_handed_over(context, script, arguments or [])
     if dry_run:
         _preview(script, arguments or [], options, json=json)
         return

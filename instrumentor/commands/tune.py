@@ -41,6 +41,7 @@ BatchSizes = Annotated[
 
 
 def tune(
+    context: typer.Context,
     script: Annotated[
         Path | None, typer.Argument(help="The training or inference script; none with --resume.")
     ] = None,
@@ -181,6 +182,8 @@ def tune(
         elif script is None:
             raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
         else:
+            if not quiet:
+                common.tell_handed_over(context, script, arguments or [])
             tuned = tune_script(script, arguments or [], options, narrator)
     except KeyboardInterrupt:
         if narrator.folder is not None:

@@ -254,7 +254,7 @@ def _several_optimizers(candidate: Candidate) -> Iterator[Reason]:
                 continue
             if exclusive(first.source, first.statement, second.statement):
                 continue
-            if first.optimizer != second.optimizer:
+            if first.optimizer != second.optimizer and not _share(candidate, first, second):
                 yield Reason(
                     second.source.path,
                     second.statement.lineno,
@@ -265,8 +265,10 @@ def _several_optimizers(candidate: Candidate) -> Iterator[Reason]:
                     _SPLIT,
                 )
                 return
-            if first.statement is not second.statement and _backward_between(
-                candidate, first, second
+            if (
+                first.optimizer == second.optimizer
+                and first.statement is not second.statement
+                and _backward_between(candidate, first, second)
             ):
                 yield Reason(
                     second.source.path,
@@ -277,6 +279,16 @@ def _several_optimizers(candidate: Candidate) -> Iterator[Reason]:
                     _SPLIT,
                 )
                 return
+
+
+def _share(candidate: Candidate, first: Update, second: Update) -> bool:
+    """Two optimizers of one network: both use the gradients of the one backward before them."""
+    loops = first.source.loops_around
+    return (
+        len(candidate.sites) == 1
+        and loops(first.statement) == loops(second.statement)
+        and not _backward_between(candidate, first, second)
+    )
 
 
 def _backward_between(candidate: Candidate, first: Update, second: Update) -> bool:

@@ -275,6 +275,17 @@ def test_a_dry_run_of_a_run_shows_command_and_environment(
     assert document["diff"] == ran.out
 
 
+def test_options_behind_the_script_are_the_scripts_and_that_is_said(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    repo = git_repo({"train.py": script()})
+    ran = measure(repo, "--dry-run", "train.py", "--steps=9", "--lr", "3", "--profiler", "torch")
+    assert "Handed to train.py: --steps=9 --profiler (options of instrument go before" in ran.err
+    assert "stop after 9 steps" not in ran.err
+    plain = measure(repo, "--dry-run", "train.py", "--lr", "3", "--steps-per-epoch", "4")
+    assert "Handed to" not in plain.err
+
+
 def test_report_renders_an_earlier_run_again(
     git_repo: RepoFactory, measure: Measure, run_cli: RunCli
 ) -> None:
