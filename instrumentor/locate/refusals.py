@@ -109,6 +109,9 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
                 f"the step is hidden in {dotted(call.func)}(...) of an installed package",
                 _OWN_LOOP,
             )
+    compiled = _handed_to_a_compiler(program)
+    if compiled is not None:
+        return compiled
     for candidate in without_update:
         return Reason(
             candidate.source.path,
@@ -395,6 +398,9 @@ def _generators(program: Program, candidate: Candidate) -> Iterator[Reason]:
                     return
 
 
+_COMPILERS = ("torch_xla.compile", "torch_xla.experimental.compile")
+
+
 def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
     for site in candidate.sites:
         for function in site.chain:
@@ -406,10 +412,7 @@ def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
                     return
         for source in (candidate.source, site.backward_source):
             for node in source.nodes:
-                if isinstance(node, ast.Call) and dotted(node.func) in (
-                    "torch_xla.compile",
-                    "torch_xla.experimental.compile",
-                ):
+                if isinstance(node, ast.Call) and dotted(node.func) in _COMPILERS:
                     names = {dotted(a) for a in node.args} | {k.arg or "" for k in node.keywords}
                     if "full_graph" in names or any(
                         f.name in {n.split(".")[-1] for n in names} for f in site.chain
@@ -425,13 +428,29 @@ def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
                 return
 
 
+def _handed_to_a_compiler(program: Program) -> Reason | None:
+    """`self.step = torch_xla.compile(self.step_fn)`, where step_fn holds the backward."""
+    with_backward = {
+        scope.name
+        for scope, calls in program.calls.items()
+        if isinstance(scope, FUNCTIONS) and any(is_backward(call) for call, _ in calls)
+    }
+    for source in program.sources.values():
+        for call, line in _calls(source):
+            if dotted(call.func) in _COMPILERS and call.args:
+                if last(dotted(call.args[0])) in with_backward:
+                    return _compiled(source, line)
+    return None
+
+
 def _compiled(source: Source, line: int) -> Reason:
     return Reason(
         source.path,
         line,
         "compiled-step",
         "the whole step is one torch_xla.compile graph: forward + backward cannot be cut out of it",
-        "Run without torch_xla.compile(full_graph), or measure the step as a whole.",
+        "Time the line that calls it with --region FILE:START-END, or run without "
+        "torch_xla.compile(full_graph).",
     )
 
 

@@ -120,8 +120,16 @@ def clipping_between(
     return [
         s
         for s in between(source, loop, first, second)
-        if any("clip_grad" in callee(c) for c in own_calls(s))
+        if any("clip_grad" in callee(c) for c in own_calls(s)) or _sets_gradients(s)
     ]
+
+
+def _sets_gradients(statement: ast.stmt) -> bool:
+    """`p.grad = p.grad.clamp(-1, 1)`, by hand."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Store)
+        for node in own_nodes(statement)
+    )
 
 
 def find_regions(
@@ -266,7 +274,9 @@ def _region(
     if (
         sync.action == "keep"
         and sync.statement is not None
-        and not final.chain
+        and sync.source is source
+        and contains(loop, sync.statement)
+        and not _helper_sync(final, sync.source, sync.statement)
         and scope == "fwd-bwd"
     ):
         region.clipping = clipping_between(source, loop, final.statement, sync.statement)

@@ -467,6 +467,30 @@ for x, y in loader:
     optimizer.step()
 """,
     ),
+    "compiled_step_in_an_attribute": (
+        "compiled-step",
+        "self.compiled = torch_xla.compile",
+        PREAMBLE
+        + """\
+import torch_xla
+
+class Trainer:
+    def __init__(self):
+        self.compiled = torch_xla.compile(self.step, full_graph=True)
+
+    def step(self, x, y):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def train(self):
+        for x, y in loader:
+            print(self.compiled(x, y))
+
+Trainer().train()
+""",
+    ),
     "compiled_step_decorator": (
         "compiled-step",
         "def step(x, y)",

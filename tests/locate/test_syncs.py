@@ -104,6 +104,27 @@ optimizer.step()
     assert any(w.startswith("train.py:11:") and "clipping" in w for w in plan["warnings"])
 
 
+@pytest.mark.parametrize(
+    "clipping",
+    [
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "for p in model.parameters():\n    p.grad = p.grad.clamp(-1, 1)",
+    ],
+)
+def test_clipping_is_named_where_the_backward_is_in_a_helper(clipping: str) -> None:
+    source = looped(
+        f"loss = forward_backward(x, y)\n{clipping}\ntorch_xla.sync(wait=True)\noptimizer.step()",
+        """\
+def forward_backward(x, y):
+    loss = criterion(model(x), y)
+    loss.backward()
+    return loss
+""",
+    )
+    warnings = plan_of(source)["warnings"]
+    assert any("gradient clipping before the script's own sync" in w for w in warnings)
+
+
 def test_clipping_behind_an_inserted_sync_is_outside() -> None:
     clipping = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
     source = looped(FORWARD + f"{clipping}\noptimizer.step()")
