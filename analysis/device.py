@@ -186,12 +186,13 @@ def _cells(frame: pd.DataFrame, arch: Architecture) -> dict[str, Any]:
     """What a row says by itself."""
     import numpy as np
 
-    available = whole_cores(frame["available_core_count"]).fillna(arch.worker_cores)
+    rest = arch.worker_cores or float("nan")
+    available = whole_cores(frame["available_core_count"]).fillna(rest)
     return {
         "id": frame["line"].to_numpy(),
         "device_id": device_ids(frame).to_numpy(),
         "sub_device_id": _sub_device_ids(frame),
-        "available_cores": available.to_numpy(np.int64),
+        "available_cores": available.to_numpy(np.int64 if available.notna().all() else np.float64),
         "output_datatype": _text(frame, "output_0_datatype"),
         "input_0_datatype": _text(frame, "input_0_datatype"),
         "input_1_datatype": _text(frame, "input_1_datatype"),
@@ -269,6 +270,13 @@ def _text(frame: pd.DataFrame, column: str) -> Any:
     import numpy as np
 
     return frame[column].array if column in frame.columns else np.full(len(frame), None)
+
+
+def bound_of(ops: pd.DataFrame) -> Any:
+    """The bounds of a per-op frame by its rates."""
+    full = (ops["bound_analysis"] == "full").to_numpy() & ~ops["is_signpost"].to_numpy(bool)
+    dram, flops = (ops[name].to_numpy() for name in ("dram_percent", "flops_percent"))
+    return _bound(full, ops["is_host"].to_numpy(bool), dram, flops)
 
 
 def _bound(full: Any, host: Any, dram_percent: Floats, flops_percent: Floats) -> Any:

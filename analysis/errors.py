@@ -72,6 +72,10 @@ class NoSuchStep(AnalysisError):
     """The step asked for is not in the file, or is not complete."""
 
 
+class NoSuchSignpost(AnalysisError):
+    """A border of the window that the file does not have; the hint lists its signposts."""
+
+
 class NothingMeasured(AnalysisError):
     """A run folder without a single usable sample or op."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from analysis.categories import ORDER
-from analysis.model import GAP_THRESHOLD_US, Category, DeviceTime, Gaps, SlowOp
+from analysis.model import GAP_THRESHOLD_US, PAUSE_US, Category, DeviceTime, Gaps, SlowOp
 from analysis.verdict import Shares
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: Rising edges of the gap histogram, microseconds; one more bin lies above the last.
 GAP_EDGES_US = (1.0, 2.0, 6.5, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 10_000.0, 100_000.0)
 MOST_SLOW_OPS = 15
+#: More of a peak than this is no op's doing, percent; durations and peaks are rounded.
+MOST_PERCENT = 105.0
 
 
 def first_word(ops: pd.DataFrame) -> pd.Series[str]:
@@ -83,12 +85,18 @@ def overall_dram(ops: pd.DataFrame) -> tuple[float | None, float | None]:
     moved = float(ops["dram_bytes"].sum())
     if time == 0 or moved == 0:
         return None, None
+    # No share at all of an unknown peak, rather than 0 % of it.
+    known = bool(ops["dram_percent"].notna().any())
     weighted = float((ops["dram_percent"] * ops["device_time_us"]).sum())
-    return moved / (time * 1e-6) / 1e9, weighted / time
+    return moved / (time * 1e-6) / 1e9, weighted / time if known else None
 
 
-def gaps(ops: pd.DataFrame) -> Gaps | None:
-    """Distribution of the op-to-op gaps; None when there is none."""
+def gaps(ops: pd.DataFrame, pooled: int = 1) -> Gaps | None:
+    """Distribution of the op-to-op gaps; None when there is none.
+
+    Args:
+        pooled: number of steps in the frame; counts and sums are of one.
+    """
     import numpy as np
 
     values = ops["gap_us"].dropna().to_numpy()
@@ -97,16 +105,21 @@ def gaps(ops: pd.DataFrame) -> Gaps | None:
     edges = [-np.inf, *GAP_EDGES_US, np.inf]
     # Right-closed bins: a gap of just 6.5 us is not above the threshold.
     counts = np.bincount(np.searchsorted(edges[1:-1], values), minlength=len(GAP_EDGES_US) + 1)
-    long = values[values > GAP_THRESHOLD_US]
+    long, pauses = values[values > GAP_THRESHOLD_US], values[values > PAUSE_US]
     return Gaps(
-        count=len(values),
-        total_us=float(values.sum()),
+        count=round(len(values) / pooled),
+        total_us=float(values.sum()) / pooled,
         median_us=float(np.median(values)),
         p95_us=float(np.percentile(values, 95)),
         max_us=float(values.max()),
-        over_threshold_count=len(long),
-        over_threshold_us=float(long.sum()),
-        histogram=tuple(zip((*GAP_EDGES_US, None), counts.tolist(), strict=True)),
+        over_threshold_count=round(len(long) / pooled),
+        over_threshold_us=float(long.sum()) / pooled,
+        histogram=tuple(
+            (edge, round(count / pooled))
+            for edge, count in zip((*GAP_EDGES_US, None), counts.tolist(), strict=True)
+        ),
+        pause_count=round(len(pauses) / pooled),
+        pause_us=float(pauses.sum()) / pooled,
     )
 
 
@@ -180,10 +193,14 @@ def shares(ops: pd.DataFrame) -> Shares:
     )
 
 
-def remarks(ops: pd.DataFrame) -> list[str]:
-    """What the reader of a per-op frame must know before trusting its figures."""
+def remarks(ops: pd.DataFrame, pooled: int = 1) -> list[str]:
+    """What the reader of a per-op frame must know before trusting its figures.
+
+    Args:
+        pooled: number of steps in the frame; counts are of one, and at least 1.
+    """
     found: list[str] = []
-    invalid = int((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum())
+    invalid = _some((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum(), pooled)
     if invalid:
         found.append(
             f"{invalid} ops have no valid device duration; they count for nothing in the figures"
@@ -193,6 +210,7 @@ def remarks(ops: pd.DataFrame) -> list[str]:
             "sparse matmuls without a numeric nnz have no utilisation; "
             "--active-experts K models K active experts per input batch group"
         )
+    found += [*_above_peak(ops, pooled), *_pauses(ops, pooled)]
     hits = program_cache_hit_percent(ops)
     if hits is not None and hits < 100:
         found.append(
@@ -200,16 +218,52 @@ def remarks(ops: pd.DataFrame) -> list[str]:
             "within the window, so it is no steady state"
         )
     if "const_eval" in ops.columns:
-        again = int(ops["const_eval"].astype("object").astype("str").str.lower().eq("true").sum())
+        constant = ops["const_eval"].astype("object").astype("str").str.lower().eq("true")
+        again = _some(constant.sum(), pooled)
         if again:
             found.append(
                 f"{again} ops evaluate constants (weights prepared on the device); a steady step "
                 "should not do that again"
             )
-    budgets = sorted(ops["available_cores"].unique(), reverse=True)
-    if len(budgets) > 1 or ops["sub_device_id"].notna().any():
+    budgets = sorted(ops["available_cores"].dropna().unique(), reverse=True)
+    if len(budgets) > 1 or (budgets and ops["sub_device_id"].notna().any()):
         found.append(
             f"ops had different worker grids ({', '.join(map(str, budgets))} cores): those on "
             "disjoint sub-devices may overlap, so sums of device time are not elapsed time"
         )
     return found
+
+
+def _some(count: int, pooled: int) -> int:
+    """A count per step; what happened in one of many steps is not nothing."""
+    return max(round(int(count) / pooled), 1) if count else 0
+
+
+def _above_peak(ops: pd.DataFrame, pooled: int) -> list[str]:
+    """That ops do more than the hardware can: what they are held against is wrong."""
+    above = (ops["dram_percent"] > MOST_PERCENT) | (ops["flops_percent"] > MOST_PERCENT)
+    count = _some(above.sum(), pooled)
+    if not count:
+        return []
+    highest = float(ops[["dram_percent", "flops_percent"]].max().max())
+    who = "1 op shows" if count == 1 else f"{count:,} ops show"
+    return [
+        f"{who} more than {MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %): the "
+        "architecture or the core count is probably wrong; --arch changes it"
+    ]
+
+
+def _pauses(ops: pd.DataFrame, pooled: int) -> list[str]:
+    """That gaps were left out of the savings: they would be most of them."""
+    pauses = ops["gap_us"][ops["gap_us"] > PAUSE_US]
+    count = _some(len(pauses), pooled)
+    if not count:
+        return []
+    size_ms = float(pauses.mean()) * count / 1000
+    size = f"{size_ms / 1000:.1f} s" if size_ms >= 1000 else f"{size_ms:.0f} ms"
+    limit = f"above {PAUSE_US / 1000:.0f} ms"
+    what = f"{count:,} gaps {limit} ({size} together) are pauses of the host, such as compilation"
+    if count == 1:
+        what = f"1 gap {limit} ({size}) is a pause of the host, such as compilation"
+    left_out = f"{'it is' if count == 1 else 'they are'} left out of what could be won"
+    return [f"{what}: {left_out}; choose a steady step"]

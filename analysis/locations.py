@@ -23,6 +23,8 @@ NO_LOCATIONS = (
     "no source locations in this trace: they need a runtime built with perf tracing and "
     "XLA_HLO_DEBUG=1 in the script's environment"
 )
+#: What stands for the modules of all constants together.
+CONSTANTS = "(constants, evaluated once)"
 _FILE_LINE = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*(\d+)(?:\s*:\s*\d+)?')
 # Frontends without structured locations write them into the name: `Linear[fc]/model.py:45/mm`.
 _IN_NAME = re.compile(r"([\w./\\-]+\.py)(?::|\",?\s*line\s+)(\d+)")
@@ -152,11 +154,12 @@ def module_name(location: str, place: Place | None) -> str | None:
     return None if place is None else place.file
 
 
-def by_source_line(ops: pd.DataFrame, diff: Path | None = None) -> Locations:
+def by_source_line(ops: pd.DataFrame, diff: Path | None = None, pooled: int = 1) -> Locations:
     """Device time per source line of a per-op frame, most first; const-eval ops apart.
 
     Args:
         diff: the instrumentation's unified diff; without it lines are of the file that ran.
+        pooled: number of steps in the frame; times and counts are of one.
     """
     if "location" not in ops.columns or ops["location"].isna().all():
         return Locations(note=NO_LOCATIONS)
@@ -182,21 +185,27 @@ def by_source_line(ops: pd.DataFrame, diff: Path | None = None) -> Locations:
     known = table["file"].notna()
     total_us = float(table["us"].sum())
     return Locations(
-        lines=_lines(table[known], total_us),
-        modules=_modules(table, total_us),
-        unlocated_ms=float(table["us"][~known].sum()) / 1000,
+        lines=_lines(table[known], total_us, pooled),
+        modules=_modules(table, total_us, pooled),
+        unlocated_ms=float(table["us"][~known].sum()) / 1000 / pooled,
+        unlocated_count=round(int((~known).sum()) / pooled),
         note=None if known.any() else NO_LOCATIONS,
     )
 
 
-def _modules(table: pd.DataFrame, total_us: float) -> tuple[Module, ...]:
-    grouped = table.groupby("module")["us"]
-    time, count = grouped.sum(), grouped.size()
-    found = [
-        Module(str(name), float(us) / 1000, us / total_us * 100 if total_us else None, int(n))
-        for name, us, n in zip(time.index, time.tolist(), count.tolist(), strict=True)
-    ]
-    return tuple(sorted(found, key=lambda module: -module.device_time_ms))
+def _modules(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[Module, ...]:
+    """Modules by device time; last the constants, which are no module's work in a step."""
+
+    def module(name: str, times: pd.Series[float], const: bool = False) -> Module:
+        us = float(times.sum())
+        percent = us / total_us * 100 if total_us else None
+        return Module(name, us / 1000 / pooled, percent, round(len(times) / pooled), const)
+
+    named = table[table["module"].notna()]
+    once = named["us"][named["const"]]
+    found = [module(str(n), us) for n, us in named[~named["const"]].groupby("module")["us"]]
+    found.sort(key=lambda each: -each.device_time_ms)
+    return (*found, *([] if once.empty else [module(CONSTANTS, once, const=True)]))
 
 
 def _const_eval(ops: pd.DataFrame) -> pd.Series[bool]:
@@ -207,7 +216,7 @@ def _const_eval(ops: pd.DataFrame) -> pd.Series[bool]:
     return ops["const_eval"].astype("object").astype("str").str.lower().isin(["true", "1", "1.0"])
 
 
-def _lines(table: pd.DataFrame, total_us: float) -> tuple[SourceLine, ...]:
+def _lines(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[SourceLine, ...]:
     found: list[SourceLine] = []
     for key, rows in table.groupby(["file", "line", "const"], sort=True):
         file, line, const = key if isinstance(key, Sequence) else (key, 0, False)
@@ -217,9 +226,9 @@ def _lines(table: pd.DataFrame, total_us: float) -> tuple[SourceLine, ...]:
             SourceLine(
                 file=str(file),
                 line=int(str(line)),
-                device_time_ms=time / 1000,
+                device_time_ms=time / 1000 / pooled,
                 percent=time / total_us * 100 if total_us else None,
-                op_count=len(rows),
+                op_count=round(len(rows) / pooled),
                 const_eval=bool(const),
                 ops=tuple(str(op) for op in by_op.index[:5]),
             )

@@ -68,6 +68,11 @@ def _peak(analysis: Analysis, arch: str | None) -> tuple[float, str]:
             "--flops needs a peak: the run names no architecture",
             "Give --peak-tflops N (of all devices together) or --arch NAME.",
         )
+    if not found.has_peaks:
+        raise BadOption(
+            f"--flops needs a peak: none is known for {found.name}",
+            "Give --peak-tflops N (of all devices together) or --arch NAME.",
+        )
     fidelity = _fidelity(analysis.ops) if analysis.device is not None else None
     if fidelity is None or fidelity not in found.tflops_per_core:
         fidelity = DEFAULT_FIDELITY

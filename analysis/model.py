@@ -18,8 +18,12 @@ SCHEMA = "instrument-summary/1"
 HOST_BOUND_PERCENT = 70.0
 #: Op-to-op gap above which the device waited for the host, microseconds.
 GAP_THRESHOLD_US = 6.5
+#: Gap above which the host did something else (compilation, data, a debugger) than dispatch,
+#: microseconds.
+PAUSE_US = 10_000.0
 
 Profiler = Literal["tracy", "torch", "wallclock"]
+SavingKind = Literal["bound", "grid", "gap"]
 VerdictName = Literal[
     "host-bound",
     "memory-bound",
@@ -86,7 +90,7 @@ class WallClock:
             None below three samples.
         outliers: samples far above the rest.
         trend_percent: drift from the first steady sample to the last along the Theil-Sen
-            line, percent of the median; None below four samples.
+            line, percent of the median, outliers left out; None below four samples.
         samples_ms: the steady samples in order.
         p50_ms, p90_ms, p95_ms, p99_ms: latency percentiles, interpolated linearly; None where
             the samples are too few to tell (:mod:`analysis.throughput`).
@@ -227,6 +231,7 @@ class Gaps:
     Attributes:
         over_threshold_count, over_threshold_us: gaps above ``GAP_THRESHOLD_US`` and their sum.
         histogram: (upper edge in us, or None for the last bin; count) in rising order.
+        pause_count, pause_us: of the gaps above the threshold those above ``PAUSE_US``.
     """
 
     count: int
@@ -237,6 +242,8 @@ class Gaps:
     over_threshold_count: int
     over_threshold_us: float
     histogram: tuple[tuple[float | None, int], ...] = ()
+    pause_count: int = 0
+    pause_us: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -273,12 +280,17 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Module:
-    """Device time of the ops of one module: ``Net[net].Linear[fc1]``, else the Python file."""
+    """Device time of the ops of one module: ``Net[net].Linear[fc1]``, else the Python file.
+
+    Attributes:
+        const_eval: no module, but all ops that are evaluated once, not in every step.
+    """
 
     name: str
     device_time_ms: float
     percent: float | None
     op_count: int
+    const_eval: bool = False
 
 
 @dataclass(frozen=True)
@@ -287,8 +299,9 @@ class Locations:
 
     Attributes:
         lines: one entry per (file, line, const_eval).
-        modules: torch modules where the locations name them, else files.
-        unlocated_ms: device time of ops with no usable location.
+        modules: torch modules where the locations name them, else files; last, in one entry, the
+            constants.
+        unlocated_ms, unlocated_count: device time and number of ops with no usable location.
         note: one sentence when there are no locations, and how to get them.
     """
 
@@ -296,6 +309,19 @@ class Locations:
     unlocated_ms: float | None = None
     note: str | None = None
     modules: tuple[Module, ...] = ()
+    unlocated_count: int = 0
+
+    @property
+    def unlocated_percent(self) -> float | None:
+        """Of the device time of all ops; None without any."""
+        unlocated = self.unlocated_ms or 0.0
+        total = unlocated + sum(line.device_time_ms for line in self.lines)
+        return unlocated / total * 100 if total else None
+
+    def most_modules(self, most: int) -> tuple[Module, ...]:
+        """The first so many modules, and the constants."""
+        constants = tuple(module for module in self.modules if module.const_eval)
+        return (*[module for module in self.modules if not module.const_eval][:most], *constants)
 
 
 @dataclass(frozen=True)
@@ -303,13 +329,14 @@ class Saving:
     """What a change could win at most, in theory.
 
     Attributes:
-        op: op name (all ops of that name together).
-        kind: ``bound`` (every op at its roofline) or ``gap`` (every gap at 6.5 us).
-        percent: of the window's device time plus gaps.
+        op: op name with its shape (all ops of that name together).
+        kind: ``bound`` (every op at its roofline), ``grid`` (beyond that: on all the cores that
+            it had) or ``gap`` (every gap at 6.5 us, pauses left out).
+        percent: of the window's device time plus gaps, pauses left out.
     """
 
     op: str
-    kind: Literal["bound", "gap"]
+    kind: SavingKind
     count: int
     now_us: float
     saving_us: float

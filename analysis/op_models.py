@@ -137,7 +137,7 @@ def _matmul(
     attributes = _attributes(op)
     sharded = _DRAM_SHARDED in attributes
     # The row's core count is the grid around such a matmul, not the workers that compute.
-    cores = arch.dram_sharded_matmul_cores if sharded else _cores(op)
+    cores = (arch.dram_sharded_matmul_cores or None) if sharded else _cores(op)
     found: dict[str, Any] = {
         "modelled": "full",
         "dram_sharded": sharded,

@@ -153,7 +153,7 @@ def _stack(axes: Axes, parts: Sequence[charts.Part], fade: bool) -> None:
 def roofline_figure(summary: Summary, detail: Detail) -> Figure | None:
     """Achieved TFLOP/s over FLOPs per byte; area by device time."""
     points, arch = op_points(detail)[:MOST_POINTS], detail.architecture
-    if not points or arch is None:
+    if not points or arch is None or not arch.has_peaks:
         return None
     figure, axes = _axes(summary, f"Roofline, {arch.name}", (8.0, 4.6), grid="both")
     tb_s = arch.dram_gb_s / 1000

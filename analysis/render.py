@@ -8,11 +8,14 @@ one and a failed write leaves the earlier one. Only the paths of
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -24,6 +27,7 @@ from analysis.reports.detail import Detail
 
 if TYPE_CHECKING:
     from analysis.report_options import Report
+    from analysis.run_folder import RunFolder
     from analysis.summary import Analysis
 
 #: Larger source files are no source files.
@@ -87,7 +91,8 @@ def write_all(
         OSError: the folder cannot be written to.
     """
     wanted = {reports.named(name).name for name in formats}
-    detail = details.of(analysis, report, read_sources(summary, source_root))
+    run = None if analysis is None else analysis.folder
+    detail = details.of(analysis, report, read_sources(summary, source_root, run))
     targets = {each.name: folder / each.path for each in reports.FORMATS if each.name in wanted}
     # What lists files names those of this call, itself included.
     found = {name: str(path.relative_to(folder)) for name, path in targets.items()}
@@ -124,7 +129,7 @@ def write_to(
     choices = choices or Choices()
     choices = replace(choices, stacked=choices.stacked and "stacked" not in targets)
     summary = analysis.summary
-    detail = details.of(analysis, report, read_sources(summary, source_root))
+    detail = details.of(analysis, report, read_sources(summary, source_root, analysis.folder))
     # Before the first is written, so that there are all or none.
     for target in claimed(targets, stacked=choices.stacked):
         taken = any(target.iterdir()) if target.is_dir() else target.exists()
@@ -153,17 +158,39 @@ def _beside_csv(target: Path) -> Path:
     return target.with_name(f"{target.stem}_stacked.csv")
 
 
-def read_sources(summary: Summary, root: Path | None) -> dict[str, str]:
-    """Text of the files that the summary's source lines name; only files below the root."""
+def read_sources(
+    summary: Summary, root: Path | None, run: RunFolder | None = None
+) -> dict[str, str | None]:
+    """Text of the files that the summary's source lines name; only files below the root.
+
+    Args:
+        run: what is known of the files as they ran. One that was changed since has no text: its
+            lines are not those that were measured.
+    """
     if root is None or summary.locations is None:
         return {}
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     root = root.resolve()
     for name in dict.fromkeys(line.file for line in summary.locations.lines):
         path = (root / PurePosixPath(name)).resolve()
         if path.is_relative_to(root) and path.is_file() and path.stat().st_size < _LARGEST_SOURCE:
-            found[name] = path.read_text(encoding="utf-8", errors="replace")
+            data = path.read_bytes()
+            changed = run is not None and _changed(name, data, path.stat().st_mtime, run)
+            found[name] = None if changed else data.decode("utf-8", errors="replace")
     return found
+
+
+def _changed(name: str, data: bytes, modified_s: float, run: RunFolder) -> bool:
+    """By its hash where the run took one, else by its time; unchanged where there is neither."""
+    then = run.mapping("source_hashes").get(name)
+    if isinstance(then, str):
+        return hashlib.sha256(data).hexdigest() != then
+    try:
+        started = datetime.fromisoformat(run.text("started") or "")
+    except ValueError:
+        return False
+    # It is recorded in whole seconds, rounded down.
+    return modified_s >= started.timestamp() + 1
 
 
 def _json(job: _Job) -> bool:
@@ -272,29 +299,32 @@ def replace_text(target: Path, text: str) -> None:
 def replace_bytes(target: Path, content: bytes) -> None:
     """Put a file in place at once: the old content or the new, never part of one."""
     # Opened as any file is, not by tempfile: its 0600 would hide the report from colleagues.
-    temporary = _beside(target)
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _becoming(target) as temporary, temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _put(source: Path, target: Path) -> None:
     """A second name for a file, where the file system can; else a copy. Traces are large."""
-    temporary = _beside(target)
-    try:
+    with _becoming(target) as temporary:
         try:
             os.link(source, temporary)
         except OSError:
             shutil.copyfile(source, temporary)
+
+
+@contextmanager
+def _becoming(target: Path) -> Iterator[Path]:
+    """A new file beside a target, put in its place at the end; errors name the target."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
         temporary.replace(target)
+    except OSError as error:
+        if error.filename not in (None, str(temporary), temporary):
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -7,10 +7,12 @@ Every figure is that of tt-perf-report 1.4.1. What differs, and why:
 
 * With no window named, the last complete steady step of our signposts is shown; a file without
   those is read by their rule (what follows the last signpost's name).
-* A window or an ID range without an op is an error that says what is there; theirs is empty.
+* A window or an ID range without an op, or a signpost that is not there, is an error that says
+  what is there; theirs is empty, or passes over the name.
 * A row with too few or too many cells is an error that names the line; theirs reads it shifted.
 * Where theirs crashes (a matmul without memory or math fidelity, a host op or a signpost named
-  like a matmul, no GLOBAL CALL COUNT or DEVICE ID column) only the figures concerned are blank.
+  like a matmul, no GLOBAL CALL COUNT or DEVICE ID column, an architecture without peaks) only
+  the figures concerned are blank.
 * In a file above :data:`analysis.load.WHOLE_FILE_BYTES` the core budget of rows that report none
   is the largest of the window, not of the file.
 """
@@ -29,6 +31,7 @@ from analysis.errors import BadOption, NotAnOpsFile
 from analysis.figures import overall_dram, remarks
 from analysis.load import Ops
 from analysis.merge import device_ids, merge_devices
+from analysis.pooling import pool
 from analysis.roofline import Architecture, resolve
 from analysis.stacked import GroupBy, stacked
 from analysis.steps import Files, StepChoice
@@ -50,8 +53,8 @@ class ReportOptions:
             :func:`analysis.window.select`).
         ignore_signposts: the whole file.
         print_signposts: keep the signposts in the window as rows.
-        step: another of our steps, by number (0: the compile step), or ``"all"`` steady ones, one
-            after the other.
+        step: another of our steps, by number (0: the compile step), or ``"all"`` steady ones: a
+            row per op then, its mean over the steps.
         id_range: ``5-10``, ``31-`` or ``-12``.
         min_percentage: rows below this share of the total are of no interest (``minor``).
         no_host_ops: leave host ops out.
@@ -113,6 +116,9 @@ class Report:
         device_ops, host_ops, signposts: number of rows of each kind in the window, before the
             ID range and the host filter.
         notes: what was assumed or odd.
+        pooled: steps of which ``ops`` are the mean; above 1 with the columns of
+            :func:`analysis.pooling.pool`.
+        per_device: a row per op and device, not one of all devices.
     """
 
     ops: pd.DataFrame
@@ -127,6 +133,8 @@ class Report:
     host_ops: int
     signposts: int
     notes: tuple[str, ...] = ()
+    pooled: int = 1
+    per_device: bool = False
 
 
 def find_sources(source: Path) -> tuple[Path, ...]:
@@ -184,16 +192,17 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
     options = options or ReportOptions()
     apart = options.no_merge_devices or options.active_experts is not None
     if apart or options.print_signposts or options.ignore_signposts:
-        return _read(device.files, options)
+        return _read(device.files, options, device.chosen)
     names = device.window.steps
     how = _steps_in_words(names) if names else device.window.how
     replayed = bool(device.rows["trace_replay_session"].notna().any())
-    warnings = list(device.warnings)
-    return _report([device.ops], device.architecture, how, warnings, replayed, options)
+    return _report(
+        device.by_step(), device.architecture, how, list(device.warnings), replayed, options
+    )
 
 
-def _read(files: Files, options: ReportOptions) -> Report:
-    ops, parts, how = _window(files, options)
+def _read(files: Files, options: ReportOptions, chosen: Sequence[int] | None = None) -> Report:
+    ops, parts, how = _window(files, options, chosen)
     arch, notes = resolve(ops, options.arch)
     warnings = [*ops.warnings, *notes]
     tables: list[pd.DataFrame] = []
@@ -215,10 +224,8 @@ def _report(
     replayed: bool,
     options: ReportOptions,
 ) -> Report:
-    import pandas as pd
-
     bounds = None if options.id_range is None else parse_id_range(options.id_range)
-    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+    table = pool(tables, per_device=options.no_merge_devices) if len(tables) > 1 else tables[0]
     counts = (
         int((~table["is_host"] & ~table["is_signpost"]).sum()),
         int(table["is_host"].sum()),
@@ -248,13 +255,19 @@ def _report(
         device_ops=counts[0],
         host_ops=counts[1],
         signposts=counts[2],
+        pooled=len(tables),
+        per_device=options.no_merge_devices,
         notes=tuple(dict.fromkeys(warnings)),
     )
 
 
-def _window(files: Files, options: ReportOptions) -> tuple[Ops, list[pd.DataFrame], str]:
+def _window(
+    files: Files, options: ReportOptions, chosen: Sequence[int] | None
+) -> tuple[Ops, list[pd.DataFrame], str]:
     """What was read, the rows that the options ask for (of each step, when pooled), and how."""
-    picked = [] if options.named.given else files.pick(options.step)
+    picked: Sequence[int] = ()
+    if not options.named.given:
+        picked = files.pick(options.step) if chosen is None else chosen
     if not picked:
         ops, rows, how = files.between_names(options.named, keep_signposts=options.print_signposts)
         return ops, [rows], how
@@ -264,7 +277,9 @@ def _window(files: Files, options: ReportOptions) -> tuple[Ops, list[pd.DataFram
 
 
 def _steps_in_words(names: Sequence[str]) -> str:
-    return f"step {names[0]}" if len(names) == 1 else f"steps {names[0]} .. {names[-1]}, pooled"
+    if len(names) == 1:
+        return f"step {names[0]}"
+    return f"mean of {len(names)} steps, {names[0]} .. {names[-1]}"
 
 
 def _filtered(

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from analysis.cells import clean
 from analysis.errors import BadOption
 from analysis.load import Ops
 
@@ -25,6 +26,8 @@ DEFAULT = "wormhole"
 BOUND_PERCENT = 65.0
 #: A core count above this is a corrupt cell.
 MAX_CORES = 1 << 20
+#: Of an architecture that the table does not have.
+_LONGEST_NAME = 32
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,11 @@ class Architecture:
 
     Attributes:
         name: as in the table.
-        worker_cores: cores of an op whose row does not say how many it had.
-        dram_sharded_matmul_cores: cores that a DRAM-sharded matmul runs on, whatever its row says.
-        dram_gb_s: DRAM bandwidth, 10^9 bytes a second.
-        tflops_per_core: by math fidelity, 10^12 FLOPs a second.
+        worker_cores: cores of an op whose row does not say how many it had; 0 when unknown.
+        dram_sharded_matmul_cores: cores that a DRAM-sharded matmul runs on, whatever its row says;
+            0 when unknown.
+        dram_gb_s: DRAM bandwidth, 10^9 bytes a second; NaN when unknown.
+        tflops_per_core: by math fidelity, 10^12 FLOPs a second; empty when unknown.
     """
 
     name: str
@@ -44,6 +48,11 @@ class Architecture:
     dram_sharded_matmul_cores: int
     dram_gb_s: float
     tflops_per_core: Mapping[str, float]
+
+    @property
+    def has_peaks(self) -> bool:
+        """There is something to hold ops against: the table has the architecture."""
+        return bool(self.tflops_per_core)
 
 
 @cache
@@ -58,16 +67,20 @@ def known() -> tuple[str, ...]:
     return (*_table()["architectures"], *_table()["aliases"])
 
 
+def _in_table(name: str) -> bool:
+    return name.lower() in known()
+
+
 def architecture(name: str) -> Architecture:
     """Look an architecture up by name or alias, in any case.
 
     Raises:
         BadOption: the name is unknown.
     """
+    if not _in_table(name):
+        raise BadOption(f"unknown architecture {name!r}", f"Known: {', '.join(known())}")
     table = _table()
     wanted = table["aliases"].get(name.lower(), name.lower())
-    if wanted not in table["architectures"]:
-        raise BadOption(f"unknown architecture {name!r}", f"Known: {', '.join(known())}")
     entry = dict(table["architectures"][wanted])
     peaks = {k: over / under for k, (over, under) in entry.pop("tflops_per_core").items()}
     return Architecture(name=wanted, tflops_per_core=peaks, **entry)
@@ -81,23 +94,32 @@ def whole_cores(counts: pd.Series[float]) -> pd.Series[float]:
 def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[str, ...]]:
     """The architecture of a file: the option, else its DEVICE ARCH, else wormhole, announced.
 
-    The largest core budget that any row reports stands in for rows that report none.
+    One that the table does not have is without peaks, announced too: times need none. The largest
+    core budget that any row reports stands in for rows that report none.
 
     Raises:
-        BadOption: the option, or the file, names an unknown architecture.
+        BadOption: the option names an unknown architecture.
     """
     notes: list[str] = []
     name = override
     if name is None and "device_arch" in ops.frame.columns:
-        named = list(ops.frame["device_arch"].dropna().unique())
+        cells = ops.frame["device_arch"].dropna().unique()
+        named = [text for text in (clean(cell).strip()[:_LONGEST_NAME] for cell in cells) if text]
         if named:
-            name = str(named[0])
+            name = named[0]
         if len(named) > 1:
             notes.append(f"several architectures in the file ({', '.join(named)}); {name} is used")
     if name is None:
         name = DEFAULT
         notes.append(f"the file names no architecture; {DEFAULT} is assumed (--arch to change)")
-    found = architecture(name)
+    if override is not None or _in_table(name):
+        found = architecture(name)
+    else:
+        found = Architecture(name, 0, 0, float("nan"), {})
+        notes.append(
+            f"{name}: no peaks known for this architecture: utilisation is blank; --arch NAME "
+            "holds the ops against another one"
+        )
     if ops.format == "v2.1":
         largest = whole_cores(ops.frame["available_core_count"]).max()
         if largest == largest:

@@ -7,8 +7,9 @@ wrong type counts as absent.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ _ENVIRONMENT_KEYS = (
     "git_commit",
     "git_dirty",
 )
+#: Name of a Tracy report folder.
+_STAMP = re.compile(r"\d{4}(_\d\d)+")
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,12 @@ class RunFolder:
     """Where the parts of a run lie, and the facts in its run.json.
 
     Attributes:
-        path: the folder (of the CSV, when only a CSV was given).
+        path: the folder (the CSV itself, when only that was given).
         facts: run.json as it is; empty when there is none.
-        warnings: what was wrong with run.json.
+        warnings: what was wrong with run.json, and which of several traces was taken.
         ops_csv: Tracy's ops CSV, or None.
         torch_csv: ops of the torch profile, or None.
+        more_csvs: ops CSVs of further hosts.
     """
 
     path: Path
@@ -56,6 +60,7 @@ class RunFolder:
     warnings: tuple[str, ...] = ()
     ops_csv: Path | None = None
     torch_csv: Path | None = None
+    more_csvs: tuple[Path, ...] = ()
 
     @property
     def timings(self) -> Path:
@@ -100,8 +105,11 @@ class RunFolder:
 
     @property
     def run(self) -> dict[str, Any]:
-        """What was run, and how long."""
-        return {key: self.facts[key] for key in _RUN_KEYS if key in self.facts}
+        """What was run, and how long; of a trace alone, which file (of several hosts, a list)."""
+        if self.is_run:
+            return {key: self.facts[key] for key in _RUN_KEYS if key in self.facts}
+        read = [str(path) for path in (self.ops_csv or self.torch_csv, *self.more_csvs) if path]
+        return {"ops": read if len(read) > 1 else read[0]} if read else {}
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -116,22 +124,32 @@ class RunFolder:
         return code if isinstance(code, int) and not isinstance(code, bool) else None
 
 
-def open_run(source: Path) -> RunFolder:
-    """Look at a run folder, a Tracy report folder (or its output folder), or a lone ops CSV.
+def open_run(source: Path, *more: Path) -> RunFolder:
+    """Look at a run folder, a Tracy report folder (or one that holds some), or a lone ops CSV.
+
+    Args:
+        more: ops CSVs of further hosts, beside a lone one.
 
     Raises:
         NothingMeasured: there is nothing of a run at that path.
     """
     if source.is_file():
-        return RunFolder(source.parent / source.stem, ops_csv=source)
+        return RunFolder(source, ops_csv=source, more_csvs=more)
     if not source.is_dir():
         raise NothingMeasured(f"{source} does not exist", "Give the folder of an earlier run.")
     facts, warnings = _facts(source / "run.json")
-    folder = RunFolder(source, facts, warnings, _ops_csv(source), _torch_csv(source))
+    csvs = _ops_csvs(source)
+    if len(csvs) > 1:
+        warnings += (f"{len(csvs)} ops CSVs in {source}: read {csvs[-1].name}",)
+    folder = RunFolder(source, facts, warnings, csvs[-1] if csvs else None, _torch_csv(source))
     if not facts and not folder.timings.is_file() and not folder.ops_csv and not folder.torch_csv:
         reports = _tracy_reports(source)
         if reports:
-            return open_run(reports[-1])
+            newest = open_run(reports[-1])
+            if len(reports) > 1:
+                which = f"{len(reports)} reports below {source}: read the newest, {reports[-1]}"
+                newest = replace(newest, warnings=(which, *newest.warnings))
+            return newest
         raise NothingMeasured(
             f"{source} is not the folder of a run: no run.json, timings or ops CSV in it",
             "Give a folder that `instrument run` made, a Tracy report folder, or an ops CSV.",
@@ -140,9 +158,17 @@ def open_run(source: Path) -> RunFolder:
 
 
 def _tracy_reports(folder: Path) -> list[Path]:
-    """The report folders of a folder that was given to Tracy as its output, the newest last."""
-    found = (folder / "reports").glob("*/ops_perf_results*.csv")
-    return [csv.parent for csv in sorted(found, key=lambda csv: csv.stat().st_mtime)]
+    """The report folders below Tracy's output folder or its `reports`, the newest last.
+
+    They lie in `reports/[NAME/]TIMESTAMP/`.
+    """
+    found: dict[Path, tuple[str, float]] = {}
+    for depth in ("*", "*/*", "reports/*/*"):
+        for csv in folder.glob(f"{depth}/ops_perf_results*.csv"):
+            stamp = _STAMP.match(csv.parent.name)
+            if stamp or csv.parent.parent.name == "reports":
+                found[csv.parent] = stamp.group() if stamp else "", csv.stat().st_mtime
+    return sorted(found, key=lambda report: found[report])
 
 
 def _facts(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -155,12 +181,10 @@ def _facts(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     return (facts, ()) if isinstance(facts, dict) else ({}, ("run.json is not an object",))
 
 
-def _ops_csv(folder: Path) -> Path | None:
+def _ops_csvs(folder: Path) -> list[Path]:
+    """The one that a run was analysed by, else those of a Tracy report folder."""
     picked = folder / "tracy_perf" / "ops_perf_results.csv"
-    if picked.is_file():
-        return picked
-    here = sorted(folder.glob("ops_perf_results*.csv"))
-    return here[-1] if here else None
+    return [picked] if picked.is_file() else sorted(folder.glob("ops_perf_results*.csv"))
 
 
 def _torch_csv(folder: Path) -> Path | None:

@@ -7,7 +7,8 @@ that they were there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -37,6 +38,7 @@ class DeviceSteps:
         ops: figures per op of the window (:func:`analysis.device.per_op`); of pooled steps one
             after the other, each step's first gap blank.
         pooled: number of steps in the window.
+        sizes: rows of each of these steps in ``ops``.
         marks: all steps of the file.
         device_ms, op_counts: by position in ``marks``; absent where not parsed.
         spread: ops whose time varies most over the complete steady steps.
@@ -49,6 +51,7 @@ class DeviceSteps:
     ops: pd.DataFrame
     architecture: Architecture
     pooled: int = 1
+    sizes: tuple[int, ...] = ()
     marks: tuple[StepMarks, ...] = ()
     chosen: tuple[int, ...] = ()
     device_ms: dict[int, float] = field(default_factory=dict)
@@ -56,12 +59,23 @@ class DeviceSteps:
     spread: tuple[Spread, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def by_step(self) -> list[pd.DataFrame]:
+        """``ops``, a frame for each pooled step; one frame of a window that is no step."""
+        if len(self.sizes) < 2:
+            return [self.ops]
+        ends = list(itertools.accumulate(self.sizes))
+        return [
+            self.ops.iloc[end - size : end].reset_index(drop=True)
+            for end, size in zip(ends, self.sizes, strict=True)
+        ]
+
 
 def read_steps(
     source: Path | Sequence[Path],
     step: StepChoice = None,
     arch: str | None = None,
     named: Named | None = None,
+    unfit: Mapping[str, str] | None = None,
 ) -> DeviceSteps:
     """Read an ops CSV (several: the hosts of one system) and choose the window.
 
@@ -69,6 +83,8 @@ def read_steps(
         step: number of a step; ``"all"`` pools the complete steady ones; None takes the last of
             those, or, in a file without our signposts, what tt-perf-report would take.
         named: another window than a step.
+        unfit: steps that stand for no other, and why, by name
+            (:func:`analysis.timings.unfit_steps`): taken by number only.
 
     Raises:
         AnalysisError: the file is damaged or foreign, or the window is empty.
@@ -76,11 +92,12 @@ def read_steps(
     files = Files.look((source,) if isinstance(source, Path) else tuple(source))
     if named is not None and named.given:
         return _by_names(files, named, arch)
-    picked = files.pick(step)
+    unfit = unfit or {}
+    picked = files.pick(step, unfit)
     if not picked:
         return _by_names(files, named or Named(), arch)
     marks, whole = files.marks, files.whole
-    warnings: list[str] = []
+    warnings = _unfit_in_words([marks[at] for at in picked], marks, step, unfit)
     if step is None and not marks[picked[0]].steady:
         warnings.append(
             f"no steady step is complete; {marks[picked[0]].name} is shown, which also compiles "
@@ -89,14 +106,37 @@ def read_steps(
     if whole is None and len(marks) > len(picked):
         size = files.sources[0].stat().st_size
         warnings.append(
-            f"{files.sources[0].name} is large ({size >> 20} MB): only the chosen step was read; "
-            "the other steps have no device time here"
+            f"{files.sources[0].name} is large ({size >> 20} MB): only "
+            + ("the chosen step was read" if len(picked) == 1 else "the chosen steps were read")
+            + "; the other steps have no device time here"
         )
     parts: dict[int, Ops] = {}
     for at, mark in enumerate(marks):
         if mark.complete and (whole is not None or at in picked):
             parts[at] = files.chosen(mark) if at in picked else files.part(mark)
-    return _assemble(files, parts, picked, arch, warnings, step)
+    return _assemble(files, parts, picked, arch, warnings, step, unfit)
+
+
+def _unfit_in_words(
+    shown: Sequence[StepMarks],
+    marks: Sequence[StepMarks],
+    step: StepChoice,
+    unfit: Mapping[str, str],
+) -> list[str]:
+    """What is shown although it stands for no other step, and what is not shown for that."""
+    odd = [mark for mark in shown if mark.name in unfit and mark.steady]
+    if odd:
+        forced = "" if isinstance(step, int) else ": no other steady step is complete"
+        return [f"{mark.name}, which is shown, is {unfit[mark.name]}{forced}" for mark in odd]
+    if isinstance(step, int):
+        return []
+    first = 0 if step == "all" else max(mark.start.line for mark in shown)
+    passed = [
+        mark.name
+        for mark in marks
+        if mark.steady and mark.complete and mark.name in unfit and mark.start.line > first
+    ]
+    return [f"{name} is not shown: it is {unfit[name]}" for name in dict.fromkeys(passed)]
 
 
 @dataclass(frozen=True)
@@ -171,16 +211,17 @@ class Files:
             return None
         return Region(first.end, last.start, first.line + 1)
 
-    def pick(self, step: StepChoice) -> list[int]:
+    def pick(self, step: StepChoice, unfit: Collection[str] = ()) -> list[int]:
         """Positions of the steps asked for; empty when the files have none of ours."""
         if step == "all":
-            picked = [i for i, mark in enumerate(self.marks) if mark.steady and mark.complete]
+            steady = [i for i, mark in enumerate(self.marks) if mark.steady and mark.complete]
+            picked = [i for i in steady if self.marks[i].name not in unfit] or steady
             if not picked:
                 raise NoSuchStep(
                     f"no steady step is complete; the trace has {window.describe(self.marks)}"
                 )
             return picked
-        mark = window.choose(self.marks, step)
+        mark = window.choose(self.marks, step, unfit)
         return [] if mark is None else [self.marks.index(mark)]
 
     def part(self, mark: StepMarks) -> Ops:
@@ -212,6 +253,7 @@ def _assemble(
     arch: str | None,
     warnings: list[str],
     step: StepChoice,
+    unfit: Collection[str],
 ) -> DeviceSteps:
     import pandas as pd
 
@@ -236,6 +278,8 @@ def _assemble(
     how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
     if step is None:
         how = f"the last complete {'steady ' if last.steady else ''}step"
+        if any(mark.steady and mark.complete for mark in marks[picked[-1] + 1 :]):
+            how = "the last usual steady step"
     return DeviceSteps(
         files=files,
         window=Window(
@@ -250,11 +294,14 @@ def _assemble(
         ops=pd.concat(ops, ignore_index=True) if len(ops) > 1 else ops[0],
         architecture=architecture,
         pooled=len(picked),
+        sizes=tuple(len(frame) for frame in ops),
         marks=marks,
         chosen=tuple(picked),
         device_ms={at: float(_time_ns(frame).sum() / 1e6) for at, frame in merged.items()},
         op_counts={at: len(frame) for at, frame in merged.items()},
-        spread=spread([merged[at] for at in merged if marks[at].steady]),
+        spread=spread(
+            [merged[at] for at in merged if marks[at].steady and marks[at].name not in unfit]
+        ),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 

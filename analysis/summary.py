@@ -15,8 +15,8 @@ from analysis import figures
 from analysis.errors import AnalysisError, BadOption, NothingMeasured
 from analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
 from analysis.run_folder import RunFolder, open_run
-from analysis.timings import Timings, main_label, read_timings, wall_clock
-from analysis.verdict import decide
+from analysis.timings import Timings, main_label, read_timings, unfit_steps, wall_clock
+from analysis.verdict import contradict, decide
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +29,8 @@ TRACY_NOTE = (
     "and PJRT"
 )
 HOST_NOTE = "Tracy does not split host time into Python and PJRT"
+#: Width of the median's interval from which more steps are asked for, percent of the median.
+SCATTER_PERCENT = 50.0
 KERNEL_TIME = "DEVICE KERNEL DURATION"
 
 
@@ -78,7 +80,7 @@ def analyse(
         named: another window of the ops than a step.
     """
     sources = (source,) if isinstance(source, Path) else tuple(source)
-    folder = open_run(sources[0])
+    folder = open_run(*sources)
     if len(sources) > 1 and not all(path.is_file() for path in sources):
         raise BadOption("several sources have to be ops CSVs, one of each host")
     timings = read_timings(folder.timings)
@@ -112,6 +114,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
             "no steady step was timed: only the compile step is known; run more steps (--steps)"
         )
     for each in by_label.values():
+        warnings += _scatter(each)
         warnings += [
             f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median "
             "of the others: a recompilation among the steady steps? Look for changing shapes"
@@ -135,6 +138,19 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         untraced=untraced,
         profiler_cost_percent=_cost_percent(wall, untraced),
     )
+
+
+def _scatter(wall: WallClock) -> list[str]:
+    """A median that the next run may contradict, for no single slow step's sake."""
+    interval, middle = wall.median_interval_ms, wall.median_ms
+    if wall.outliers or interval is None or not middle:
+        return []
+    if interval.high - interval.low <= SCATTER_PERCENT / 100 * middle:
+        return []
+    return [
+        f"the median of {wall.label} is uncertain ({interval.low:.1f} .. {interval.high:.1f} ms): "
+        "the steps differ too much for so few of them; take more (--steps)"
+    ]
 
 
 def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
@@ -178,7 +194,7 @@ def _tracy(
     from analysis.steps import read_steps
 
     try:
-        device = read_steps(csvs, step, arch, named)
+        device = read_steps(csvs, step, arch, named, unfit_steps(timings))
     except AnalysisError as error:
         asked = step is not None or (named is not None and named.given)
         if summary.wall_clock is None or asked:
@@ -193,7 +209,7 @@ def _tracy(
     times = figures.device_time(device.rows, ops, pooled)
     wall_ms, why_not = _same_step_wall(timings, device)
     count = round(len(ops) / pooled)
-    gaps = figures.gaps(ops)
+    gaps = figures.gaps(ops, pooled)
     summary = replace(
         summary,
         window=device.window,
@@ -210,17 +226,17 @@ def _tracy(
         savings=savings(ops, device.architecture, pooled),
         spread=device.spread,
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),
-        locations=by_source_line(ops, folder.diff),
+        locations=by_source_line(ops, folder.diff, pooled),
         steps=_steps(timings, summary.wall_clock_by_label, device),
         architecture=device.architecture.name,
     )
-    remarks = [*device.warnings, *figures.remarks(ops), *why_not]
+    remarks = [*device.warnings, *figures.remarks(ops, pooled), *why_not]
     summary = _warn(summary, *remarks, *([_tracy_note(summary)] if wall_ms else []))
     summary = _against_wall(summary, wall_ms, timed_ops=count)
     verdict = decide(
         wall_ms,
         times.kernel_ms,
-        figures.shares(ops),
+        figures.shares(ops) if device.architecture.has_peaks else None,
         op_count=count,
         median_gap_us=None if gaps is None else gaps.median_us,
     )
@@ -277,6 +293,8 @@ def _against_wall(summary: Summary, wall_ms: float | None, timed_ops: int) -> Su
             f"the device worked longer ({device_ms:.1f} ms) than the step took ({wall_ms:.1f} ms): "
             "the clock did not wait for the device, or ops of sub-devices overlap",
         )
+    if contradict(wall_ms, device_ms):
+        return replace(summary, step_wall_clock_ms=wall_ms)
     return replace(
         summary,
         step_wall_clock_ms=wall_ms,
@@ -328,7 +346,7 @@ def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step
         return replace(step, complete=False)
     device_ms, wall = device.device_ms.get(at), step.wall_clock_ms
     overhead = None
-    if device_ms is not None and wall:
+    if device_ms is not None and wall and not contradict(wall, device_ms):
         overhead = (wall - device_ms) / wall * 100
     return replace(
         step,

@@ -201,6 +201,8 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
     if not values:
         return WallClock(label=label, samples=0, compile_ms=compiled, warmup_ms=warmup)
     middle = statistics.median(values)
+    slow = outliers(steady)
+    usual = [s.ms for s in steady if s.name not in {outlier.name for outlier in slow}]
     return WallClock(
         label=label,
         samples=len(values),
@@ -212,8 +214,8 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
         compile_ms=compiled,
         warmup_ms=warmup,
         median_interval_ms=bootstrap_median(values),
-        outliers=outliers(steady),
-        trend_percent=trend_percent(values),
+        outliers=slow,
+        trend_percent=trend_percent(usual),
         samples_ms=tuple(values),
         p50_ms=percentile(values, 50),
         p90_ms=percentile(values, 90),
@@ -223,6 +225,28 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
         tokens_per_s=tokens_per_s(steady),
         batch_shape=common_shape(steady),
     )
+
+
+def unfit_steps(timings: Timings) -> dict[str, str]:
+    """Steps that do not stand for the steady ones of the main label, and why, by name.
+
+    A trace knows a step by its name alone; the record knows what was timed and how long it took.
+    """
+    label = main_label(timings)
+    slow = {} if label is None else {o.name: o for o in wall_clock(timings, label).outliers}
+    fit: set[str] = set()
+    unfit: dict[str, str] = {}
+    for sample in timings.samples:
+        if sample.label != label:
+            unfit[sample.name] = f"a sample of {sample.label}"
+        elif sample.kind != "steady":
+            unfit[sample.name] = f"a {sample.kind} step by the record"
+        elif sample.name in slow:
+            times = slow[sample.name].times_median
+            unfit[sample.name] = f"an outlier, {times:.1f} times the median of the others"
+        else:
+            fit.add(sample.name)
+    return {name: why for name, why in unfit.items() if name not in fit}
 
 
 def bootstrap_median(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
@@ -253,7 +277,8 @@ def outliers(steady: Sequence[Sample]) -> tuple[Outlier, ...]:
     """Steady samples far above the rest: a recompilation hides among them, or a pause.
 
     Each sample is held against the *other* ones of its label, so that one slow step among
-    three is seen although it moves their common median. Of many samples one cannot.
+    three is seen although it moves their common median. Of many samples one cannot. More than
+    a quarter of the samples (and more than one) are no exception: that is how the steps are.
     """
     everything = [s.ms for s in steady]
     common = _limit(everything) if len(everything) > MANY else None
@@ -262,7 +287,7 @@ def outliers(steady: Sequence[Sample]) -> tuple[Outlier, ...]:
         limit = common or _limit(everything[:position] + everything[position + 1 :])
         if limit is not None and sample.ms > limit[1]:
             found.append(Outlier(sample.name, sample.ms, sample.ms / limit[0]))
-    return tuple(found)
+    return tuple(found) if len(found) <= max(1, len(steady) // 4) else ()
 
 
 def _limit(values: Sequence[float]) -> tuple[float, float] | None:

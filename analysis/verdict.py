@@ -22,6 +22,10 @@ from analysis.model import (
 DOMINANT_PERCENT = 50.0
 #: Overhead from which a runtime trace is worth naming although the step is not host-bound.
 TRACE_HELPS_PERCENT = 30.0
+#: Overhead from which waiting, not the ops, is most of the step, percent.
+WAITS_MOSTLY_PERCENT = 50.0
+#: Device time beyond the wall clock that is still put down to two clocks, percent.
+CLOCKS_DIFFER_PERCENT = 5.0
 
 _TRACE = Lever(
     "runtime trace",
@@ -94,13 +98,14 @@ def decide(
     median_gap_us: float | None = None,
     cuda: bool = False,
 ) -> Verdict | None:
-    """The verdict on one step; None unless both its wall clock and its device time are known.
+    """The verdict on one step; None unless both its wall clock and its device time are known,
+    and do not contradict each other.
 
     Args:
         shares: of the device time; None where ops were not modelled.
         cuda: the device is a GPU: other levers.
     """
-    if wall_ms is None or device_ms is None or wall_ms <= 0:
+    if wall_ms is None or device_ms is None or wall_ms <= 0 or contradict(wall_ms, device_ms):
         return None
     overhead = (wall_ms - device_ms) / wall_ms * 100
     evidence = [
@@ -122,9 +127,19 @@ def decide(
         name, reason, more = _by_device(shares)
         evidence += more
     levers = _CUDA_LEVERS if cuda else _LEVERS[name]
+    if overhead > WAITS_MOSTLY_PERCENT and name != "host-bound":
+        reason = (
+            f"the device waits for {overhead:.0f} % of the step, short of host-bound "
+            f"({HOST_BOUND_PERCENT:.0f} %); {reason}"
+        )
     if not cuda and TRACE_HELPS_PERCENT < overhead <= HOST_BOUND_PERCENT:
-        levers = (*levers, _TRACE)
+        levers = (_TRACE, *levers) if overhead > WAITS_MOSTLY_PERCENT else (*levers, _TRACE)
     return Verdict(name, reason, tuple(evidence), levers)
+
+
+def contradict(wall_ms: float, device_ms: float) -> bool:
+    """The device worked longer than the step took, by more than clocks differ."""
+    return device_ms > wall_ms * (1 + CLOCKS_DIFFER_PERCENT / 100)
 
 
 def _by_device(shares: Shares) -> tuple[VerdictName, str, list[Evidence]]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis.errors import EmptyWindow, NoSuchStep
+from analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 from analysis.load import SIGNPOST, Region
 from analysis.scan import Scan, Signpost
 
@@ -172,11 +172,17 @@ def over_hosts(marks: Sequence[StepMarks], hosts: int) -> tuple[StepMarks, ...]:
     return tuple(sorted(found, key=lambda mark: mark.start.line))
 
 
-def choose(marks: Sequence[StepMarks], number: int | None = None) -> StepMarks | None:
+def choose(
+    marks: Sequence[StepMarks], number: int | None = None, unfit: Collection[str] = ()
+) -> StepMarks | None:
     """The last complete steady step, or the complete step of that number (0: compile).
 
     Where no steady step is complete, the last complete step of ours of any kind: check
     :attr:`StepMarks.steady` of the result. None when the file has no step of ours at all.
+
+    Args:
+        unfit: names of steps that stand for no other (:func:`analysis.timings.unfit_steps`);
+            taken only by number, or when all steady ones are.
 
     Raises:
         NoSuchStep: the step asked for, or every step, is not complete; lists what is there.
@@ -186,7 +192,8 @@ def choose(marks: Sequence[StepMarks], number: int | None = None) -> StepMarks |
         if not ours:
             return None
         steady = [mark for mark in ours if mark.steady and mark.complete]
-        complete = steady or [mark for mark in ours if mark.complete]
+        usual = [mark for mark in steady if mark.name not in unfit]
+        complete = usual or steady or [mark for mark in ours if mark.complete]
         what = "no step is complete"
     else:
         wanted = [mark for mark in ours if mark.number == number]
@@ -246,37 +253,31 @@ def select(
     """The rows that tt-perf-report 1.4.1 would take, and in words which.
 
     After the first signpost named ``start`` and before the first named ``end`` (the second when
-    both are the same name), by position in the file; a name that is not there is ignored. With
-    neither (found), everything after the *first* signpost that bears the *last* one's name.
+    both are the same name), by position in the file. With neither, everything after the *first*
+    signpost that bears the *last* one's name.
 
     Args:
         frame: a whole file, in the order in which the result is wanted.
         ignore: take every row, signposts among them.
         keep_signposts: leave the signposts within the window in it.
+
+    Raises:
+        NoSuchSignpost: a name is not there, which tt-perf-report passes over in silence.
     """
     posts = frame[frame["op_type"] == SIGNPOST]
     if ignore:
         return frame, "all signposts ignored: the whole file"
-    if posts.empty:
-        return frame, "no signposts in the file: the whole file"
     lower: int | None = None
     upper: int | None = None
     notes: list[str] = []
     if start:
-        matching = posts["line"][posts["op_code"] == start]
-        if len(matching):
-            lower = int(matching.iloc[0])
-            notes.append(f"after {start!r}")
-        else:
-            notes.append(f"start signpost {start!r} not found")
+        lower = _line_of(posts, start)
+        notes.append(f"after {start!r}")
     if end:
-        matching = posts["line"][posts["op_code"] == end]
-        nth = 1 if start == end else 0
-        if nth < len(matching):
-            upper = int(matching.iloc[nth])
-            notes.append(f"before {end!r}")
-        else:
-            notes.append(f"end signpost {end!r} not found" + (" a second time" if nth else ""))
+        upper = _line_of(posts, end, nth=1 if start == end else 0)
+        notes.append(f"before {end!r}")
+    if posts.empty:
+        return frame, "no signposts in the file: the whole file"
     if lower is None and upper is None:
         last = posts["op_code"].iloc[-1]
         notes.append(f"after the first signpost named {str(last)!r}, the name of the last one")
@@ -292,6 +293,20 @@ def select(
     if not keep_signposts:
         window = window[window["op_type"] != SIGNPOST]
     return window, "ops " + ", ".join(notes)
+
+
+def _line_of(posts: pd.DataFrame, name: str, nth: int = 0) -> int:
+    """Line of a signpost, the first of that name (or the one ``nth`` after it)."""
+    matching = posts["line"][posts["op_code"] == name]
+    if nth < len(matching):
+        return int(matching.iloc[nth])
+    names = list(dict.fromkeys(str(each) for each in posts["op_code"]))
+    listed = ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
+    again = " a second time" if nth else ""
+    raise NoSuchSignpost(
+        f"no signpost {name!r}{again} in the file",
+        f"It has: {listed}." if names else "It has no signposts: use --ignore-signposts.",
+    )
 
 
 def require_ops(window: pd.DataFrame, whole: pd.DataFrame, how: str) -> None:

@@ -4,21 +4,45 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
 from instrumentor.errors import UsageError
 
 
+def refuse_misplaced(paths: Iterable[Path | None]) -> None:
+    """Before the work: places that cannot be written to, or that would overwrite each other.
+
+    Raises:
+        UsageError: the folder of an output does not exist, or two outputs share a place.
+    """
+    every = [path for path in paths if path is not None]
+    places = [path.resolve() for path in every]
+    own = "Give each output a place of its own."
+    for at, (path, place) in enumerate(zip(every, places, strict=True)):
+        if place in places[:at]:
+            raise UsageError(f"two outputs would be {path}", own)
+        for other, outer in zip(every, places, strict=True):
+            if outer in place.parents:
+                raise UsageError(f"{path} would lie in {other}, another output", own)
+    for folder in (path.parent for path in every):
+        if not folder.is_dir():
+            if folder.exists():
+                raise UsageError(f"{folder}: not a folder", "Give another place.")
+            make = f"mkdir -p {shlex.quote(str(folder))}"
+            raise UsageError(f"{folder}: no such folder", f"Make it first: {make}")
+
+
 def refuse_existing(paths: Iterable[Path | None]) -> None:
     """Before the work: half a minute of it is no way to find that out.
 
     Raises:
-        UsageError: a file is there, or a folder that is not empty.
+        UsageError: a file is there, or a folder that is not empty; or as :func:`refuse_misplaced`.
     """
-    for path in paths:
-        if path is None:
-            continue
+    every = [path for path in paths if path is not None]
+    refuse_misplaced(every)
+    for path in every:
         if any(path.iterdir()) if path.is_dir() else path.exists():
             raise exists(path)
 
@@ -52,5 +76,9 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write a JSON file of a folder of ours as a whole, over its earlier state."""
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        # Nobody knows the temporary file that it names.
+        raise OSError(error.errno, error.strerror, str(path)) from error

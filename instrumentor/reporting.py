@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
-from instrumentor.outputs import exists, refuse_existing
+from instrumentor.outputs import exists, refuse_existing, refuse_misplaced
 from instrumentor.project import find_project
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class Reported:
         analysis: the frames behind the summary.
         written: files and folders that were asked for.
         is_run: the source is a folder that `instrument run` made.
+        unrefreshed: why the files of that folder are as they were, where they could not be
+            written; else empty.
     """
 
     summary: Summary
@@ -82,6 +84,7 @@ class Reported:
     analysis: Analysis
     written: tuple[Path, ...] = ()
     is_run: bool = False
+    unrefreshed: str = ""
 
 
 def report(
@@ -95,10 +98,10 @@ def report(
     """Analyse and render what was measured earlier.
 
     The files of a run folder are refreshed, unless another step or window is asked for: a passing
-    look leaves them alone.
+    look leaves them alone. A folder that cannot be written to is reported on all the same.
 
     Args:
-        source: a run folder, a report folder of Tracy (or the folder that holds its `reports`),
+        source: a run folder, a report folder of Tracy (or one that holds some: the newest counts),
             or ops CSVs, several of which are the hosts of one system.
         options: window and columns, named after tt-perf-report's options.
         files: what to write beside.
@@ -107,7 +110,7 @@ def report(
 
     Raises:
         UsageError: the source cannot be read (with line and column), the window is empty, a file
-            is there already or cannot be written.
+            is there already or cannot be written, two of them share a place.
     """
     from analysis.errors import AnalysisError
     from analysis.report_options import ReportOptions
@@ -118,14 +121,14 @@ def report(
         raise UsageError("nothing to report on", "Give a run folder or an ops CSV.")
     options, files = options or ReportOptions(), files or ReportFiles()
     try:
-        _refuse_existing(files)
+        _refuse(files)
         return _report(sources, options, files, flops, peak_tflops)
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
     except FileExistsError as error:
         raise exists(Path(error.filename)) from error
     except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from error
+        raise UsageError(_why(error)) from error
 
 
 def _report(
@@ -142,12 +145,16 @@ def _report(
 
     options.check()
     is_run = len(sources) == 1 and open_run(sources[0]).is_run
-    passing = options.named.given or options.step is not None
-    if is_run and not passing:
-        analysis = refresh(sources[0], options.arch, flops=flops, peak_tflops=peak_tflops)
-    else:
-        analysis = analyse(sources, options.step, options.arch, options.named)
-        analysis = _with_mfu(analysis, flops, peak_tflops, options.arch)
+    passing = not is_run or options.named.given or options.step is not None
+    named = options.named if passing else None
+    analysis = analyse(sources, options.step, options.arch, named)
+    analysis = _with_mfu(analysis, flops, peak_tflops, options.arch)
+    unrefreshed = ""
+    if not passing:
+        try:
+            analysis = _refreshed(analysis, sources[0])
+        except OSError as error:
+            unrefreshed = f"{sources[0]}: its files could not be refreshed ({_why(error)})"
     ops = None if analysis.device is None else report_of(analysis.device, options)
     targets = files.targets
     if targets:
@@ -166,16 +173,21 @@ def _report(
         )
         root = _source_root(sources[0]) if is_run else None
         written = write_to(targets, analysis, report=ops, source_root=root, choices=choices)
-        return Reported(analysis.summary, ops, analysis, written, is_run)
-    return Reported(analysis.summary, ops, analysis, is_run=is_run)
+        return Reported(analysis.summary, ops, analysis, written, is_run, unrefreshed)
+    return Reported(analysis.summary, ops, analysis, is_run=is_run, unrefreshed=unrefreshed)
 
 
-def _refuse_existing(files: ReportFiles) -> None:
-    if files.force or not files.targets:
+def _why(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _refuse(files: ReportFiles) -> None:
+    if not files.targets:
         return
     from analysis.render import claimed
 
-    refuse_existing(claimed(files.targets, stacked=files.stacked))
+    refuse = refuse_misplaced if files.force else refuse_existing
+    refuse(claimed(files.targets, stacked=files.stacked))
 
 
 def _with_mfu(
@@ -188,23 +200,22 @@ def _with_mfu(
     return with_mfu(analysis, flops, peak_tflops, arch)
 
 
-def refresh(
-    folder: Path,
-    arch: str | None = None,
-    *,
-    flops: float | None = None,
-    peak_tflops: float | None = None,
-) -> Analysis:
+def refresh(folder: Path) -> Analysis:
     """Analyse a run folder and write summary.json, summary.md, report.html and tt-perf-report's.
 
     Raises:
         analysis.errors.AnalysisError: nothing in it can be analysed.
         OSError: it cannot be written to.
     """
-    from analysis.render import write_all
     from analysis.summary import analyse
 
-    analysis = _with_mfu(analyse(folder, arch=arch), flops, peak_tflops, arch)
+    return _refreshed(analyse(folder), folder)
+
+
+def _refreshed(analysis: Analysis, folder: Path) -> Analysis:
+    """Write the files of a run folder anew; the analysis with them in its summary."""
+    from analysis.render import write_all
+
     summary = analysis.summary
     ops = folder / "tracy_perf" / "ops_perf_results.csv"
     if ops.is_file() and summary.window is not None:
@@ -213,10 +224,24 @@ def refresh(
         if not made:
             made, warning = tt_perf_report(ops, start, end)
         summary = with_artifacts(summary, folder, made)
-        if warning:
-            summary = dataclasses.replace(summary, warnings=(*summary.warnings, warning))
+        told = [text for text in (warning, _another_step(analysis) if made else "") if text]
+        summary = dataclasses.replace(summary, warnings=(*summary.warnings, *told))
     written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
     return dataclasses.replace(analysis, summary=with_artifacts(summary, folder, written))
+
+
+def _another_step(analysis: Analysis) -> str:
+    """What to say when tt-perf-report, which goes by names, shows another step of the same one."""
+    device = analysis.device
+    if device is None or len(device.chosen) != 1:
+        return ""
+    mark = device.marks[device.chosen[0]]
+    if mark.occurrence == 1:
+        return ""
+    return (
+        f"{mark.name} occurs {mark.occurrence} times up to the one shown here; the tables of "
+        "tt-perf-report are of the first, for it goes by the names of signposts"
+    )
 
 
 def with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:

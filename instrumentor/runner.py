@@ -7,6 +7,7 @@ failure comes out as a typed error that carries the folder and the partial summa
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import platform
 import shlex
@@ -681,6 +682,7 @@ class _Run:
                 "git_commit": commit,
                 "git_dirty": dirty,
                 "loop": {"file": loop["file"], "line": loop["line"]},
+                "source_hashes": _source_hashes(self.prepared),
                 "new_files": [str(p) for p in self.new_files],
                 "warnings": list(dict.fromkeys(self.warnings)),
                 "in_place": self.options.in_place,
@@ -689,6 +691,16 @@ class _Run:
                 "environment": _environment(self.machine),
             },
         )
+
+
+def _source_hashes(prepared: Prepared) -> dict[str, str]:
+    """sha256 of the files as they were before their instrumentation, by the names of the diff."""
+    root = prepared.project.root
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(data).hexdigest()
+        for path, data in prepared.originals.items()
+        if path.is_relative_to(root)
+    }
 
 
 def config_of(script: Path, arguments: Sequence[str], cwd: Path) -> Mapping[str, object]:

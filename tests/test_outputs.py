@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.outputs import refuse_existing, write_new
+from instrumentor.outputs import refuse_existing, refuse_misplaced, write_json, write_new
 
 
 def test_a_file_is_written_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -39,3 +39,49 @@ def test_a_folder_that_is_empty_may_be_written_into(tmp_path: Path) -> None:
     refuse_existing([None, tmp_path / "missing", full / "inner"])
     with pytest.raises(UsageError, match="full exists"):
         refuse_existing([full])
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("no dir/x.csv",), "no dir: no such folder"),
+        (("file/x.csv",), "file: not a folder"),
+        (("x", "y", "./x"), "two outputs would be x"),
+        (("x", "there/../x"), "two outputs would be there/../x"),
+        (("plots", "plots/x.html"), "plots/x.html would lie in plots, another output"),
+        (("plots/x.html", "plots"), "plots/x.html would lie in plots, another output"),
+    ],
+)
+def test_places_that_cannot_be_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError) as caught:
+        refuse_misplaced([None, *map(Path, names)])
+    assert caught.value.message == said
+    assert caught.value.hint
+    with pytest.raises(UsageError):
+        refuse_existing(map(Path, names))
+
+
+def test_the_remedy_for_a_missing_folder_can_be_pasted(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        refuse_misplaced([tmp_path / "no dir" / "x.csv"])
+    assert caught.value.hint == f"Make it first: mkdir -p '{tmp_path / 'no dir'}'"
+
+
+def test_places_apart_are_fine(tmp_path: Path) -> None:
+    refuse_misplaced([None, tmp_path / "plots", tmp_path / "plots.html", Path("x")])
+    refuse_misplaced([])
+
+
+def test_an_error_names_the_file_and_no_temporary_one(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as caught:
+        write_json(tmp_path / "nowhere" / "run.json", {})
+    assert caught.value.filename == str(tmp_path / "nowhere" / "run.json")
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(OSError) as caught:
+        write_json(tmp_path / "run.json", {})
+    assert caught.value.filename == str(tmp_path / "run.json")

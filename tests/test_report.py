@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
+import hashlib
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -15,9 +18,10 @@ import instrumentor
 from analysis.report_options import ReportOptions
 from instrumentor import ReportFiles, UsageError
 from tests.analysis import theirs
-from tests.analysis.ops_rows import FIXTURES, op, signpost, step, text
+from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
 from tests.analysis.reports.summaries import run_folder, torch_folder
-from tests.conftest import RunCli
+from tests.conftest import RepoFactory, RunCli
+from tests.end_to_end.small import script
 
 Say = Callable[..., str]
 TRAINING = FIXTURES / "training_v2_1.csv"
@@ -108,6 +112,33 @@ def test_folders_of_tracy_are_read_and_not_written_to(say: Say, tmp_path: Path) 
     assert names(tmp_path) == before
 
 
+def test_of_several_reports_the_newest_is_read_and_named(say: Say, tmp_path: Path) -> None:
+    reports = tmp_path / "out" / "reports"
+    for number, stamp in enumerate(("2026_01_05_10_20_30", "named/2026_01_06_10_20_30")):
+        (reports / stamp).mkdir(parents=True)
+        csv_file = reports / stamp / "ops_perf_results.csv"
+        csv_file.write_text(text(step("step_steady_1", [op(us=10.0 + number)])))
+    for source in ("out", "out/reports"):
+        document = json.loads(say(source, "--json"))
+        read = "out/reports/named/2026_01_06_10_20_30"
+        assert document["device_time_ms"] == pytest.approx(0.011)
+        assert document["run"] == {"ops": f"{read}/ops_perf_results.csv"}
+        said = f"2 reports below {source}: read the newest, {read}"
+        assert said in document["warnings"]
+    document = json.loads(say("out/reports/named", "--json"))
+    assert not any("reports below" in warning for warning in document["warnings"])
+
+
+def test_every_output_names_the_trace_that_it_is_about(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "my trace.csv").write_text(TRAINING.read_text())
+    printed = say("my trace.csv", "--html", "page.html", "--perfetto", "trace.json")
+    assert "\nmy trace.csv  tracy" in printed
+    page = (tmp_path / "page.html").read_text()
+    assert "<h1>my trace.csv</h1>" in page and "<dt>ops</dt><dd>my trace.csv</dd>" in page
+    assert '"title":"my trace.csv"' in (tmp_path / "trace.json").read_text()
+    assert "2 ops CSVs  tracy" in say("my trace.csv", TRAINING)
+
+
 def test_several_hosts_are_one_system(say: Say, tmp_path: Path) -> None:
     hosts = []
     for name, us in (("a", 10.0), ("b", 12.5)):
@@ -126,7 +157,7 @@ def test_several_hosts_are_one_system(say: Say, tmp_path: Path) -> None:
     [
         (("--step", "1"), list(SECOND)),
         (("--step", "0"), list(FIRST)),
-        (("--step", "all"), [*SECOND, *THIRD]),
+        (("--step", "all"), [*THIRD]),
         (("--start-signpost", "step_steady_1_end"), [*THIRD, 37, 38, 39]),
         (("--signpost", "step_steady_1_end"), [*THIRD, 37, 38, 39]),
         (("--end-signpost", "step_compile_end"), list(FIRST)),
@@ -166,6 +197,38 @@ def test_no_advice_and_no_summary(say: Say) -> None:
 def test_an_architecture_of_ones_own(say: Say) -> None:
     assert "on blackhole" in say(TRAINING, "--arch", "P150")
     assert "on blackhole" in say(TRAINING, env={"INSTRUMENT_ARCH": "P150"})
+
+
+def test_an_unknown_architecture_is_reported_without_utilisation(
+    run_cli: RunCli, say: Say, run: Path, tmp_path: Path
+) -> None:
+    ops_csv = run / "tracy_perf" / "ops_perf_results.csv"
+    ops_csv.write_text(ops_csv.read_text().replace("wormhole_b0", "quasar"))
+    printed = say(run, "--ops", "--csv", "x.csv", "--html", "x.html", "--plots", "plots",
+                  "--perfetto", "x.json")  # fmt: skip
+    assert "on quasar" in printed
+    assert " ".join(printed.split()).count("quasar: no peaks known for this architecture") == 1
+    for word in ("matmul FLOPs", "SLOW", "at its bound", "nothing to improve", "nan"):
+        assert word not in printed
+    assert "Roofline" not in (tmp_path / "x.html").read_text()
+    assert names(tmp_path / "plots") == {
+        f"{n}.{k}" for n in ("step_times", "breakdown", "gaps") for k in ("png", "svg")
+    }
+    for name in ("x.csv", "x_stacked.csv", "x.json", "mnist_baseline/summary.md"):
+        assert not re.search(r"\bnan\b", (tmp_path / name).read_text(), re.IGNORECASE), name
+    document = json.loads(say(run, "--json", "--ops"))
+    assert document["architecture"] == "quasar"
+    assert (document["dram_percent"], document["matmul_flops_percent"]) == (None, None)
+    assert {each["kind"] for each in document["savings"]} == {"gap"}
+    for each in document["ops"]:
+        assert (each["dram_percent"], each["flops_percent"]) == (None, None)
+        assert each["bound"] in ("", "HOST")
+    assert document["device_time_ms"] and document["categories"] and document["verdict"]
+    known = json.loads(say(run, "--json", "--arch", "p100"))
+    assert known["dram_percent"] and not any("no peaks" in text for text in known["warnings"])
+    refused = run_cli("report", run, "--flops", "1e9", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--flops needs a peak: none is known for quasar" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -312,6 +375,129 @@ def test_a_second_file_and_a_folder_are_not_replaced_either(
         assert done.returncode == 2
         assert " exists" in done.stderr
     assert names(tmp_path) == {"ops_stacked.csv", "plots/mine.png"}
+
+
+CHANGED = "(changed since the run: shown without its code)"
+FORWARD = "        loss = model(batch)\n"
+
+
+@pytest.fixture
+def measured(git_repo: RepoFactory) -> Path:
+    """A folder that a run left, and in it ops of a device whose locations name the script."""
+    repo = git_repo({"train.py": script()})
+    options = instrumentor.RunOptions(profiler="wallclock", cwd=repo)
+    folder = instrumentor.run(repo / "train.py", options=options).folder
+    code = instrumentor.rewrite(script()).code.decode()
+    line = code.splitlines(keepends=True).index(FORWARD) + 1
+    place = {"LOC": f'loc("{repo.name}/train.py":{line}:5)', "CONST_EVAL_OP": "false"}
+    rows = step("step_steady_1", [op() | place, op(us=5.0)])
+    (folder / "tracy_perf").mkdir()
+    (folder / "tracy_perf" / "ops_perf_results.csv").write_text(
+        text(rows, header("v2.1", tuple(place)))
+    )
+    facts = json.loads((folder / "run.json").read_text()) | {"profiler": "tracy"}
+    (folder / "run.json").write_text(json.dumps(facts))
+    return folder
+
+
+def test_the_code_of_a_script_that_was_edited_since_is_not_shown(say: Say, measured: Path) -> None:
+    path, page = measured.parent / "train.py", measured / "report.html"
+    original = path.read_bytes()
+    facts = json.loads((measured / "run.json").read_text())
+    assert facts["source_hashes"] == {"train.py": hashlib.sha256(original).hexdigest()}
+    number = script().splitlines(keepends=True).index(FORWARD) + 1
+    assert f"train.py:{number} " in say(measured)
+    assert FORWARD.rstrip() in page.read_text() and CHANGED not in page.read_text()
+
+    path.write_bytes(b"import math\n" + original)
+    say(measured)
+    assert FORWARD.strip() not in page.read_text() and CHANGED in page.read_text()
+
+    # A checkout brings the same file back, with another time.
+    path.write_bytes(original)
+    os.utime(path, (4e9, 4e9))
+    say(measured)
+    assert FORWARD.rstrip() in page.read_text() and CHANGED not in page.read_text()
+
+
+def test_runs_without_hashes_go_by_the_time_of_the_file(say: Say, measured: Path) -> None:
+    path, page = measured.parent / "train.py", measured / "report.html"
+    facts = json.loads((measured / "run.json").read_text())
+    del facts["source_hashes"]
+    (measured / "run.json").write_text(json.dumps(facts))
+    os.utime(path, (1e9, 1e9))
+    say(measured)
+    assert FORWARD.rstrip() in page.read_text()
+    os.utime(path, (4e9, 4e9))
+    say(measured, "--html", "page.html")
+    assert CHANGED in page.read_text()
+    del facts["started"]
+    (measured / "run.json").write_text(json.dumps(facts))
+    say(measured)
+    assert FORWARD.rstrip() in page.read_text()
+
+
+@pytest.mark.parametrize("why", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_a_folder_that_cannot_be_written_to_is_reported_on(
+    run: Path, monkeypatch: pytest.MonkeyPatch, why: int
+) -> None:
+    def full(target: Path, content: bytes) -> None:
+        raise OSError(why, os.strerror(why), str(target))
+
+    before = names(run)
+    monkeypatch.setattr("analysis.render.replace_bytes", full)
+    found = instrumentor.report(run)
+    assert found.summary.wall_clock is not None and found.summary.device_time_ms
+    assert found.unrefreshed == (
+        f"{run}: its files could not be refreshed ({run / 'summary.json'}: {os.strerror(why)})"
+    )
+    assert names(run) - before <= {
+        f"tracy_perf/tt_perf_report{end}" for end in (".csv", "_stacked.csv", "_stacked.png")
+    }
+    # A file that was asked for is another matter.
+    with pytest.raises(UsageError, match=os.strerror(why)):
+        instrumentor.report(run, files=ReportFiles(html=run / "mine.html"))
+
+
+def test_why_a_folder_is_not_refreshed_is_said(run_cli: RunCli, run: Path, tmp_path: Path) -> None:
+    (run / "summary.json").mkdir()
+    (run / "summary.json" / "mine").write_text("mine")
+    done = run_cli("report", run, "--json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["device_time_ms"]
+    assert f"warning: {run}: its files could not be refreshed" in done.stderr
+    assert "summary.json: Is a directory" in done.stderr and ".tmp" not in done.stderr
+
+
+OUTPUTS = ("--csv", "--summary-file", "--html", "--plots", "--perfetto", "--visualizer")
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+def test_an_output_into_a_missing_folder_is_refused_before_the_work(
+    run_cli: RunCli, tmp_path: Path, option: str
+) -> None:
+    done = run_cli("report", "nowhere.csv", option, "nodir/x", "--force", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: nodir: no such folder\ndo: Make it first: mkdir -p nodir\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (("--csv", "x.csv", "--summary-file", "x.csv"), "two outputs would be x.csv"),
+        (("--csv", "x.csv", "--html", "x_stacked.csv"), "two outputs would be x_stacked.csv"),
+        (("--plots", "d", "--html", "d"), "two outputs would be d"),
+        (("--visualizer", "d", "--html", "d/x.html"), "d/x.html would lie in d, another output"),
+    ],
+)
+def test_two_outputs_in_one_place_are_refused(
+    run_cli: RunCli, tmp_path: Path, files: tuple[str, ...], said: str
+) -> None:
+    for force in ((), ("--force",)):
+        done = run_cli("report", TRAINING, *files, *force, cwd=tmp_path)
+        assert done.returncode == 2
+        assert said in done.stderr and "a place of its own" in done.stderr
+    assert names(tmp_path) == set()
 
 
 # -- what is refused ---------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from analysis.advice import TRACED_GAP_US
 from analysis.model import GAP_THRESHOLD_US
 from analysis.reports import words
 from analysis.reports.terminal import Paint, indented
@@ -51,7 +52,8 @@ def _gaps(report: Report, width: int) -> list[str]:
     share = "" if gaps.percent is None else f" ({gaps.percent:.1f} % of the time)"
     text = (
         f"{words.plural(len(gaps.ids), 'op')} waited more than {GAP_THRESHOLD_US} us for the host "
-        f"({ids(gaps.ids)}): a runtime trace could save {gaps.saving_us:,.0f} us{share}; "
+        f"({ids(gaps.ids)}): a runtime trace, with gaps of {TRACED_GAP_US:g} us, could save "
+        f"{gaps.saving_us:,.0f} us{share}; "
         "else look for what the host does between them, or turn runtime arguments of the kernels "
         "into compile-time ones"
     )
@@ -62,7 +64,7 @@ def _matmuls(report: Report, width: int) -> list[list[str]]:
     """One entry per matmul shape and advice, those of most device time first."""
     ops = report.ops
     names, numbers = ops["op"].tolist(), ops["id"].tolist()
-    times = ops["device_time_us"].fillna(0).tolist()
+    times, bounds = ops["device_time_us"].fillna(0).tolist(), ops["bound"].tolist()
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for at, sentences in report.advice.items():
         groups.setdefault((names[at], sentences), []).append(at)
@@ -70,7 +72,8 @@ def _matmuls(report: Report, width: int) -> list[list[str]]:
     optimised = 0
     for (name, sentences), rows in groups.items():
         if not sentences:
-            optimised += len(rows)
+            # Without a bound nothing was held against anything.
+            optimised += sum(bool(bounds[at]) for at in rows)
             continue
         time = sum(times[at] for at in rows)
         head = (

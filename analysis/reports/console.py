@@ -6,6 +6,8 @@ use, yellow room, grey what was not measured. :mod:`analysis.reports.ops_console
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analysis.model import Summary
 from analysis.reports import words
 from analysis.reports.files import listed
@@ -28,12 +30,15 @@ from analysis.reports.terminal import (
     table,
     tone_colour,
 )
+from analysis.savings import CONDITIONS
 
 _NAME = 16
 _VALUE = 13
 MOST_OPS = 10
 MOST_SAVINGS = 5
 MOST_LINES = 5
+#: Below this many columns names of ops are squeezed, as in the table of ops.
+_NARROW = 100
 
 
 def render(
@@ -145,43 +150,57 @@ def _sources(summary: Summary, width: int, paint: Paint) -> list[str]:
     heading = paint("Device time by source line", "bold")
     if not locations.lines:
         return [heading, *indented(words.visible(locations.note or ""), width, "  ")]
-    most = locations.lines[:MOST_LINES]
-    places = [f"{each.file}:{each.line}{' (once)' if each.const_eval else ''}" for each in most]
-    columns = (
-        Column("line", [words.visible(place) for place in places], right=False, least=24),
-        Column("ops", [words.count(each.op_count) for each in most]),
-        Column("device time", words.column([each.device_time_ms for each in most], "ms")),
-        Column("share", [words.share(each.percent) for each in most]),
-    )
-    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
+    rows: list[_Place] = [
+        (
+            f"{each.file}:{each.line}{' (once)' if each.const_eval else ''}",
+            each.op_count,
+            each.device_time_ms,
+            each.percent,
+        )
+        for each in locations.lines[:MOST_LINES]
+    ]
+    if locations.unlocated_ms:
+        count, share = locations.unlocated_count, locations.unlocated_percent
+        rows.append(("no location", count, locations.unlocated_ms, share))
+    return [heading, *_places("line", rows, width, paint)]
 
 
 def _modules(summary: Summary, width: int, paint: Paint) -> list[str]:
-    most = () if summary.locations is None else summary.locations.modules[:MOST_LINES]
+    most = () if summary.locations is None else summary.locations.most_modules(MOST_LINES)
     if not most:
         return []
+    rows = [(each.name, each.op_count, each.device_time_ms, each.percent) for each in most]
+    return [paint("Device time by module", "bold"), *_places("module", rows, width, paint)]
+
+
+#: What ops come from, their number, device time in ms and share.
+_Place = tuple[str, int, float, float | None]
+
+
+def _places(title: str, rows: Sequence[_Place], width: int, paint: Paint) -> list[str]:
     columns = (
-        Column("module", [words.visible(each.name) for each in most], right=False, least=24),
-        Column("ops", [words.count(each.op_count) for each in most]),
-        Column("device time", words.column([each.device_time_ms for each in most], "ms")),
-        Column("share", [words.share(each.percent) for each in most]),
+        Column(title, [words.visible(name) for name, *_ in rows], right=False, least=24),
+        Column("ops", [words.count(count) for _, count, _, _ in rows]),
+        Column("device time", words.column([time for _, _, time, _ in rows], "ms")),
+        Column("share", [words.share(percent) for *_, percent in rows]),
     )
-    heading = paint("Device time by module", "bold")
-    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
+    return table(columns, width=width, paint=paint, indent="  ")
 
 
 def _savings(summary: Summary, width: int, paint: Paint) -> list[str]:
     most = summary.savings[:MOST_SAVINGS]
     if not most:
         return []
-    kinds = ["at its bound" if each.kind == "bound" else "gaps at 6.5 us" for each in most]
+    names = [words.visible(each.op) for each in most]
+    if width < _NARROW:
+        names = [name.replace("DeviceOperation", "", 1).replace(" x ", "x") for name in names]
     columns = (
-        Column("op", [words.visible(each.op) for each in most], right=False, least=12, comfort=20),
+        Column("op", names, right=False, least=12, comfort=30),
         Column("count", [words.count(each.count) for each in most], optional=True),
         Column("now", [words.readable_us(each.now_us) for each in most]),
         Column("saves", [words.readable_us(each.saving_us) for each in most]),
         Column("share", [words.share(each.percent) for each in most]),
-        Column("if", kinds, right=False),
+        Column("if", [CONDITIONS[each.kind] for each in most], right=False),
     )
     heading = paint("At most to be won, in theory", "bold")
     return [heading, *table(columns, width=width, paint=paint, indent="  ")]

@@ -24,13 +24,18 @@ class Detail:
             profile's ops.csv.
         architecture: what the ops were held against.
         timings: every sample with its start.
-        sources: text of the user's files, by the names that the summary's source lines use.
+        steps: name and ops of each pooled step; empty for a single one.
+        merged_devices: number of devices that a row stands for; 1 when each has its own.
+        sources: text of the user's files, by the names that the summary's source lines use; None
+            of a file that was changed since the run.
     """
 
     ops: pd.DataFrame | None = None
     architecture: Architecture | None = None
     timings: Timings | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
+    steps: tuple[tuple[str, pd.DataFrame], ...] = ()
+    merged_devices: int = 1
+    sources: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def device_ops(self) -> pd.DataFrame | None:
@@ -50,7 +55,7 @@ class Detail:
 def of(
     analysis: Analysis | None = None,
     report: Report | None = None,
-    sources: Mapping[str, str] | None = None,
+    sources: Mapping[str, str | None] | None = None,
 ) -> Detail:
     """The detail of an analysis; a report's ops (its own window and options) win over it."""
     device = None if analysis is None else analysis.device
@@ -58,4 +63,12 @@ def of(
     architecture = None if device is None else device.architecture
     if report is not None:
         ops, architecture = report.ops, report.architecture
-    return Detail(ops, architecture, None if analysis is None else analysis.timings, sources or {})
+    steps: tuple[tuple[str, pd.DataFrame], ...] = ()
+    devices = 1
+    if device is not None:
+        if device.pooled > 1:
+            steps = tuple(zip(device.window.steps, device.by_step(), strict=True))
+        if report is None or not report.per_device:
+            devices = int(device.rows["device_id"].nunique())
+    timings = None if analysis is None else analysis.timings
+    return Detail(ops, architecture, timings, steps, max(devices, 1), sources or {})

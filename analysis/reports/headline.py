@@ -7,9 +7,18 @@ console, Markdown and HTML only lay them out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from analysis.model import GAP_THRESHOLD_US, HOST_BOUND_PERCENT, SlowOp, Summary, WallClock
+from analysis.figures import MOST_PERCENT
+from analysis.model import (
+    GAP_THRESHOLD_US,
+    HOST_BOUND_PERCENT,
+    PAUSE_US,
+    SlowOp,
+    Summary,
+    WallClock,
+)
 from analysis.reports import words
 from analysis.throughput import PERCENTILES
 
@@ -43,7 +52,9 @@ def title(summary: Summary) -> str:
     name, label = (str(run[key]) if run.get(key) else "" for key in ("name", "label"))
     both = " ".join(part for part in (name, label) if part)
     unnamed = "Ops of a trace" if summary.wall_clock is None else "Run"
-    return both or str(run.get("script") or "") or unnamed
+    read = run.get("ops") or ""
+    ops = Path(read).name if isinstance(read, str) else words.plural(len(read), "ops CSV")
+    return both or str(run.get("script") or "") or ops or unnamed
 
 
 def subtitle(summary: Summary) -> str:
@@ -182,7 +193,7 @@ def step_section(summary: Summary) -> Section:
         device = Line("device time", words.NOT_MEASURED, note, "absent")
         return Section("Device", (device,))
     lines = [
-        _line("wall clock", summary.step_wall_clock_ms, "of this very step"),
+        _line("wall clock", summary.step_wall_clock_ms, _of_which(summary)),
         _device_time(summary),
         *_self_time(summary),
         *(_overhead(summary) if summary.op_count is not None else ()),
@@ -192,6 +203,11 @@ def step_section(summary: Summary) -> Section:
     if summary.step_wall_clock_ms is None:
         del lines[0]
     return Section(_step_title(summary), tuple(lines))
+
+
+def _of_which(summary: Summary) -> str:
+    steps = () if summary.window is None else summary.window.steps
+    return "of this very step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
 
 
 def _step_title(summary: Summary) -> str:
@@ -240,6 +256,8 @@ def _overhead(summary: Summary) -> list[Line]:
 def _why_no_overhead(summary: Summary) -> str:
     if not words.measured(summary.device_time_ms):
         return "needs a device time"
+    if summary.step_wall_clock_ms is not None:
+        return "the device worked longer than the step took"
     return "needs the wall clock of the same step"
 
 
@@ -254,12 +272,14 @@ def _utilisation(summary: Summary) -> list[Line]:
     if device is not None and words.measured(device.busy_percent):
         note = f"of the {words.ms(device.span_ms)} from its first op to its last"
         lines.append(Line("device busy", words.percent(device.busy_percent), note))
+    matmuls = "of the peak of the cores used, weighted by device time"
     for name, value, note in (
-        ("matmul FLOPs", summary.matmul_flops_percent, "of the peak, weighted by device time"),
+        ("matmul FLOPs", summary.matmul_flops_percent, matmuls),
         ("DRAM", summary.dram_percent, "of the peak, over the whole device time"),
     ):
-        if words.measured(value):
-            lines.append(Line(name, words.percent(value), note, utilisation_tone(value)))
+        if value is not None and words.measured(value):
+            tone: Tone = "bad" if value > MOST_PERCENT else utilisation_tone(value)
+            lines.append(Line(name, words.percent(value), note, tone))
     hits = summary.program_cache_hit_percent
     if words.measured(hits):
         lines.append(Line("program cache", words.percent(hits), "of the ops hit it"))
@@ -285,6 +305,10 @@ def _gaps(summary: Summary) -> list[Line]:
             f"median; {gaps.over_threshold_count:,} of {gaps.count:,} above {GAP_THRESHOLD_US} us, "
             f"{words.readable_us(gaps.over_threshold_us)} together"
         )
+    if gaps.pause_us:
+        pauses = words.plural(gaps.pause_count, "pause") if gaps.pause_count else "pauses"
+        together = words.readable_us(gaps.pause_us)
+        note += f" ({pauses} above {PAUSE_US / 1000:.0f} ms: {together})"
     return [Line("op-to-op gap", median, note, "bad" if long else "plain")]
 
 

@@ -34,6 +34,7 @@ from analysis.reports.headline import (
 )
 from analysis.reports.ops_data import ops_table, script_safe
 from analysis.reports.roofline_chart import roofline_chart
+from analysis.savings import CONDITIONS
 
 _TEMPLATE = "report.html.j2"
 _SCRIPT = "report.js.j2"
@@ -48,6 +49,7 @@ _WIDTHS = {
     "cores": 68,
     "dram": 78,
     "flops": 82,
+    "saves": 94,
     "fidelity": 190,
     "location": 320,
     "shapes": 220,
@@ -77,11 +79,16 @@ class CodeLine:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """The lines of one file that ops come from, with their surroundings where its text is known."""
+    """The lines of one file that ops come from, with their surroundings where its text is known.
+
+    Attributes:
+        changed: since the run, so that its text is not that of the lines.
+    """
 
     name: str
     lines: tuple[CodeLine, ...]
     has_text: bool
+    changed: bool = False
 
 
 def render(summary: Summary, detail: Detail | None = None) -> str:
@@ -140,6 +147,7 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "savings": _saving_rows(summary),
         "sources": source_files(summary, detail.sources),
         "modules": _module_rows(summary),
+        "unlocated": _unlocated(summary),
         "source_note": None if summary.locations is None else summary.locations.note,
         "warnings": warnings(summary),
         "facts": facts(summary),
@@ -255,7 +263,7 @@ def _slow_rows(summary: Summary, by_device: bool) -> list[tuple[Any, ...]]:
 
 
 def _module_rows(summary: Summary) -> list[tuple[str, ...]]:
-    most = () if summary.locations is None else summary.locations.modules[:MOST_MODULES]
+    most = () if summary.locations is None else summary.locations.most_modules(MOST_MODULES)
     times = words.column([each.device_time_ms for each in most], "ms")
     return [
         (each.name, f"{each.op_count:,}", time, words.share(each.percent))
@@ -267,7 +275,7 @@ def _saving_rows(summary: Summary) -> list[tuple[str, ...]]:
     return [
         (
             each.op,
-            "each op at its bound" if each.kind == "bound" else f"gaps at {GAP_THRESHOLD_US} us",
+            CONDITIONS[each.kind],
             f"{each.count:,}",
             words.readable_us(each.now_us),
             words.readable_us(each.saving_us),
@@ -277,7 +285,20 @@ def _saving_rows(summary: Summary) -> list[tuple[str, ...]]:
     ]
 
 
-def source_files(summary: Summary, sources: Mapping[str, str]) -> tuple[SourceFile, ...]:
+def _unlocated(summary: Summary) -> CodeLine | None:
+    """Of all ops that no line is known of; None when they took no time."""
+    locations = summary.locations
+    if locations is None or not locations.lines or not locations.unlocated_ms:
+        return None
+    return CodeLine(
+        number=None,
+        time=words.ms(locations.unlocated_ms),
+        share=words.share(locations.unlocated_percent),
+        ops=words.plural(locations.unlocated_count, "op"),
+    )
+
+
+def source_files(summary: Summary, sources: Mapping[str, str | None]) -> tuple[SourceFile, ...]:
     """The source lines by file, the file of most device time first."""
     if summary.locations is None:
         return ()
@@ -285,10 +306,12 @@ def source_files(summary: Summary, sources: Mapping[str, str]) -> tuple[SourceFi
     for each in summary.locations.lines:
         by_file.setdefault(each.file, []).append(each)
     most = max((each.device_time_ms for each in summary.locations.lines), default=0.0)
-    return tuple(
-        SourceFile(name, _code_lines(lines, sources.get(name), most), name in sources)
-        for name, lines in by_file.items()
-    )
+    found: list[SourceFile] = []
+    for name, lines in by_file.items():
+        text = sources.get(name)
+        code = _code_lines(lines, text, most)
+        found.append(SourceFile(name, code, text is not None, name in sources and text is None))
+    return tuple(found)
 
 
 def _code_lines(lines: list[SourceLine], text: str | None, most: float) -> tuple[CodeLine, ...]:

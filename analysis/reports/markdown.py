@@ -21,6 +21,7 @@ from analysis.reports.headline import (
     title,
     warnings,
 )
+from analysis.savings import CONDITIONS
 
 #: An underscore within a word is no markup.
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w)")
@@ -122,32 +123,48 @@ def _sources(summary: Summary) -> str:
         return ""
     if not locations.lines:
         return f"### Device time by source line\n\n{escape(locations.note or '')}"
-    most = locations.lines[:MOST_LINES]
-    times = words.column([each.device_time_ms for each in most], "ms")
-    rows = [
-        [
+    rows: list[_Place] = [
+        (
             code(f"{each.file}:{each.line}") + (" (once)" if each.const_eval else ""),
-            words.count(each.op_count),
-            time,
-            words.share(each.percent),
-        ]
-        for each, time in zip(most, times, strict=True)
+            each.op_count,
+            each.device_time_ms,
+            each.percent,
+        )
+        for each in locations.lines[:MOST_LINES]
     ]
-    heading = ("line", "ops", "device time", "share")
-    return f"### Device time by source line\n\n{table(heading, rows, (0,))}"
+    if locations.unlocated_ms:
+        count, share = locations.unlocated_count, locations.unlocated_percent
+        rows.append(("no location", count, locations.unlocated_ms, share))
+    return f"### Device time by source line\n\n{_places('line', rows)}"
 
 
 def _modules(summary: Summary) -> str:
-    most = () if summary.locations is None else summary.locations.modules[:MOST_LINES]
+    most = () if summary.locations is None else summary.locations.most_modules(MOST_LINES)
     if not most:
         return ""
-    times = words.column([each.device_time_ms for each in most], "ms")
-    rows = [
-        [code(each.name), words.count(each.op_count), time, words.share(each.percent)]
-        for each, time in zip(most, times, strict=True)
+    rows: list[_Place] = [
+        (
+            escape(each.name) if each.const_eval else code(each.name),
+            each.op_count,
+            each.device_time_ms,
+            each.percent,
+        )
+        for each in most
     ]
-    heading = ("module", "ops", "device time", "share")
-    return f"### Device time by module\n\n{table(heading, rows, (0,))}"
+    return f"### Device time by module\n\n{_places('module', rows)}"
+
+
+#: What ops come from, as Markdown; their number, device time in ms and share.
+_Place = tuple[str, int, float, float | None]
+
+
+def _places(title: str, rows: Sequence[_Place]) -> str:
+    times = words.column([time for _, _, time, _ in rows], "ms")
+    cells = [
+        [name, words.count(count), time, words.share(percent)]
+        for (name, count, _, percent), time in zip(rows, times, strict=True)
+    ]
+    return table((title, "ops", "device time", "share"), cells, (0,))
 
 
 def _savings(summary: Summary) -> str:
@@ -160,7 +177,7 @@ def _savings(summary: Summary) -> str:
             words.readable_us(each.now_us),
             words.readable_us(each.saving_us),
             words.share(each.percent),
-            "at its bound" if each.kind == "bound" else "gaps at 6.5 us",
+            CONDITIONS[each.kind],
         ]
         for each in summary.savings[:MOST_OPS]
     ]

@@ -85,10 +85,12 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
     plain = colours([""] * len(ops))
     names = ops["op_code"] if raw else ops["op"]
     dram, flops = _utilisation_colours(ops)
+    pooled = "device_time_stdev_us" in ops.columns
     devices, budgets = ops["device_id"].nunique() > 1, ops["available_cores"].nunique() > 1
     whole = [str(int(each)) for each in ops["id"]]
-    # As a spreadsheet would: the sum of what is shown.
-    time, gap = float(ops["device_time_us"].sum()), float(ops["gap_us"].sum())
+    # As a spreadsheet would: the sum of what is shown; a figure of all rows is none of some.
+    time, gap = (_sum(ops[column]) for column in ("device_time_us", "gap_us"))
+    complete = len(ops) == len(report.ops)
     return [
         Column("ID", whole, colours=plain),
         Column("Total%" if narrow else "Total %", figures("total_percent", 1), colours=plain),
@@ -105,15 +107,16 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
             colours=plain,
             least=12,
             comfort=26 if narrow else 32,
-            total=_counts(report),
+            total=_counts(ops),
         ),
         *([Column("Device", figures("device_id", 0), colours=plain)] if devices else []),
-        Column("Time us", figures("device_time_us", 1), colours=plain, total=f"{time:,.0f}"),
+        Column("Time us", figures("device_time_us", 1), colours=plain, total=_total(time, 0)),
+        *([Column("±", figures("device_time_stdev_us", 1), colours=plain)] if pooled else []),
         Column(
             "Gap us",
             figures("gap_us", 1),
             colours=colours(["red" if g > GAP_THRESHOLD_US else "" for g in ops["gap_us"]]),
-            total=f"{gap:,.0f}",
+            total=_total(gap, 0),
         ),
         Column("Cores", figures("cores", 0), colours=colours(_core_colours(ops))),
         *([Column("Of", figures("available_cores", 0), colours=plain)] if budgets else []),
@@ -122,13 +125,13 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
             figures("dram_gb_s", 0),
             colours=colours(dram),
             optional=True,
-            total=_total(report.dram_gb_s, 0),
+            total=_total(report.dram_gb_s if complete else None, 0),
         ),
         Column(
             "DRAM%" if narrow else "DRAM %",
             figures("dram_percent", 1),
             colours=colours(dram),
-            total=_total(report.dram_percent, 1),
+            total=_total(report.dram_percent if complete else None, 1),
         ),
         Column("TFLOPs", figures("tflops", 1), colours=colours(flops), optional=True),
         Column(
@@ -144,9 +147,16 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
     ]
 
 
-def _counts(report: Report) -> str:
-    counts = words.plural(report.device_ops, "device op")
-    return f"{counts}, {report.host_ops:,} on host" if report.host_ops else counts
+def _counts(ops: pd.DataFrame) -> str:
+    hosts = int(ops["is_host"].sum())
+    devices = len(ops) - hosts - int(ops["is_signpost"].sum())
+    counts = words.plural(devices, "device op")
+    return f"{counts}, {hosts:,} on host" if hosts else counts
+
+
+def _sum(values: pd.Series[float]) -> float | None:
+    """None where there is nothing to add up, rather than 0."""
+    return float(values.sum()) if values.notna().any() else None
 
 
 def _figures(values: pd.Series[float], digits: int) -> list[str]:

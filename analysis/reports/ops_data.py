@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from analysis.reports.detail import Detail
+from analysis.savings import above_bound_us
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from analysis.roofline import Architecture
 
 #: More rows than this make a page that no browser likes; the slowest are kept.
 MOST_ROWS = 50_000
@@ -82,13 +85,13 @@ def script_safe(document: Mapping[str, Any]) -> str:
 def ops_table(detail: Detail) -> OpsTable:
     """The table of a step's ops; without columns when there are none."""
     if detail.device_ops is not None:
-        return _device(detail.device_ops)
+        return _device(detail.device_ops, detail.architecture)
     if detail.torch_ops is not None:
         return _torch(detail.torch_ops)
     return OpsTable()
 
 
-def _device(every: pd.DataFrame) -> OpsTable:
+def _device(every: pd.DataFrame, arch: Architecture | None) -> OpsTable:
     ops, left_out = _most(every, "device_time_us")
     columns = [
         TableColumn("id", "ID", _numbers(ops["id"], 0), digits=0),
@@ -101,6 +104,7 @@ def _device(every: pd.DataFrame) -> OpsTable:
         TableColumn("cores", "Cores", _numbers(ops["cores"], 0), "", 0, "cores"),
         TableColumn("dram", "DRAM", _numbers(ops["dram_percent"]), "%", 1, "use"),
         TableColumn("flops", "FLOPs", _numbers(ops["flops_percent"]), "%", 1, "use"),
+        *([] if arch is None else [_saves(ops, arch)]),
         TableColumn("dram_gbs", "DRAM", _numbers(ops["dram_gb_s"]), "GB/s", 0),
         _text("fidelity", "Math fidelity", ops["math_fidelity"]),
         TableColumn("grid", "Grid", _numbers(ops["available_cores"], 0), "", 0),
@@ -110,6 +114,10 @@ def _device(every: pd.DataFrame) -> OpsTable:
     if "location" in ops.columns:
         columns.append(_text("location", "Location", ops["location"]))
     return OpsTable(tuple(columns), len(ops), left_out, "time", ("category", "bound"))
+
+
+def _saves(ops: pd.DataFrame, arch: Architecture) -> TableColumn:
+    return TableColumn("saves", "Saves", _numbers(above_bound_us(ops, arch)), "us", 1)
 
 
 def _torch(every: pd.DataFrame) -> OpsTable:

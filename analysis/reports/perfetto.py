@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analysis.model import GAP_THRESHOLD_US, Summary
@@ -37,12 +38,18 @@ _ABOUT = (
 def render(summary: Summary, detail: Detail | None = None) -> str:
     """The trace as JSON text."""
     detail = detail or Detail()
-    origin, steps = _steps(summary, detail)
+    steps, starts = _steps(summary, detail)
     events = [*steps]
-    if detail.ops is not None and detail.torch_ops is None:
-        events += _device(summary, detail.ops, origin)
+    window = summary.window
     if detail.torch_ops is not None:
-        events += _torch(detail.torch_ops, _start_of(detail, "step_profiled", origin))
+        origin = 0.0 if window is None else starts.get(window.step or "", 0.0)
+        events += _torch(detail.torch_ops, starts.get("step_profiled", origin))
+    elif detail.steps:
+        events += _device(detail, [_Part(starts.get(n, 0.0), o, n) for n, o in detail.steps])
+    elif detail.ops is not None:
+        start, end = (None, None) if window is None else (window.start, window.end)
+        origin = 0.0 if window is None else starts.get(window.step or "", 0.0)
+        events += _device(detail, [_Part(origin, detail.ops, None, start, end)])
     document = {
         "displayTimeUnit": "ms",
         "otherData": {"title": title(summary), "about": _ABOUT, "profiler": summary.profiler},
@@ -51,21 +58,20 @@ def render(summary: Summary, detail: Detail | None = None) -> str:
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
 
-def _steps(summary: Summary, detail: Detail) -> tuple[float, list[Event]]:
-    """Start of the window's step in microseconds, and the events of all steps."""
-    starts = _starts(detail)
+def _steps(summary: Summary, detail: Detail) -> tuple[list[Event], dict[str, float]]:
+    """The events of all steps, and the start of each in microseconds."""
+    known = _starts(detail)
     events = [*_names(STEPS, "Wall clock", {1: "steps"})]
-    origin = cursor = 0.0
-    wanted = None if summary.window is None else summary.window.step
+    starts: dict[str, float] = {}
+    cursor = 0.0
     for step in summary.steps:
         if step.wall_clock_ms is None:
             continue
         duration = step.wall_clock_ms * 1000
         # Without recorded starts the steps stand one after the other.
-        start = starts.get(step.name, cursor)
+        start = known.get(step.name, cursor)
         cursor = start + duration
-        if step.name == wanted:
-            origin = start
+        starts[step.name] = start
         facts = {
             "kind": step.kind,
             "label": step.label,
@@ -77,7 +83,7 @@ def _steps(summary: Summary, detail: Detail) -> tuple[float, list[Event]]:
         events.append(_slice(STEPS, 1, step.name, start, duration, facts, step.kind or "step"))
         events.append(_instant(STEPS, 1, f"{step.name}_start", start))
         events.append(_instant(STEPS, 1, f"{step.name}_end", start + duration))
-    return origin, events
+    return events, starts
 
 
 def _starts(detail: Detail) -> dict[str, float]:
@@ -94,25 +100,54 @@ def _starts(detail: Detail) -> dict[str, float]:
     return {name: (start - first) * 1e6 for name, start in known}
 
 
-def _start_of(detail: Detail, name: str, otherwise: float) -> float:
-    return _starts(detail).get(name, otherwise)
+@dataclass(frozen=True)
+class _Part:
+    """Ops one behind the other: of a step, or of a window between signposts."""
+
+    origin: float
+    ops: pd.DataFrame
+    step: str | None = None
+    start: str | None = None
+    end: str | None = None
+
+    @property
+    def borders(self) -> tuple[str | None, str | None]:
+        """Signposts at its two ends."""
+        if self.step is None:
+            return self.start, self.end
+        return f"{self.step}_start", f"{self.step}_end"
 
 
-def _device(summary: Summary, ops: pd.DataFrame, origin: float) -> Iterator[Event]:
-    """Ops and gaps per device, dispatches per device, signposts."""
-    devices = [float(d) for d in sorted(ops["device_id"].dropna().unique())] or [math.nan]
+def _device(detail: Detail, parts: Sequence[_Part]) -> Iterator[Event]:
+    """Ops and gaps per device, dispatches, signposts.
+
+    Rows that stand for several devices at once are one track: each is the slowest device's, and
+    a track per device would show ops on devices that ran others.
+    """
+    devices = [math.nan]
+    if detail.merged_devices == 1:
+        every = {float(d) for part in parts for d in part.ops["device_id"].dropna().unique()}
+        devices = sorted(every) or devices
     tracks: dict[int, str] = {}
-    several = len(devices) > 1
     for number, device in enumerate(devices):
-        which = f" {device:.0f}" if several else ""
+        which = f" {device:.0f}" if len(devices) > 1 else ""
+        if detail.merged_devices > 1:
+            which = f", the slowest of {detail.merged_devices} devices"
         tracks |= {2 * number + 1: f"ops{which}", 2 * number + 2: f"gaps{which}"}
     yield from _names(DEVICE, "Device", tracks)
     yield from _names(HOST, "Host dispatch", {1: "ops"})
-    first_host = _first(ops["host_start_ns"])
+    for part in parts:
+        yield from _part(part, devices)
+
+
+def _part(part: _Part, devices: Sequence[float]) -> Iterator[Event]:
+    origin = part.origin
+    start, end = part.borders
+    first_host = _first(part.ops["host_start_ns"])
     cursors = dict.fromkeys(range(len(devices)), origin)
-    if summary.window is not None and summary.window.start:
-        yield _instant(DEVICE, 1, summary.window.start, origin)
-    for row in _rows(ops):
+    if start:
+        yield _instant(DEVICE, 1, start, origin)
+    for row in _rows(part.ops):
         number = devices.index(row["device_id"]) if row["device_id"] in devices else 0
         track = 2 * number + 1
         if row["is_signpost"]:
@@ -131,11 +166,11 @@ def _device(summary: Summary, ops: pd.DataFrame, origin: float) -> Iterator[Even
             cursors[number] += duration
         host = _known(row["host_start_ns"])
         if host is not None and first_host is not None:
-            start = origin + (host - first_host) / 1000
+            at = origin + (host - first_host) / 1000
             spent = _known(row["host_duration_us"]) or 0.0
-            yield _slice(HOST, 1, str(row["op"]), start, spent, {"id": int(row["id"])}, "dispatch")
-    if summary.window is not None and summary.window.end:
-        yield _instant(DEVICE, 1, summary.window.end, max(cursors.values()))
+            yield _slice(HOST, 1, str(row["op"]), at, spent, {"id": int(row["id"])}, "dispatch")
+    if end:
+        yield _instant(DEVICE, 1, end, max(cursors.values()))
 
 
 def _facts(row: dict[str, Any]) -> Event:

@@ -160,7 +160,7 @@ def roofline_chart(
 ) -> RooflineChart | None:
     """The chart; None without a single modelled op."""
     every, arch = op_points(detail), detail.architecture
-    if not every or arch is None:
+    if not every or arch is None or not arch.has_peaks:
         return None
     points, peaks = every[:MOST_POINTS], ceilings(arch, every)
     ridges = [peak.tflops * 1000 / arch.dram_gb_s for peak in peaks]

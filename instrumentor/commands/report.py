@@ -41,8 +41,8 @@ def report(
         ),
     ],
     step: Annotated[
-        str, _option("--step", "Show this step (0: the compile step) or all steady ones pooled; "
-                     "else the last complete steady one.", "N|all", once=True),
+        str, _option("--step", "Show this step (0: the compile step), or with all the mean of "
+                     "the steady ones; else the last complete steady one.", "N|all", once=True),
     ] = "",
     start_signpost: Annotated[
         str, _option("--start-signpost", "Show what comes after this signpost.", "NAME", once=True)
@@ -192,6 +192,8 @@ def report(
         table = asked or not found.is_run
         text = _text(found, options, hide_below, table, not no_advice, not no_summary, color)
         console.out(text.rstrip("\n"))
+    if found.unrefreshed:
+        console.warn(found.unrefreshed)
     for path in found.written:
         console.say(f"Wrote {path}")
 

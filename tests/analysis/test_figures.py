@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +12,6 @@ from analysis import figures
 from analysis.device import per_op
 from analysis.load import load
 from analysis.roofline import architecture
-from analysis.savings import ideal_us, savings
 from analysis.stacked import stacked
 from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
 
@@ -65,6 +65,61 @@ def test_gap_distribution(tmp_path: Path) -> None:
     assert sum(counts.values()) == 4
 
 
+def test_pauses_are_gaps_above_ten_milliseconds(tmp_path: Path) -> None:
+    _, ops = frames(tmp_path, *(op(gap_us=gap) for gap in (None, 10_000.0, 10_001.0, 30_000.0)))
+    found = figures.gaps(ops)
+    assert found is not None
+    assert (found.pause_count, found.pause_us) == (2, 40_001.0)
+    assert (found.over_threshold_count, found.over_threshold_us) == (3, 50_001.0)
+
+
+def test_gaps_of_pooled_steps_are_those_of_one(tmp_path: Path) -> None:
+    gaps = (None, 1.0, 7.0, 20_000.0)
+    _, once = frames(tmp_path, *(op(gap_us=gap) for gap in gaps))
+    one, of_two = figures.gaps(once), figures.gaps(pd.concat([once, once]), pooled=2)
+    assert one is not None and of_two is not None
+    assert replace(of_two, p95_us=one.p95_us) == one
+    # The distribution is of both.
+    assert of_two.p95_us == 20_000.0
+
+
+def test_pauses_are_remarked_on(tmp_path: Path) -> None:
+    _, steady = frames(tmp_path, op(), op(gap_us=10_000.0))
+    assert not any("pause" in remark for remark in figures.remarks(steady))
+    _, one = frames(tmp_path, op(), op(gap_us=12_000.0))
+    assert figures.remarks(one) == [
+        "1 gap above 10 ms (12 ms) is a pause of the host, such as compilation: it is left out "
+        "of what could be won; choose a steady step"
+    ]
+    _, two = frames(tmp_path, op(), op(gap_us=12_000.0), op(gap_us=1_400_000.0))
+    assert figures.remarks(two) == [
+        "2 gaps above 10 ms (1.4 s together) are pauses of the host, such as compilation: they "
+        "are left out of what could be won; choose a steady step"
+    ]
+
+
+def test_remarks_on_pooled_steps_are_of_one(tmp_path: Path) -> None:
+    rows = (op(), matmul(2048, 2048, 2048, 100.0), op(gap_us=40_000.0), op(us=None))
+    once = frames(tmp_path, *rows)[1]
+    assert len(figures.remarks(once)) == 3
+    assert figures.remarks(pd.concat([once] * 4), pooled=4) == figures.remarks(once)
+    # In one step of many it is said all the same.
+    steady = frames(tmp_path, op(), op())[1]
+    (said,) = figures.remarks(pd.concat([frames(tmp_path, *rows[::2])[1], *[steady] * 9]), 10)
+    assert said.startswith("1 gap above 10 ms (40 ms) is a pause")
+
+
+def test_more_than_a_peak_is_remarked_on(tmp_path: Path) -> None:
+    at_peak = 2 * 2048**3 / (74 / 72 * 1e12 * 64) * 1e6
+    _, rounded = frames(tmp_path, matmul(2048, 2048, 2048, at_peak / 1.04))
+    assert figures.remarks(rounded) == []
+    _, above = frames(tmp_path, *[matmul(2048, 2048, 2048, at_peak / 1.98)] * 2, op(us=1.0))
+    assert figures.remarks(above) == [
+        "2 ops show more than 105 % of a peak (up to 198 %): the architecture or the core count "
+        "is probably wrong; --arch changes it"
+    ]
+
+
 def test_no_gaps_is_none(tmp_path: Path) -> None:
     assert figures.gaps(frames(tmp_path, op())[1]) is None
 
@@ -109,22 +164,6 @@ def test_shares_of_bounds(tmp_path: Path) -> None:
     found = figures.shares(ops)
     assert (found.dram, found.flop, found.slow) == (20.0, 20.0, 60.0)
     assert found.categories["Compute"] == 100.0
-
-
-def test_savings_to_the_roofline_and_to_short_gaps(tmp_path: Path) -> None:
-    _, ops = frames(
-        tmp_path,
-        matmul(512, 512, 512, 60.0),
-        op("CopyDeviceOperation", 10.0, 106.5),
-        op("MoveDeviceOperation", 10.0, 6.5),
-    )
-    ideal = 2 * 512**3 / (74 / 72 * 1e12 * 64) * 1e6
-    assert ideal_us(ops, WORMHOLE).tolist()[0] == pytest.approx(max(ideal, 3 * 512**2 * 2 / 288e3))
-    gap, bound = savings(ops, WORMHOLE)
-    assert (gap.op, gap.kind, gap.count, gap.saving_us) == ("CopyDeviceOperation", "gap", 1, 100.0)
-    assert gap.percent == pytest.approx(100 / 193 * 100)
-    assert (bound.op, bound.kind, bound.now_us) == ("Matmul", "bound", 60.0)
-    assert bound.saving_us == pytest.approx(60 - 3 * 512**2 * 2 / 288e3)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from analysis.locations import (
     read_diff,
     user_place,
 )
+from analysis.model import Locations
 from analysis.roofline import architecture
 from tests.analysis.ops_rows import FIXTURES
 
@@ -45,7 +46,8 @@ DIFF = """\
 
 
 def ops_of(name: str) -> pd.DataFrame:
-    return per_op(load(FIXTURES / name).frame, architecture("wormhole"))
+    ops = per_op(load(FIXTURES / name).frame, architecture("wormhole"))
+    return ops[~ops["is_signpost"]]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,8 @@ def test_device_time_per_source_line() -> None:
         ("train.py", 14, 0.015, 1, True),
         ("model.py", 7, 0.011, 1, False),
     ]  # fmt: skip
-    assert found.unlocated_ms == pytest.approx(0.027)
+    assert (found.unlocated_ms, found.unlocated_count) == (pytest.approx(0.027), 2)
+    assert found.unlocated_percent == pytest.approx(27 / 75 * 100)
     assert found.note is None
     assert found.lines[0].ops == ("UnaryDeviceOperation",)
     assert sum(line.percent or 0 for line in found.lines) == pytest.approx(48 / 75 * 100)
@@ -148,10 +151,45 @@ def test_modules_by_name_else_by_file(location: str, name: str | None) -> None:
 
 def test_device_time_per_module() -> None:
     modules = by_source_line(ops_of("locations.csv")).modules
-    assert [(m.name, m.device_time_ms, m.op_count) for m in modules] == [
-        ("train.py", 0.037, 3),
-        ("model.py", 0.011, 1),
+    assert [(m.name, m.device_time_ms, m.op_count, m.const_eval) for m in modules] == [
+        ("train.py", 0.022, 2, False),
+        ("model.py", 0.011, 1, False),
+        ("(constants, evaluated once)", 0.015, 1, True),
     ]
+
+
+def test_the_constants_are_shown_beside_the_first_modules() -> None:
+    found = by_source_line(ops_of("locations.csv"))
+    assert [m.name for m in found.most_modules(1)] == ["train.py", "(constants, evaluated once)"]
+    assert [m.name for m in Locations(modules=found.modules[:2]).most_modules(1)] == ["train.py"]
+
+
+def test_a_module_without_ops_of_a_step_is_not_shown() -> None:
+    ops = ops_of("locations.csv").assign(const_eval="true")
+    (only,) = by_source_line(ops).modules
+    assert (only.name, only.op_count) == ("(constants, evaluated once)", 4)
+
+
+def test_locations_of_pooled_steps_are_those_of_one() -> None:
+    once = ops_of("locations.csv")
+    one, pooled = by_source_line(once), by_source_line(pd.concat([once] * 3), pooled=3)
+    assert [(s.file, s.line, s.op_count) for s in pooled.lines] == [
+        (s.file, s.line, s.op_count) for s in one.lines
+    ]
+    assert [m.op_count for m in pooled.modules] == [m.op_count for m in one.modules]
+    for each, other in zip((*pooled.lines, *pooled.modules), (*one.lines, *one.modules),
+                           strict=True):  # fmt: skip
+        assert (each.device_time_ms, each.percent) == pytest.approx(
+            (other.device_time_ms, other.percent)
+        )
+    assert (pooled.unlocated_ms, pooled.unlocated_count) == (pytest.approx(0.027), 2)
+
+
+def test_everything_located_is_no_row_of_its_own() -> None:
+    ops = ops_of("locations.csv")
+    found = by_source_line(ops[ops["location"].astype(str).str.contains(".py", regex=False)])
+    assert (found.unlocated_ms, found.unlocated_count, found.unlocated_percent) == (0.0, 0, 0.0)
+    assert Locations().unlocated_percent is None
 
 
 def test_a_diff_turns_them_into_the_users_lines(tmp_path: Path) -> None:

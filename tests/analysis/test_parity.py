@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from analysis.errors import AnalysisError, EmptyWindow
+from analysis.errors import EmptyWindow, NoSuchSignpost
 from analysis.report_options import ReportOptions, per_op_report
 from tests.analysis.ops_rows import FIXTURES, REAL, header, host_op, matmul, op, signpost, text
 from tests.analysis.random_rows import random_csv
@@ -73,8 +73,8 @@ def cases() -> list[Case]:
         ),
         Case(
             ("training_v2_1.csv",),
-            ReportOptions(start_signpost="step_steady_2_start", end_signpost="nowhere"),
-            ("--start-signpost", "step_steady_2_start", "--end-signpost", "nowhere"),
+            ReportOptions(start_signpost="step_steady_2_start"),
+            ("--start-signpost", "step_steady_2_start"),
         ),
         Case(
             ("replay.csv",),
@@ -169,6 +169,14 @@ def test_random_rows_are_the_same(tmp_path: Path) -> None:
         except EmptyWindow:
             assert theirs.rows == []
             continue
+        except NoSuchSignpost:
+            # Theirs passes over a name that is not there; so does ours once it is left out.
+            there = path.read_text(encoding="utf-8")
+            start, end = (
+                name if name and f"\n{name},signpost," in there else None
+                for name in (options.start_signpost, options.end_signpost)
+            )
+            ours = per_op_report(path, replace(options, start_signpost=start, end_signpost=end))
         assert differences(ours, theirs.rows, advice=True) == [], path.name
         assert stacked_differences(ours, theirs.stacked) == [], path.name
         compared += 1
@@ -214,11 +222,6 @@ def test_deviation_has_its_reason(name: str, crashes: dict[str, tuple[Path, Thei
     path, theirs = crashes[name]
     assert theirs.crashed is not None
     assert theirs.crashed.startswith(DEVIATIONS[name][2])
-    if "architecture" in name:
-        with pytest.raises(AnalysisError, match="quasar"):
-            per_op_report(path, ReportOptions(ignore_signposts=True))
-        report = per_op_report(path, ReportOptions(ignore_signposts=True, arch="n1"))
-    else:
-        report = per_op_report(path, ReportOptions(ignore_signposts=True))
+    report = per_op_report(path, ReportOptions(ignore_signposts=True))
     assert len(report.ops) == len(DEVIATIONS[name][0])
     assert report.ops["device_time_us"].notna().any()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime, timezone
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +19,7 @@ from analysis.errors import BadOption, NothingMeasured
 from analysis.model import Locations, SourceLine
 from analysis.render import write_all
 from analysis.report_options import per_op_report
+from analysis.run_folder import RunFolder
 from analysis.summary import analyse
 from tests.analysis.reports.summaries import run_folder, torch_folder, tracy, wallclock_only
 
@@ -87,8 +92,9 @@ def test_a_failed_write_leaves_the_earlier_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(render.os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as caught:
         write_all(tracy(), tmp_path, formats=["markdown"])
+    assert caught.value.filename == str(target), "not a file that nobody knows"
     assert files_of(tmp_path) == {"summary.md": b"earlier"}
 
 
@@ -130,6 +136,40 @@ def test_sources_are_read_below_the_root_only(tmp_path: Path) -> None:
     summary = replace(tracy(), locations=Locations(lines))
     assert render.read_sources(summary, root) == {"model/net.py": "x = 1\n"}
     assert render.read_sources(summary, None) == {}
+
+
+STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("facts", "modified_s", "shown"),
+    [
+        ({}, 9e9, True),
+        ({"started": "yesterday", "source_hashes": ["x"]}, 9e9, True),
+        ({"started": STARTED.isoformat()}, STARTED.timestamp() - 60, True),
+        # The start is known to the second only.
+        ({"started": STARTED.isoformat()}, STARTED.timestamp() + 0.9, True),
+        ({"started": STARTED.isoformat()}, STARTED.timestamp() + 1, False),
+        # A hash says more than a time: a checkout makes files younger, not different.
+        ({"source_hashes": {"net.py": "x = 1\n"}, "started": STARTED.isoformat()}, 9e9, True),
+        ({"source_hashes": {"net.py": "x = 2\n"}, "started": STARTED.isoformat()}, 1.0, False),
+        ({"source_hashes": {"other.py": "x = 2\n"}, "started": STARTED.isoformat()}, 1.0, True),
+        ({"source_hashes": {"other.py": "x = 2\n"}, "started": STARTED.isoformat()}, 9e9, False),
+    ],
+)
+def test_a_source_that_changed_since_the_run_has_no_text(
+    tmp_path: Path, facts: dict[str, Any], modified_s: float, shown: bool
+) -> None:
+    path = tmp_path / "net.py"
+    path.write_text("x = 1\n", encoding="utf-8")
+    os.utime(path, (modified_s, modified_s))
+    hashes = facts.get("source_hashes")
+    if isinstance(hashes, dict):
+        found = {name: sha256(text.encode()).hexdigest() for name, text in hashes.items()}
+        facts = {**facts, "source_hashes": found}
+    summary = replace(tracy(), locations=Locations((SourceLine("net.py", 1, 1.0, 1.0, 1),)))
+    sources = render.read_sources(summary, tmp_path, RunFolder(tmp_path / "run", facts))
+    assert sources == {"net.py": "x = 1\n" if shown else None}
 
 
 def test_importing_is_cheap() -> None:

@@ -41,12 +41,17 @@ def test_another_step_by_number() -> None:
         per_op_report(TRAINING, ReportOptions(step=3))
 
 
-def test_all_steady_steps_one_after_the_other() -> None:
+def test_all_steady_steps_are_one_row_per_op_their_mean() -> None:
     report = per_op_report(TRAINING, ReportOptions(step="all"))
-    assert report.window == "steps step_steady_1 .. step_steady_2, pooled"
-    assert report.device_ops == 18 == len(report.ops)
-    # No gap from the end of one step to the beginning of the next.
-    assert report.ops["gap_us"].isna().tolist()[::9] == [True, True]
+    first, last = (per_op_report(TRAINING, ReportOptions(step=step)).ops for step in (1, 2))
+    assert report.window == "mean of 2 steps, step_steady_1 .. step_steady_2"
+    assert report.device_ops == 9 == len(report.ops)
+    both = (first["device_time_us"] + last["device_time_us"]) / 2
+    assert report.ops["device_time_us"].tolist() == pytest.approx(both.tolist())
+    assert report.ops["id"].tolist() == last["id"].tolist()
+    assert report.ops["steps"].tolist() == [2] * 9
+    # The first op of a step has no gap before it, in none of them.
+    assert report.ops["gap_us"].isna().tolist() == [True] + [False] * 8
     assert report.ops["total_percent"].sum() == pytest.approx(100.0)
 
 
@@ -90,7 +95,10 @@ def test_a_step_of_several_hosts_is_the_same_step_on_each(tmp_path: Path) -> Non
     apart = per_op_report(hosts, ReportOptions(step=1, no_merge_devices=True))
     assert apart.ops["device_id"].tolist() == [0, 0, 1, 1]
     assert apart.ops["device_time_us"].tolist() == [10.0, 7.0, 12.0, 7.0]
-    assert per_op_report(hosts, ReportOptions(step="all")).device_ops == 4
+    pooled = per_op_report(hosts, ReportOptions(step="all"))
+    assert pooled.ops["device_time_us"].tolist() == [12.5, 8.0]
+    both = per_op_report(hosts, ReportOptions(step="all", no_merge_devices=True))
+    assert both.ops["device_time_us"].tolist() == [10.5, 8.0, 12.5, 8.0]
 
 
 def test_a_step_that_one_host_lacks_is_not_complete(tmp_path: Path) -> None:

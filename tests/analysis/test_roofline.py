@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis.device import per_op
 from analysis.errors import BadOption
 from analysis.load import load
 from analysis.roofline import architecture, known, resolve
-from tests.analysis.ops_rows import FIXTURES, op, text
+from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
 
 
 @pytest.mark.parametrize(
@@ -65,3 +66,46 @@ def test_several_architectures_are_announced(tmp_path: Path) -> None:
     arch, notes = resolve(load(path))
     assert arch.name == "wormhole"
     assert "several architectures" in notes[0]
+
+
+def written(folder: Path, rows: list[Row], arch: str = "quasar", cores: str = "64") -> Path:
+    """A file whose rows name an architecture and a core budget."""
+    more = {"DEVICE ARCH": arch, "AVAILABLE WORKER CORE COUNT": cores}
+    (folder / "ops.csv").write_text(text([row | more for row in rows]), encoding="utf-8")
+    return folder / "ops.csv"
+
+
+def test_a_file_of_an_unknown_architecture_has_no_peaks_and_says_so(tmp_path: Path) -> None:
+    path = written(tmp_path, [op()])
+    arch, notes = resolve(load(path))
+    assert (arch.name, arch.worker_cores, arch.has_peaks) == ("quasar", 64, False)
+    assert notes == (
+        "quasar: no peaks known for this architecture: utilisation is blank; --arch NAME holds "
+        "the ops against another one",
+    )
+    arch, notes = resolve(load(path), "p100")
+    assert (arch.name, arch.has_peaks, notes) == ("blackhole_p100", True, ())
+    with pytest.raises(BadOption, match="'quasar'"):
+        resolve(load(path), "quasar")
+
+
+def test_the_name_of_an_unknown_architecture_is_short_and_clean(tmp_path: Path) -> None:
+    arch, _ = resolve(load(written(tmp_path, [op()], "qua\x1b[31msar" + "x" * 99)))
+    assert arch.name == "qua[31msar" + "x" * 22
+    arch, notes = resolve(load(written(tmp_path, [op()], "  ")))
+    assert arch.name == "wormhole" and "assumed" in notes[0]
+
+
+@pytest.mark.parametrize("cores", ["64", ""])
+def test_ops_without_peaks_have_rates_and_no_utilisation(tmp_path: Path, cores: str) -> None:
+    sharded = "'program_config': 'MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig(x=1)'"
+    rows = [matmul(512, 512, 512, 60.0), matmul(64, 64, 64, 9.0, attributes=sharded), host_op()]
+    file = load(written(tmp_path, rows, cores=cores))
+    ops = per_op(file.frame, resolve(file)[0])
+    assert ops["bound"].tolist() == ["", "", "HOST"]
+    assert ops[["dram_percent", "flops_percent", "peak_flops"]].isna().all(axis=None)
+    assert ops["tflops"][0] == pytest.approx(2 * 512**3 / 60e-6 / 1e12)
+    assert ops["dram_gb_s"][0] == pytest.approx(3 * 512 * 512 * 2 / 60e-6 / 1e9)
+    # On how many cores a DRAM-sharded matmul runs is the architecture's.
+    assert ops["cores"][0] == 64 and ops["cores"].isna()[1]
+    assert ops["available_cores"].notna().all() == bool(cores)

@@ -16,7 +16,7 @@ from analysis import steps as steps_module
 from analysis.errors import AnalysisError, EmptyWindow, NoSuchStep, NothingMeasured
 from analysis.model import SCHEMA, Summary, WallClock
 from analysis.summary import analyse, summarise
-from tests.analysis.ops_rows import FIXTURES, op, signpost, step, text
+from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
 
 #: What the issue asks of summary.json.
 KEYS = {
@@ -124,6 +124,22 @@ def test_another_step_and_all_of_them(tracy: Path) -> None:
     assert every.spread[0].stdev_us == pytest.approx(30 / math.sqrt(2))
     with pytest.raises(NoSuchStep):
         summarise(tracy, step=9)
+
+
+def test_gaps_and_source_lines_of_all_steps_are_those_of_one(tmp_path: Path) -> None:
+    place = {"LOC": 'loc("train.py":14:5)', "CONST_EVAL_OP": "false"}
+    rows = [op() | place, op(gap_us=20_000.0) | place, op(us=5.0)]
+    both = [*step("step_steady_1", rows), *step("step_steady_2", rows)]
+    columns = header("v2.1", tuple(place))
+    folder = run_folder(tmp_path / "run", *SAMPLES, ops=text(both, columns), profiler="tracy")
+    one, every = summarise(folder, step=2), summarise(folder, step="all")
+    assert every.gaps is not None and one.gaps is not None
+    assert every.gaps.histogram == one.gaps.histogram
+    assert (every.gaps.count, every.gaps.pause_count, every.gaps.pause_us) == (2, 1, 20_000.0)
+    assert every.locations == one.locations
+    assert every.locations is not None
+    assert (every.locations.lines[0].op_count, every.locations.unlocated_count) == (2, 1)
+    assert any(w.startswith("1 gap above 10 ms (20 ms)") for w in every.warnings)
 
 
 def test_a_large_file_is_read_by_its_chosen_step_only(
@@ -267,9 +283,83 @@ def test_a_step_name_that_repeats_has_no_overhead(tmp_path: Path) -> None:
 def test_a_device_that_worked_longer_than_the_step_is_warned_of(tmp_path: Path) -> None:
     rows = text(step("step_steady_1", [op(us=9000.0)]))
     summary = summarise(run_folder(tmp_path / "run", SAMPLES[1], ops=rows, profiler="tracy"))
-    assert summary.overhead_percent == pytest.approx(-350.0)
-    assert summary.host_bound is False
+    # Figures that contradict each other lead to none of a third kind.
+    assert (summary.step_wall_clock_ms, summary.device_time_ms) == (2.0, 9.0)
+    assert (summary.overhead_percent, summary.dispatch_ms_per_op) == (None, None)
+    assert (summary.host_bound, summary.verdict) == (None, None)
     assert any("did not wait" in warning for warning in summary.warnings)
+
+
+def test_a_device_that_worked_a_little_longer_is_the_clocks_doing(tmp_path: Path) -> None:
+    rows = text(step("step_steady_1", [op(us=2040.0)]))
+    summary = summarise(run_folder(tmp_path / "run", SAMPLES[1], ops=rows, profiler="tracy"))
+    assert summary.overhead_percent == pytest.approx(-2.0)
+    assert summary.verdict is not None and summary.verdict.name != "host-bound"
+
+
+FOUR = [op(us=us) for us in (100.0, 200.0)]
+
+
+def of_four(folder: Path, *events: dict[str, Any]) -> Path:
+    """Tracy runs of two ops a step, 0.3 ms, a step for each sample."""
+    rows = [row for each in events for row in step(each["name"], FOUR)]
+    return run_folder(folder, *events, ops=text(rows), profiler="tracy")
+
+
+def test_an_outlier_is_not_the_step_that_is_shown(tmp_path: Path) -> None:
+    times = (2.0, 2.0, 2.1, 20.0)
+    folder = of_four(tmp_path / "run", event("step_compile", 500.0),
+                     *(event(f"step_steady_{i}", ms) for i, ms in enumerate(times, 1)))  # fmt: skip
+    summary = summarise(folder)
+    assert summary.window is not None
+    assert (summary.window.step, summary.window.how) == (
+        "step_steady_3", "the last usual steady step",
+    )  # fmt: skip
+    assert summary.overhead_percent == pytest.approx((2.1 - 0.3) / 2.1 * 100)
+    told = "step_steady_4 is not shown: it is an outlier, 10.0 times the median of the others"
+    assert told in summary.warnings
+    asked = summarise(folder, step=4)
+    assert asked.step_wall_clock_ms == 20.0
+    assert any(w.startswith("step_steady_4, which is shown, is an outlier") for w in asked.warnings)
+    pooled = summarise(folder, step="all")
+    assert pooled.window is not None and len(pooled.window.steps) == 3
+    assert pooled.step_wall_clock_ms == pytest.approx((2.0 + 2.0 + 2.1) / 3)
+    assert told in pooled.warnings
+
+
+def test_only_steps_of_the_main_label_are_shown(tmp_path: Path) -> None:
+    folder = of_four(
+        tmp_path / "run", event("step_compile", 500.0), event("step_steady_1", 2.0),
+        event("step_steady_2", 2.0), event("step_steady_3", 400.0, "compile", "step"),
+        event("step_steady_4", 9.0, "steady", "step"),
+    )  # fmt: skip
+    summary = summarise(folder)
+    assert summary.scope == "fwd+bwd"
+    assert summary.window is not None and summary.window.step == "step_steady_2"
+    assert summary.step_wall_clock_ms == 2.0
+    assert "step_steady_3 is not shown: it is a sample of step" in summary.warnings
+    pooled = summarise(folder, step="all")
+    assert pooled.window is not None
+    assert pooled.window.steps == ("step_steady_1", "step_steady_2")
+
+
+def test_where_every_steady_step_is_odd_the_last_is_shown_and_named(tmp_path: Path) -> None:
+    folder = of_four(tmp_path / "run", event("step_compile", 9.0),
+                     event("step_steady_1", 2.0, "warmup"))  # fmt: skip
+    summary = summarise(folder)
+    assert summary.window is not None and summary.window.step == "step_steady_1"
+    assert (
+        "step_steady_1, which is shown, is a warmup step by the record: no other steady step is "
+        "complete" in summary.warnings
+    )
+
+
+def test_steps_that_scatter_ask_for_more_of_them(tmp_path: Path) -> None:
+    scattered = [event(f"step_steady_{i}", ms) for i, ms in enumerate((866.0, 381.0, 760.0, 341.0))]
+    summary = summarise(run_folder(tmp_path / "run", *scattered, profiler="wallclock"))
+    # Two of four are no exception.
+    assert summary.wall_clock is not None and summary.wall_clock.outliers == ()
+    assert any("is uncertain (341.0 .. 866.0 ms)" in warning for warning in summary.warnings)
 
 
 def test_a_recompile_is_flagged(tmp_path: Path) -> None:

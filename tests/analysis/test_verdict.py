@@ -55,6 +55,19 @@ def test_a_trace_is_a_lever_from_thirty_percent_overhead() -> None:
     assert "runtime trace" in [lever.what for lever in verdict(100.0, 60.0, shares).levers]
 
 
+def test_waiting_for_most_of_the_step_is_named_although_it_is_not_host_bound() -> None:
+    found = verdict(100.0, 35.0, Shares({"Compute": 100.0}, dram=40.0))
+    assert found.name == "mixed"
+    assert found.reason.startswith("the device waits for 65 % of the step, short of host-bound")
+    assert found.levers[0].what == "runtime trace"
+    assert verdict(100.0, 55.0, Shares({})).reason.startswith("no single bound")
+
+
+def test_figures_that_contradict_each_other_have_no_verdict() -> None:
+    assert decide(1.0, 2.0, Shares({}, dram=90.0)) is None
+    assert verdict(100.0, 104.0, Shares({}, dram=90.0)).name == "memory-bound"
+
+
 def test_evidence_of_dispatch_and_gaps() -> None:
     found = decide(100.0, 20.0, Shares({}), op_count=40, median_gap_us=9.0)
     assert found is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import EmptyWindow, NoSuchStep
+from analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 from analysis.load import load
 from analysis.scan import Signpost
 from analysis.window import between, choose, describe, require_ops, select, signposts_of, steps
@@ -102,10 +102,6 @@ def test_a_step_holds_its_ops_by_position_in_the_file() -> None:
         ("a", "b", [3, 5, 7], "after 'a', before 'b'"),
         ("b", "a", [], "after 'b', before 'a'"),
         ("a", "a", [3, 5], "after 'a', before 'a'"),
-        ("c", "c", [5, 7, 9, 11], "not found a second time"),
-        ("x", "b", [3, 5, 7], "start signpost 'x' not found, before 'b'"),
-        ("a", "x", [3, 5, 7, 9, 11], "end signpost 'x' not found"),
-        ("x", "y", [9, 11], "the name of the last one"),
     ],
 )
 def test_the_window_of_tt_perf_report(
@@ -116,6 +112,27 @@ def test_the_window_of_tt_perf_report(
     window, how = select(frame_of(tmp_path, rows), start, end)
     assert window["line"].tolist() == lines
     assert said in how
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("c", "c", "no signpost 'c' a second time"),
+        ("x", "b", "no signpost 'x'"),
+        ("a", "x", "no signpost 'x'"),
+        ("x", "y", "no signpost 'x'"),
+    ],
+)
+def test_a_signpost_that_is_not_there_is_no_window(
+    tmp_path: Path, start: str, end: str, said: str
+) -> None:
+    rows = [row for name in ("a", "c", "b") for row in (signpost(name), op())]
+    with pytest.raises(NoSuchSignpost, match=said) as caught:
+        select(frame_of(tmp_path, rows), start, end)
+    assert caught.value.hint == "It has: a, c, b."
+    with pytest.raises(NoSuchSignpost) as caught:
+        select(frame_of(tmp_path, [op()]), start, end)
+    assert "--ignore-signposts" in caught.value.hint
 
 
 def test_signposts_within_the_window_can_stay(tmp_path: Path) -> None:

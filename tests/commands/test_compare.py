@@ -73,7 +73,11 @@ def test_a_file_of_the_user_is_replaced_only_by_force(
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     html = tmp_path / "missing" / "c.html"
-    code, _, err = compared(capsys, run(tmp_path / "a"), run(tmp_path / "b"), "--html", html)
+    pair = run(tmp_path / "a"), run(tmp_path / "b")
+    code, _, err = compared(capsys, *pair, "--html", html)
+    assert code == 2 and f"{html.parent}: no such folder" in err
+    html.mkdir(parents=True)
+    code, _, err = compared(capsys, *pair, "--html", html, "--force")
     assert code == 2 and "cannot be written" in err
 
 

@@ -99,19 +99,33 @@ def tracy() -> Summary:
             SlowOp("aten::add (torch)", 2, None, None, "HOST", "Host"),
         ),
         gaps=Gaps(
-            1250, 316_800.0, 241.0, 512.0, 8_000_123.0, 1249, 316_799.5, ((6.5, 1), (None, 1249))
+            1250,
+            316_800.0,
+            241.0,
+            512.0,
+            25_000.0,
+            1249,
+            316_799.5,
+            ((6.5, 1), (None, 1249)),
+            pause_count=2,
+            pause_us=37_500.0,
         ),
         savings=(
-            Saving("MatmulDeviceOperation", "gap", 119, 30_100.0, 29_326.5, 7.7),
-            Saving("MatmulDeviceOperation", "bound", 120, 38_400.0, 21_000.0, 5.5),
+            Saving("MatmulDeviceOperation 32 x 1280 x 5120", "gap", 119, 30_100.0, 29_326.5, 7.7),
+            Saving("MatmulDeviceOperation 32 x 1280 x 5120", "bound", 80, 31_400.0, 21_000.0, 5.5),
+            Saving("MatmulDeviceOperation 32 x 1280 x 1280", "grid", 40, 7_000.0, 3_200.0, 0.8),
         ),
         locations=Locations(
             (
                 SourceLine("train.py", 4, 38.4, 60.76, 120, ops=("MatmulDeviceOperation",)),
                 SourceLine("model/attention.py", 71, 11.7, 18.51, 24, True, ("Attention",)),
             ),
-            modules=(Module("Net[net].Attention[0]", 11.7, 18.51, 24),),
+            modules=(
+                Module("Net[net].Linear[0]", 38.4, 60.76, 120),
+                Module("(constants, evaluated once)", 11.7, 18.51, 24, const_eval=True),
+            ),
             unlocated_ms=13.1,
+            unlocated_count=1107,
         ),
         host_bound=True,
         verdict=Verdict(

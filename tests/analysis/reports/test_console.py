@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import SlowOp
+from analysis.model import Locations, Module, Saving, SlowOp
 from analysis.reports import console, words
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
@@ -51,6 +51,51 @@ def test_what_was_not_measured_is_never_zero() -> None:
 
 def test_overhead_above_the_threshold_is_red() -> None:
     assert re.search(r"\x1b\[31m +85\.0 % \x1b\[0m", console.render(tracy(), color=True))
+
+
+@pytest.mark.parametrize(("percent", "code"), [(12.0, "33"), (95.3, "32"), (198.0, "31")])
+def test_more_than_the_peak_is_not_good(percent: float, code: str) -> None:
+    text = console.render(replace(tracy(), matmul_flops_percent=percent), color=True)
+    assert re.search(rf"\x1b\[{code}m +{percent} % \x1b\[0m", text)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "said"),
+    [
+        ((0, 0.0), "316.8 ms together"),
+        ((1, 12_000.0), "316.8 ms together (1 pause above 10 ms: 12.0 ms)"),
+        ((20, 16_400_000.0), "316.8 ms together (20 pauses above 10 ms: 16.4 s)"),
+        # One in several pooled steps.
+        ((0, 4_000.0), "316.8 ms together (pauses above 10 ms: 4.00 ms)"),
+    ],
+)
+def test_pauses_stand_beside_the_gaps(pauses: tuple[int, float], said: str) -> None:
+    gaps = tracy().gaps
+    assert gaps is not None
+    count, us = pauses
+    text = console.render(replace(tracy(), gaps=replace(gaps, pause_count=count, pause_us=us)))
+    assert re.search(rf"above 6\.5 us, {re.escape(said)}\n", re.sub(r"\n {20,}", " ", text))
+
+
+def test_what_has_no_location_is_a_row_only_where_there_is_some() -> None:
+    located = replace(tracy().locations or Locations(), unlocated_ms=0.0, unlocated_count=3)
+    assert "no location" not in console.render(replace(tracy(), locations=located))
+
+
+def test_the_constants_come_after_the_first_modules() -> None:
+    constants = Module("(constants, evaluated once)", 9.0, 1.0, 2, const_eval=True)
+    many = tuple(Module(f"Net[n{at}]", 1.0, 1.0, 1) for at in range(9))
+    shown = replace(tracy(), locations=Locations(modules=(*many, constants)))
+    names = [line.split()[0] for line in console.render(shown).splitlines()
+             if line.startswith(("  Net[", "  (const"))]  # fmt: skip
+    assert names == [*(f"Net[n{at}]" for at in range(5)), "(constants,"]
+
+
+def test_shapes_survive_a_narrow_terminal() -> None:
+    name = "SparseMatmulDeviceOperation active=6/64 x 32 x 512 x 512"
+    shown = replace(tracy(), savings=(Saving(name, "bound", 1234, 1.0, 1.0, 1.0),))
+    assert "SparseMatmul active…2x512x512" in console.render(shown, width=70)
+    assert name in console.render(shown, width=120)
 
 
 def test_hostile_names_are_shown_not_obeyed() -> None:

@@ -149,6 +149,18 @@ def test_figures_that_are_none_are_null(tmp_path: Path) -> None:
     assert [columns["op"].names[at] for at in columns["op"].values][3] == "PermuteDeviceOperation"  # type: ignore[index]
 
 
+def test_what_each_op_could_save_stands_in_the_table(tmp_path: Path) -> None:
+    analysis = analyse(run_folder(tmp_path / "run"))
+    table = ops_table(details.of(analysis))
+    (saves,) = [column for column in table.columns if column.key == "saves"]
+    assert (saves.title, saves.unit, saves.names) == ("Saves", "us", None)
+    # At its bound by DRAM, 12.6 us for 2 x (32 x 1280 + 1280 x 5120 + 32 x 5120) bytes.
+    assert saves.values[0] == pytest.approx(187 - 2 * (32 * 1280 + 1280 * 5120 + 32 * 5120) / 288e3,
+                                            abs=1e-4)  # fmt: skip
+    assert saves.values[2:] == [None] * 5, "no model, no bound"
+    assert "saves" not in [c.key for c in ops_table(Detail(ops=analysis.ops)).columns]
+
+
 def test_torch_ops_have_columns_of_their_own(tmp_path: Path) -> None:
     analysis = analyse(torch_folder(tmp_path / "run"))
     table = ops_table(details.of(analysis))
@@ -191,8 +203,33 @@ def test_source_lines_stand_beside_their_code() -> None:
         100.0,
     )
     assert hot.ops == "120 ops: MatmulDeviceOperation"
-    assert not second.has_text
+    assert not second.has_text and not second.changed
     assert [line.ops for line in second.lines] == ["24 ops, evaluated once: Attention"]
+
+
+def test_code_that_changed_since_the_run_is_not_shown() -> None:
+    sources = {"train.py": None, "model/attention.py": "x = 1\n" * 99}
+    first, second = html.source_files(tracy(), sources)
+    assert (first.has_text, first.changed, second.changed) == (False, True, False)
+    assert [line.ops for line in first.lines] == ["120 ops: MatmulDeviceOperation"]
+    texts = Page(html.render(tracy(), Detail(sources=sources))).texts
+    said = "(changed since the run: shown without its code)"
+    assert texts[texts.index(said) - 1] == "train.py "
+    assert texts.count(said) == 1
+
+
+def test_what_has_no_location_stands_last_among_the_sources() -> None:
+    text = " ".join(Page(html.render(tracy())).texts)
+    row = "no location line device time share ops 13.1 ms 20.7 % 1,107 ops"
+    assert row in " ".join(text.split())
+    located = replace(tracy().locations or Locations(), unlocated_ms=None)
+    assert "no location" not in html.render(replace(tracy(), locations=located))
+
+
+def test_what_could_be_won_says_of_what_and_how() -> None:
+    text = " ".join(" ".join(Page(html.render(tracy())).texts).split())
+    assert "32 x 1280 x 5120 gaps at 6.5 us 119 30.1 ms 29.3 ms 7.7 %" in text
+    assert "32 x 1280 x 1280 on all its cores 40 7.00 ms 3.20 ms 0.8 %" in text
 
 
 @pytest.mark.parametrize(

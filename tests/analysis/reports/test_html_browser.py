@@ -245,6 +245,21 @@ def test_twenty_thousand_ops_are_few_elements(tmp_path: Path) -> None:
     assert said == ["true 20,000 ops", "true true true", "20001 true"]
 
 
+def test_a_narrow_page_keeps_names_readable(page: str, tmp_path: Path) -> None:
+    said = probe(
+        page,
+        tmp_path,
+        """
+        const whole = document.querySelector(".page");
+        whole.style.width = "420px";
+        const names = [...document.querySelectorAll("th.wide")];
+        say(names.length > 0, Math.min(...names.map((name) => name.offsetWidth)) >= 160);
+        say(names.every((name) => name.closest(".scroll")), whole.scrollWidth <= 420);
+        """,
+    )
+    assert said == ["true true", "true true"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_drawn_in_both_schemes(page: str, tmp_path: Path, scheme: str) -> None:
     pytest.importorskip("PIL")

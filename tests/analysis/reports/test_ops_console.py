@@ -11,7 +11,7 @@ from analysis.report_options import Report, ReportOptions, per_op_report
 from analysis.reports import words
 from analysis.reports.advice_console import ids
 from analysis.reports.ops_console import render_ops
-from tests.analysis.ops_rows import REAL, text
+from tests.analysis.ops_rows import REAL, matmul, op, text
 from tests.analysis.reports.summaries import HOSTILE, step_rows
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -70,6 +70,44 @@ def test_minor_ops_are_grey_or_hidden(tmp_path: Path) -> None:
     assert "PermuteDevice" not in shown.split("Device time by kind")[0]
     assert "aten::add" in shown, "host ops always stay"
     assert "3 ops below 10 % not shown" in shown
+
+
+def last_row(shown: str) -> str:
+    """The row of counts and sums."""
+    return next(line for line in shown.splitlines() if "device op" in line).strip()
+
+
+def test_the_last_row_is_of_the_rows_shown(tmp_path: Path) -> None:
+    report, width = report_of(tmp_path), 160
+
+    def words_of(shown: str) -> str:
+        return " ".join(last_row(shown).split())
+
+    every = words_of(render_ops(report, width=width))
+    assert every == "6 device ops, 1 on host 331 255 54 18.6"
+    # A figure of all rows is none of some.
+    hidden = render_ops(report, width=width, hide_below=10.0)
+    assert words_of(hidden) == "3 device ops, 1 on host 300 241"
+    only = render_ops(report_of(tmp_path, id_range="3-4"), width=width)
+    assert words_of(only) == "2 device ops 114 240 37 12.8"
+    assert "on host" not in words_of(render_ops(report_of(tmp_path, no_host_ops=True)))
+
+
+def test_no_sum_of_nothing(tmp_path: Path) -> None:
+    report = report_of(tmp_path)
+    assert last_row(render_ops(report, hide_below=200)) == "0 device ops, 1 on host"
+    path = tmp_path / "ops.csv"
+    path.write_text(text([op(us=None, gap_us=None), op(us=None, gap_us=None)]), encoding="utf-8")
+    assert last_row(render_ops(per_op_report(path))) == "2 device ops"
+
+
+def test_without_peaks_no_matmul_is_said_to_be_good(tmp_path: Path) -> None:
+    path = tmp_path / "ops.csv"
+    rows = [matmul(512, 512, 512, 60.0)]
+    path.write_text(text(rows).replace("wormhole_b0", "quasar"), encoding="utf-8")
+    shown = render_ops(per_op_report(path))
+    assert "on quasar" in shown and "no peaks known" in shown
+    assert "nothing to improve" not in shown and "nan" not in shown
 
 
 def test_parts_can_be_left_out(report: Report) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.report_options import ReportOptions, per_op_report
 from analysis.reports import detail as details
 from analysis.reports import perfetto
 from analysis.reports.perfetto import DEVICE, HOST, STEPS, TORCH
 from analysis.summary import analyse
+from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
 
 
@@ -97,3 +100,34 @@ def test_a_summary_alone_gives_its_steps(name: str) -> None:
     events = json.loads(perfetto.render(summary))["traceEvents"]
     assert len(slices(events, STEPS)) == len(summary.steps)
     assert {event["pid"] for event in events} == {STEPS}
+
+
+def test_pooled_steps_stand_each_under_its_own_time(tmp_path: Path) -> None:
+    analysis = analyse(run_folder(tmp_path / "run"), step="all")
+    document = json.loads(perfetto.render(analysis.summary, details.of(analysis)))
+    events: list[dict[str, Any]] = document["traceEvents"]
+    posts = [(e["name"], e["ts"]) for e in events if e["ph"] == "i" and e["pid"] == DEVICE]
+    starts = [(name, at) for name, at in posts if name.endswith("_start")]
+    assert starts == [("step_steady_1_start", 1_000_000.0), ("step_steady_2_start", 2_000_000.0)]
+    ops = slices(events, DEVICE)
+    first = [op for op in ops if op[1] < 2_000_000.0]
+    assert min(at for _, at, _ in first) == 1_000_000.0
+    assert [name for name, _, _ in first] == [name for name, _, _ in ops[len(first) :]]
+
+
+def test_rows_of_several_devices_are_one_track(tmp_path: Path) -> None:
+    source = FIXTURES / "two_devices_v1.csv"
+    analysis = analyse(source)
+    merged = json.loads(perfetto.render(analysis.summary, details.of(analysis)))["traceEvents"]
+    tracks = {e["tid"]: e["args"]["name"] for e in merged
+              if e["name"] == "thread_name" and e["pid"] == DEVICE}  # fmt: skip
+    assert tracks == {
+        1: "ops, the slowest of 2 devices", 2: "gaps, the slowest of 2 devices",
+    }  # fmt: skip
+    found = slices(merged, DEVICE)
+    assert all(at + dur <= after for (_, at, dur), (_, after, _) in itertools.pairwise(found))
+    report = per_op_report(source, ReportOptions(no_merge_devices=True))
+    apart = json.loads(perfetto.render(analysis.summary, details.of(analysis, report)))
+    names = [e["args"]["name"] for e in apart["traceEvents"]
+             if e["name"] == "thread_name" and e["pid"] == DEVICE]  # fmt: skip
+    assert names == ["ops 0", "gaps 0", "ops 1", "gaps 1"]
