@@ -20,6 +20,8 @@ from analysis.reports.headline import (
     slow_share,
     subtitle,
     title,
+    variation,
+    varying,
     warnings,
 )
 from analysis.reports.terminal import (
@@ -64,6 +66,7 @@ def render(
         _sources(summary, width, paint),
         _modules(summary, width, paint),
         _savings(summary, width, paint),
+        _varying(summary, width, paint),
         _verdict(summary, width, paint),
         _warnings(summary, width, paint),
         _files(summary, folder, paint),
@@ -203,6 +206,22 @@ def _savings(summary: Summary, width: int, paint: Paint) -> list[str]:
         Column("if", [CONDITIONS[each.kind] for each in most], right=False),
     )
     heading = paint("At most to be won, in theory", "bold")
+    return [heading, *table(columns, width=width, paint=paint, indent="  ")]
+
+
+def _varying(summary: Summary, width: int, paint: Paint) -> list[str]:
+    most = varying(summary)[:MOST_LINES]
+    if not most:
+        return []
+    columns = (
+        Column("op", [words.visible(each.op) for each in most], right=False, least=20),
+        Column("place in the step", [words.count(each.position + 1) for each in most]),
+        Column("mean", [words.readable_us(each.mean_us) for each in most]),
+        Column("±", [words.readable_us(each.stdev_us) for each in most]),
+        Column("of the mean", [variation(each) for each in most]),
+    )
+    steps = max(each.steps for each in most)
+    heading = paint(f"Ops that vary most over the {steps} steady steps", "bold")
     return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 

@@ -16,6 +16,7 @@ from analysis.model import (
     HOST_BOUND_PERCENT,
     PAUSE_US,
     SlowOp,
+    Spread,
     Summary,
     WallClock,
 )
@@ -26,6 +27,8 @@ from analysis.throughput import PERCENTILES
 Tone = Literal["plain", "good", "room", "bad", "absent"]
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 GOOD_PERCENT = 65.0
+#: Standard deviation over the steps from which an op is said to vary, percent of its mean.
+VARIES_PERCENT = 5.0
 
 
 @dataclass(frozen=True)
@@ -320,6 +323,18 @@ def warnings(summary: Summary) -> tuple[str, ...]:
     if summary.script_exit_code:
         found.append(f"the script ended with exit code {summary.script_exit_code}")
     return (*found, *summary.warnings)
+
+
+def varying(summary: Summary) -> tuple[Spread, ...]:
+    """The ops whose time changes from step to step by enough to wonder about."""
+    return tuple(
+        each for each in summary.spread if each.stdev_us >= VARIES_PERCENT / 100 * each.mean_us > 0
+    )
+
+
+def variation(each: Spread) -> str:
+    """Standard deviation in percent of the mean."""
+    return words.share(each.stdev_us / each.mean_us * 100)
 
 
 def category_times(summary: Summary) -> list[str]:

@@ -29,6 +29,8 @@ from analysis.reports.headline import (
     step_section,
     subtitle,
     title,
+    variation,
+    varying,
     wall_clock_sections,
     warnings,
 )
@@ -145,6 +147,8 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "gaps": summary.gaps,
         "gap_threshold": GAP_THRESHOLD_US,
         "savings": _saving_rows(summary),
+        "varying": _varying_rows(summary),
+        "varying_steps": max((each.steps for each in varying(summary)), default=0),
         "sources": source_files(summary, detail.sources),
         "modules": _module_rows(summary),
         "unlocated": _unlocated(summary),
@@ -282,6 +286,19 @@ def _saving_rows(summary: Summary) -> list[tuple[str, ...]]:
             words.share(each.percent),
         )
         for each in summary.savings[:MOST_SAVINGS]
+    ]
+
+
+def _varying_rows(summary: Summary) -> list[tuple[str, ...]]:
+    return [
+        (
+            each.op,
+            f"{each.position + 1:,}",
+            words.readable_us(each.mean_us),
+            words.readable_us(each.stdev_us),
+            variation(each),
+        )
+        for each in varying(summary)
     ]
 
 

@@ -19,6 +19,8 @@ from analysis.reports.headline import (
     slow_share,
     subtitle,
     title,
+    variation,
+    varying,
     warnings,
 )
 from analysis.savings import CONDITIONS
@@ -41,6 +43,7 @@ def render(summary: Summary) -> str:
         _sources(summary),
         _modules(summary),
         _savings(summary),
+        _varying(summary),
         _levers(summary),
         _warnings(summary),
         _files(summary),
@@ -183,6 +186,25 @@ def _savings(summary: Summary) -> str:
     ]
     heading = ("op", "count", "now", "saves", "share", "if")
     return f"### At most to be won, in theory\n\n{table(heading, rows, (0, 5))}"
+
+
+def _varying(summary: Summary) -> str:
+    most = varying(summary)
+    if not most:
+        return ""
+    rows = [
+        [
+            code(each.op),
+            words.count(each.position + 1),
+            words.readable_us(each.mean_us),
+            words.readable_us(each.stdev_us),
+            variation(each),
+        ]
+        for each in most
+    ]
+    steps = max(each.steps for each in most)
+    heading = ("op", "place in the step", "mean", "±", "of the mean")
+    return f"### Ops that vary most over the {steps} steady steps\n\n{table(heading, rows, (0,))}"
 
 
 def _levers(summary: Summary) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import Locations, Module, Saving, SlowOp
-from analysis.reports import console, words
+from analysis.model import Locations, Module, Saving, SlowOp, Spread
+from analysis.reports import console, html, markdown, words
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -96,6 +96,20 @@ def test_shapes_survive_a_narrow_terminal() -> None:
     shown = replace(tracy(), savings=(Saving(name, "bound", 1234, 1.0, 1.0, 1.0),))
     assert "SparseMatmul active…2x512x512" in console.render(shown, width=70)
     assert name in console.render(shown, width=120)
+
+
+def test_ops_that_vary_from_step_to_step_are_named_everywhere() -> None:
+    unsteady = Spread(4, "Wobbly", mean_us=200.0, stdev_us=60.0, steps=4)
+    steady = Spread(5, "Constant", mean_us=900.0, stdev_us=30.0, steps=4)
+    summary = replace(tracy(), spread=(unsteady, steady))
+    for text in (console.render(summary), markdown.render(summary), html.render(summary)):
+        section = text.partition("Ops that vary most over the 4 steady steps")[2]
+        assert section
+        row = section.partition("Wobbly")[2][:120]
+        assert "200.0 us" in row and "60.0 us" in row and "30.0 %" in row
+        assert "Constant" not in text
+    for text in (console.render(tracy()), markdown.render(tracy()), html.render(tracy())):
+        assert "vary most" not in text
 
 
 def test_hostile_names_are_shown_not_obeyed() -> None:
