@@ -373,13 +373,19 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Spread:
-    """One op position over several pooled steps: mean and standard deviation, microseconds."""
+    """One op over several steps: mean and standard deviation, microseconds.
+
+    Attributes:
+        position: in its step, from 0.
+        id: of the op in the step that is shown; None when that step lacks it.
+    """
 
     position: int
     op: str
     mean_us: float
     stdev_us: float
     steps: int
+    id: int | None = None
 
 
 @dataclass(frozen=True)

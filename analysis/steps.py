@@ -300,7 +300,9 @@ def _assemble(
         device_ms={at: float(_time_ns(frame).sum() / 1e6) for at, frame in merged.items()},
         op_counts={at: len(frame) for at, frame in merged.items()},
         spread=spread(
-            [merged[at] for at in merged if marks[at].steady and marks[at].name not in unfit]
+            [merged[at] for at in merged if marks[at].steady and marks[at].name not in unfit],
+            merged[picked[-1]],
+            ops[-1],
         ),
         warnings=tuple(dict.fromkeys(warnings)),
     )
@@ -336,11 +338,15 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
     )
 
 
-def spread(steps: Sequence[pd.DataFrame], most: int = 10) -> tuple[Spread, ...]:
+def spread(
+    steps: Sequence[pd.DataFrame], shown: pd.DataFrame, ops: pd.DataFrame, most: int = 10
+) -> tuple[Spread, ...]:
     """The ops that vary most over several steps: the n-th call of a name is one op.
 
     Args:
         steps: merged rows per step.
+        shown: those of the step that is shown, and ``ops`` their figures: an op bears its name
+            with shape and its ID there.
         most: how many are returned, by standard deviation.
     """
     import pandas as pd
@@ -349,12 +355,12 @@ def spread(steps: Sequence[pd.DataFrame], most: int = 10) -> tuple[Spread, ...]:
         return ()
     tables: list[pd.DataFrame] = []
     for number, frame in enumerate(steps):
-        name = frame["op_code"].astype("str")
+        name, nth = _calls(frame)
         tables.append(
             pd.DataFrame(
                 {
-                    "op": name.to_numpy(),
-                    "nth": name.groupby(name).cumcount().to_numpy(),
+                    "op": name,
+                    "nth": nth,
                     "position": range(len(frame)),
                     "us": valid_duration_ns(frame) / 1000,
                     "step": number,
@@ -371,7 +377,24 @@ def spread(steps: Sequence[pd.DataFrame], most: int = 10) -> tuple[Spread, ...]:
         }
     )
     varied = varied.dropna(subset=["stdev"]).sort_values("stdev", ascending=False).head(most)
-    return tuple(
-        Spread(int(row["position"]), str(row["op"]), row["mean"], row["stdev"], int(row["steps"]))
-        for row in varied.reset_index().to_dict("records")
-    )
+    here = dict(zip(zip(*_calls(shown), strict=True), range(len(shown)), strict=True))
+    found: list[Spread] = []
+    for row in varied.reset_index().to_dict("records"):
+        at = here.get((row["op"], row["nth"]))
+        found.append(
+            Spread(
+                position=int(row["position"]),
+                op=str(row["op"] if at is None else ops["op"].iloc[at]),
+                mean_us=row["mean"],
+                stdev_us=row["stdev"],
+                steps=int(row["steps"]),
+                id=None if at is None else int(ops["id"].iloc[at]),
+            )
+        )
+    return tuple(found)
+
+
+def _calls(frame: pd.DataFrame) -> tuple[list[str], list[int]]:
+    """Name of each row, and which call of that name it is."""
+    name = frame["op_code"].astype("str")
+    return name.tolist(), name.groupby(name).cumcount().tolist()

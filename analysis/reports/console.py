@@ -16,6 +16,7 @@ from analysis.reports.headline import (
     Section,
     category_shares,
     category_times,
+    op_id,
     sections,
     slow_share,
     subtitle,
@@ -215,7 +216,7 @@ def _varying(summary: Summary, width: int, paint: Paint) -> list[str]:
         return []
     columns = (
         Column("op", [words.visible(each.op) for each in most], right=False, least=20),
-        Column("place in the step", [words.count(each.position + 1) for each in most]),
+        Column("ID", [op_id(each) for each in most]),
         Column("mean", [words.readable_us(each.mean_us) for each in most]),
         Column("±", [words.readable_us(each.stdev_us) for each in most]),
         Column("of the mean", [variation(each) for each in most]),

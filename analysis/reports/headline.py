@@ -332,6 +332,11 @@ def varying(summary: Summary) -> tuple[Spread, ...]:
     )
 
 
+def op_id(each: Spread) -> str:
+    """As the table of ops has it."""
+    return words.ABSENT if each.id is None else str(each.id)
+
+
 def variation(each: Spread) -> str:
     """Standard deviation in percent of the mean."""
     return words.share(each.stdev_us / each.mean_us * 100)

@@ -24,6 +24,7 @@ from analysis.reports.headline import (
     category_shares,
     category_times,
     is_inference,
+    op_id,
     sections,
     slow_share,
     step_section,
@@ -293,7 +294,7 @@ def _varying_rows(summary: Summary) -> list[tuple[str, ...]]:
     return [
         (
             each.op,
-            f"{each.position + 1:,}",
+            op_id(each),
             words.readable_us(each.mean_us),
             words.readable_us(each.stdev_us),
             variation(each),

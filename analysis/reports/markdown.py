@@ -15,6 +15,7 @@ from analysis.reports.headline import (
     Section,
     category_shares,
     category_times,
+    op_id,
     sections,
     slow_share,
     subtitle,
@@ -195,7 +196,7 @@ def _varying(summary: Summary) -> str:
     rows = [
         [
             code(each.op),
-            words.count(each.position + 1),
+            op_id(each),
             words.readable_us(each.mean_us),
             words.readable_us(each.stdev_us),
             variation(each),
@@ -203,7 +204,7 @@ def _varying(summary: Summary) -> str:
         for each in most
     ]
     steps = max(each.steps for each in most)
-    heading = ("op", "place in the step", "mean", "±", "of the mean")
+    heading = ("op", "ID", "mean", "±", "of the mean")
     return f"### Ops that vary most over the {steps} steady steps\n\n{table(heading, rows, (0,))}"
 
 

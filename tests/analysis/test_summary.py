@@ -120,7 +120,7 @@ def test_another_step_and_all_of_them(tracy: Path) -> None:
     assert every.device_time_ms == pytest.approx((0.6776 + 0.616) / 2)
     assert every.step_wall_clock_ms == 2.5
     assert sum(c.device_time_ms for c in every.categories) == pytest.approx(0.6468)
-    assert every.spread[0].op == "Matmul"
+    assert (every.spread[0].op, every.spread[0].id) == ("Matmul 2048 x 2048 x 2048", 27)
     assert every.spread[0].stdev_us == pytest.approx(30 / math.sqrt(2))
     with pytest.raises(NoSuchStep):
         summarise(tracy, step=9)
