@@ -17,7 +17,7 @@ from analysis.errors import DamagedFile, NotAnOpsFile
 from analysis.schema import REQUIRED
 
 # Small enough to stay in a core's cache for the three passes over each block.
-_BLOCK = 1 << 20
+_BLOCK = 1 << 19
 _NEEDLE = b",signpost,"
 _NEWLINE, _COMMA = ord("\n"), ord(",")
 _SHORTEST_RUN, _LONGEST_RUN = 24, 64
@@ -153,21 +153,24 @@ def _pass(path: Path, needle: bytes) -> _Pass:
     overlap = len(needle) - 1
     buffer = bytearray(_BLOCK + overlap)
     view, array = memoryview(buffer), np.frombuffer(buffer, dtype=np.uint8)
-    newline = np.empty(len(buffer), dtype=np.bool_)
+    newline = np.zeros(-(-_BLOCK // 1024) * 1024, dtype=np.bool_)
+    # Bytes are counted in the lanes of 64-bit words: 128 words to a sum, so no lane overflows.
+    words = newline.view(np.uint64).reshape(128, -1)
     with path.open("rb", buffering=0) as file:
         # What is kept of the last block has been counted; the needle may reach over its end.
         while read := file.readinto(view[kept : kept + _BLOCK]):
             filled = kept + read
-            np.equal(array[kept:filled], _NEWLINE, out=newline[kept:filled])
-            counted = kept
-            position = buffer.find(needle, 0, filled)
+            np.equal(array[kept:filled], _NEWLINE, out=newline[:read])
+            newline[read:] = False
+            # Backwards first: most blocks hold none, and to know that takes a fifth of the time.
+            position = buffer.rfind(needle, 0, filled)
+            position = position if position < 0 else buffer.find(needle, 0, filled)
             while position >= 0:
-                lines += int(np.count_nonzero(newline[counted : max(counted, position)]))
-                counted = max(counted, position)
-                hits.append((size - kept + position, lines))
+                before = int(np.count_nonzero(newline[: max(0, position - kept)]))
+                hits.append((size - kept + position, lines + before))
                 row_end = buffer.find(b"\n", position, filled)
                 position = -1 if row_end < 0 else buffer.find(needle, row_end, filled)
-            lines += int(np.count_nonzero(newline[counted:filled]))
+            lines += int(words.sum(axis=0).view(np.uint8).sum(dtype=np.int64))
             quoted = quoted or buffer.find(b'"', kept, filled) >= 0
             size += read
             kept = min(overlap, filled)
