@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from instrumentor.locate.syntax import FUNCTIONS, dotted, own_nodes, root_name
+from instrumentor.locate.syntax import FUNCTIONS, below, dotted, own_nodes, root_name
 from instrumentor.locate.vocabulary import is_logging
 
 
 def reads(node: ast.AST) -> set[str]:
     """Names read below a node; nested functions count with all that they read."""
     found: set[str] = set()
-    for child in ast.walk(node):
+    for child in below(node):
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
             found.add(child.id)
         elif isinstance(child, ast.AugAssign) and isinstance(child.target, ast.Name):
@@ -91,7 +91,7 @@ def effects(node: ast.AST) -> set[str]:
 def uses(node: ast.AST) -> set[str]:
     """Names read below a node, attributes of `self` as `self.x`."""
     found = reads(node) - {"self", "cls"}
-    for child in ast.walk(node):
+    for child in below(node):
         if isinstance(child, ast.Attribute) and isinstance(child.value, ast.Name):
             if child.value.id == "self":
                 found.add(f"self.{child.attr}")

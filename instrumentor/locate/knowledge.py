@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from instrumentor.locate.program import Class, Function, Program
-from instrumentor.locate.syntax import ScopeNode, Source, dotted, own_calls, own_nodes
+from instrumentor.locate.syntax import (
+    ScopeNode,
+    Source,
+    below,
+    children,
+    dotted,
+    own_calls,
+    own_nodes,
+)
 from instrumentor.locate.vocabulary import (
     callee,
     is_backward,
@@ -273,7 +281,7 @@ class Knowledge:
             return
         if isinstance(node, ast.Call):
             yield node
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
                 continue
             yield from self._grad_calls(child)
@@ -390,7 +398,7 @@ def _thawed(source: Source) -> set[str]:
     found: set[str] = set()
     for node in source.nodes:
         if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
-            if any(_sets_grad(s, value=True) for s in ast.walk(node)):
+            if any(_sets_grad(s, value=True) for s in below(node)):
                 found.add(root_of(receiver(node.iter)))
         elif isinstance(node, ast.Call):
             word = callee(node)
@@ -405,7 +413,7 @@ def _thawed(source: Source) -> set[str]:
             if any(
                 isinstance(n, ast.Attribute) and n.attr == "requires_grad"
                 for test in node.ifs
-                for n in ast.walk(test)
+                for n in below(test)
             ):
                 found.add(receiver(node.iter))
         elif isinstance(node, ast.Assign):

@@ -14,13 +14,7 @@ from dataclasses import dataclass, field
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.syntax import (
-    FUNCTIONS,
-    LoopNode,
-    ScopeNode,
-    Source,
-    own_nodes,
-)
+from instrumentor.locate.syntax import FUNCTIONS, LoopNode, ScopeNode, Source, below, own_nodes
 from instrumentor.locate.vocabulary import (
     is_backward,
     loss_expression,
@@ -257,4 +251,4 @@ def _is_grad(node: ast.AST) -> bool:
 
 
 def _uses_grad(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in (node, *ast.walk(node)))
+    return any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in below(node))

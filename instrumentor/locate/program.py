@@ -21,6 +21,7 @@ from instrumentor.locate.syntax import (
     FunctionNode,
     ScopeNode,
     Source,
+    children,
     dotted,
     own_calls,
     parse,
@@ -415,7 +416,7 @@ class Program:
         table: dict[ScopeNode, list[tuple[ast.Call, ast.stmt]]] = defaultdict(list)
         for source in self.sources.values():
             for statement, place in source.places.items():
-                for child in ast.iter_child_nodes(statement):
+                for child in children(statement):
                     if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
                         continue
                     for call in own_calls(child):

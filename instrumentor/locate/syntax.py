@@ -60,14 +60,31 @@ def suites(statement: ast.AST) -> Iterator[list[ast.stmt]]:
             yield value
 
 
+def children(node: ast.AST) -> tuple[ast.AST, ...]:
+    """The child nodes in source order, kept with the node: trees here are walked many times."""
+    found: tuple[ast.AST, ...] | None = node.__dict__.get("_children")
+    if found is None:
+        found = node.__dict__["_children"] = tuple(ast.iter_child_nodes(node))
+    return found
+
+
+def below(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all nodes below, nested scopes included, in source order."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(children(current)))
+
+
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes below, without entering nested functions, classes or lambdas."""
-    stack = list(ast.iter_child_nodes(node))[::-1]
+    stack = list(reversed(children(node)))
     while stack:
         current = stack.pop()
         yield current
         if not isinstance(current, SCOPES):
-            stack.extend(list(ast.iter_child_nodes(current))[::-1])
+            stack.extend(reversed(children(current)))
 
 
 def own_calls(node: ast.AST) -> Iterator[ast.Call]:
@@ -129,12 +146,12 @@ class Source:
         owners: dict[ast.AST, ast.stmt] = {}
         for statement in self.places:
             stack: list[ast.AST] = [
-                child for child in ast.iter_child_nodes(statement) if not _holds_suite(child)
+                child for child in children(statement) if not _holds_suite(child)
             ]
             while stack:
                 node = stack.pop()
                 owners[node] = statement
-                stack.extend(c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.stmt))
+                stack.extend(c for c in children(node) if not isinstance(c, ast.stmt))
         return owners
 
     @cached_property

@@ -25,6 +25,7 @@ from instrumentor.locate.syntax import (
     LoopNode,
     ScopeNode,
     Source,
+    below,
     dotted,
     own_calls,
     own_nodes,
@@ -274,7 +275,7 @@ class Validations:
                 continue
             for top in body:
                 for node in (top, *own_nodes(top)):
-                    if isinstance(node, ast.Compare) and any(n is use for n in ast.walk(node)):
+                    if isinstance(node, ast.Compare) and any(n is use for n in below(node)):
                         return True
         return False
 
@@ -426,7 +427,7 @@ class Validations:
 
     def _uses(self, scope: ScopeNode, name: str) -> Iterator[ast.Name]:
         """Reads of a name in the scope, those in skipped statements left out."""
-        for node in ast.walk(scope):
+        for node in below(scope):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id == name:
                 if not any(contains(g, node) for g in self.gone):
                     yield node
