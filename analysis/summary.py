@@ -117,7 +117,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         warnings += _scatter(each)
         warnings += [
             f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median "
-            "of the others: a recompilation among the steady steps? Look for changing shapes"
+            "of the others: a recompilation (changing shapes), or other work on the machine"
             for outlier in each.outliers
         ]
     loop = folder.mapping("loop")

@@ -96,8 +96,8 @@ class Validations:
 
     def _between(self, source: Source, statement: ast.stmt, what: str) -> None:
         text = (
-            f"{source.path.name}:{statement.lineno}: {what} between epochs stays: it runs between "
-            "the samples when an epoch has fewer steps than --steps"
+            f"{source.path.name}:{statement.lineno}: {what} between epochs stays: it matters only "
+            "where an epoch has fewer steps than --steps"
         )
         if text not in self.warnings:
             self.warnings.append(text)
