@@ -87,7 +87,7 @@ class WallClock:
         compile_ms: the label's first sample, which compiles.
         warmup_ms: the samples between the first and the steady ones.
         median_interval_ms: 95 % bootstrap interval of the median (percentiles, fixed seed);
-            None below three samples.
+            below six samples their range, with the confidence that it has; None below three.
         outliers: samples far above the rest.
         trend_percent: drift from the first steady sample to the last along the Theil-Sen
             line, percent of the median, outliers left out; None below four samples.

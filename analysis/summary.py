@@ -113,6 +113,13 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         warnings.append(
             "no steady step was timed: only the compile step is known; run more steps (--steps)"
         )
+    if timings.cancelled:
+        count = len(timings.cancelled)
+        warnings.append(
+            f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended: the "
+            "iteration left the timed lines by continue or by a branch without their end; what was "
+            "timed may be a part of a step only"
+        )
     for each in by_label.values():
         warnings += _scatter(each)
         warnings += [

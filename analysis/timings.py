@@ -27,6 +27,8 @@ OUTLIER_DEVIATIONS = 6.0
 MAD_TO_SIGMA = 1.4826
 BOOTSTRAP_SEED = 20240229
 BOOTSTRAP_DRAWS = 2000
+#: Number of samples below which not even their whole range is a 95 % interval of the median.
+FEW = 6
 #: Number of samples above which a single one no longer moves their median.
 MANY = 200
 
@@ -255,9 +257,14 @@ def bootstrap_median(values: Sequence[float], confidence: float = 0.95) -> Inter
     None below three values, where resampling says nothing. The interval assumes that the
     samples are exchangeable: a trend makes it too narrow. Of many values it is read off their
     ranks (the normal approximation of the binomial), which is what resampling converges to.
+    Below six values it is all of their range, and says how sure that is: the median lies outside
+    when all values fall on one side of it, in 2 of 2^n cases (David and Nagaraja, Order
+    Statistics, 7.1), which is 88 % confidence for four.
     """
     if len(values) < 3:
         return None
+    if len(values) < FEW:
+        return Interval(min(values), max(values), 1 - 2.0 ** (1 - len(values)))
     if len(values) > MANY:
         reach = statistics.NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(len(values)) / 2
         ordered, half = sorted(values), (len(values) - 1) / 2

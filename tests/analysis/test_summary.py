@@ -369,6 +369,14 @@ def test_a_recompile_is_flagged(tmp_path: Path) -> None:
     assert any("step_steady_3 took 300.0 ms" in warning for warning in summary.warnings)
 
 
+def test_samples_that_were_never_ended_are_told(tmp_path: Path) -> None:
+    left = {"event": "cancelled", "pid": 1, "name": "step_steady_2"}
+    summary = summarise(run_folder(tmp_path / "run", *SAMPLES, left, left, profiler="wallclock"))
+    assert any(w.startswith("2 samples were begun and never ended") for w in summary.warnings)
+    whole = summarise(run_folder(tmp_path / "whole", *SAMPLES, profiler="wallclock"))
+    assert whole.warnings == ()
+
+
 def test_a_lone_csv_of_somebody_else() -> None:
     summary = summarise(FIXTURES / "two_devices_v1.csv")
     assert summary.profiler == "tracy"

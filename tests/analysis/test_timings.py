@@ -160,6 +160,19 @@ def test_the_interval_of_the_median_is_reproducible() -> None:
     assert bootstrap_median([1.0, 2.0]) is None
 
 
+@pytest.mark.parametrize("count", [3, 4, 5, 8, 12])
+def test_the_interval_is_as_sure_as_it_says(count: int) -> None:
+    draw = random.Random(count)
+    held, said = 0, 0.0
+    for _ in range(400):
+        interval = bootstrap_median([draw.lognormvariate(0.0, 0.2) for _ in range(count)])
+        assert interval is not None
+        said = interval.confidence
+        held += interval.low <= 1.0 <= interval.high
+    assert said == pytest.approx({3: 0.75, 4: 0.875, 5: 0.9375}.get(count, 0.95))
+    assert held / 400 == pytest.approx(said, abs=0.06)
+
+
 def test_many_samples_take_no_time_and_say_the_same() -> None:
     draw = random.Random(5)
     values = [draw.gauss(10.0, 0.5) for _ in range(20_001)]
