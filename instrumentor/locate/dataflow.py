@@ -98,6 +98,33 @@ def uses(node: ast.AST) -> set[str]:
     return found
 
 
+def self_attributes(node: ast.AST) -> set[str]:
+    """`self.loss` style names below a node, in full: `self.state.loss` and `self.state`."""
+    return {
+        dotted(n)
+        for n in (node, *own_nodes(node))
+        if isinstance(n, ast.Attribute) and dotted(n).startswith("self.")
+    }
+
+
+_FILLS = frozenset(("append", "extend", "insert", "add", "appendleft", "setdefault", "push", "put"))
+
+
+def self_stores(node: ast.AST) -> set[str]:
+    """Attributes of `self` that are set below a node, or whose items or parts are."""
+    found: set[str] = set()
+    for child in (node, *own_nodes(node)):
+        target: ast.expr | None = None
+        if isinstance(child, (ast.Attribute, ast.Subscript)) and isinstance(child.ctx, ast.Store):
+            target = child
+        elif isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
+            if child.func.attr in _FILLS:
+                target = child.func.value
+        if target is not None and dotted(target).startswith("self."):
+            found.add(".".join(dotted(target).split(".")[:2]).split("(")[0].split("[")[0])
+    return found - {"self"}
+
+
 def simple_targets(statement: ast.stmt) -> list[str] | None:
     """Plain names bound by an assignment, in order; None when a target is anything else."""
     if isinstance(statement, ast.Assign):

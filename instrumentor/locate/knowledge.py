@@ -152,7 +152,7 @@ class Knowledge:
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
                 built = dotted(node.value.func)
                 names = [dotted(t) for t in node.targets if dotted(t)]
-                if _BUILD_OPTIMIZER.search(built) and "sched" not in built.lower():
+                if _builds_optimizer(built):
                     optimizers.update(names)
                 elif _BUILD_MODEL.search(built) or self._builds_module(source, built):
                     models.update(names)
@@ -198,10 +198,16 @@ class Knowledge:
 
     def steps_in(self, source: Source, node: ast.AST) -> Iterator[ast.Call]:
         """Optimizer steps made directly below a node."""
-        known = self.optimizers(source)
         for call in own_calls(node):
-            if is_optimizer_step(call, known) or self._step_by_argument(call):
+            if self._is_step(source, call):
                 yield call
+
+    def _is_step(self, source: Source, call: ast.Call) -> bool:
+        return (
+            is_optimizer_step(call, self.optimizers(source))
+            or call in self._walked(source)
+            or self._step_by_argument(call)
+        )
 
     @staticmethod
     def _step_by_argument(call: ast.Call) -> bool:
@@ -222,19 +228,120 @@ class Knowledge:
         if cached is not None:
             return cached
         self._stepped[key] = ()
-        names = [optimizer_of(c) for c in self._own_steps(function.source, function.node)]
-        if depth < 6:
-            for call, _ in self.program.calls.get(function.node, ()):
-                for target in self.program.resolve(function.source, function.node, call):
-                    names.extend(self.stepped(target, depth + 1))
+        names: list[str] = []
+        for call, _ in self.program.calls.get(function.node, ()):
+            names.extend(self.stepped_by(function.source, function.node, call, depth))
         self._stepped[key] = tuple(dict.fromkeys(names))
         return self._stepped[key]
 
-    def _own_steps(self, source: Source, scope: ScopeNode) -> Iterator[ast.Call]:
-        known = self.optimizers(source)
-        for call, _ in self.program.calls.get(scope, ()):
-            if is_optimizer_step(call, known) or self._step_by_argument(call):
-                yield call
+    def stepped_by(
+        self, source: Source, scope: ScopeNode, call: ast.Call, depth: int = 0
+    ) -> tuple[str, ...]:
+        """Optimizers that one call steps: `self.optimizer_step()` is what its method steps."""
+        inner: list[str] = []
+        for target in self.program.resolve(source, scope, call) if depth < 6 else ():
+            inner.extend(self.stepped(target, depth + 1))
+        if not self._is_step(source, call):
+            return tuple(dict.fromkeys(inner))
+        walked = self._walked(source).get(call)
+        if walked is not None:
+            return (walked,)
+        name = optimizer_of(call)
+        if inner and callee(call) != "step" and name in (receiver(call), callee(call)):
+            return tuple(dict.fromkeys(inner))
+        return (name,)
+
+    # -- collections of optimizers -------------------------------------------------------------
+
+    def _walked(self, source: Source) -> dict[ast.Call, str]:
+        """Steps of a variable that walks over optimizers, with the name of what it walks over."""
+        table = self._walked_cache.get(source)
+        if table is None:
+            table = self._walked_cache[source] = {}
+            for node in source.nodes:
+                for target, walked, body in _walks(node):
+                    bound = self._bound_optimizers(source, target, walked)
+                    for call in (c for part in body for c in own_calls(part)) if bound else ():
+                        if callee(call) != "step" and not is_optimizer_step(call):
+                            continue
+                        for name in (receiver(call), *(dotted(a) for a in call.args)):
+                            if name and name in bound:
+                                table[call] = bound[name]
+        return table
+
+    @cached_property
+    def _walked_cache(self) -> dict[Source, dict[ast.Call, str]]:
+        return {}
+
+    def _bound_optimizers(
+        self, source: Source, target: ast.expr, walked: ast.expr
+    ) -> dict[str, str]:
+        """Names that a `for` over this expression binds to optimizers, each with where it is from.
+
+        Looks through `.values()`, `.items()`, `enumerate`, `zip`, `reversed` and literals.
+        """
+        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        if isinstance(walked, ast.Call):
+            word, arguments = callee(walked), walked.args
+            owner = walked.func.value if isinstance(walked.func, ast.Attribute) else None
+            if owner is not None and word in ("values", "copy"):
+                return self._bound_optimizers(source, target, owner)
+            if owner is not None and word == "items" and len(parts) == 2:
+                return self._bound_optimizers(source, parts[1], owner)
+            if word == "enumerate" and len(parts) == 2 and arguments:
+                return self._bound_optimizers(source, parts[1], arguments[0])
+            if word == "zip" and len(parts) == len(arguments):
+                found: dict[str, str] = {}
+                for part, argument in zip(parts, arguments, strict=True):
+                    found |= self._bound_optimizers(source, part, argument)
+                return found
+            if owner is None and word in ("reversed", "list", "tuple", "iter") and arguments:
+                return self._bound_optimizers(source, target, arguments[0])
+            return {}
+        if isinstance(walked, (ast.List, ast.Tuple, ast.Set)):
+            if not parts:
+                held = _holds_optimizers(walked, self.optimizers(source))
+                return {dotted(target): dotted(target)} if held else {}
+            rows = [r.elts for r in walked.elts if isinstance(r, (ast.List, ast.Tuple))]
+            if not rows or any(len(r) != len(parts) for r in rows):
+                return {}
+            found = {}
+            for part, column in zip(parts, zip(*rows, strict=True), strict=True):
+                literal = ast.List(elts=list(column), ctx=ast.Load())
+                found |= self._bound_optimizers(source, part, literal)
+            return found
+        name = dotted(walked)
+        if parts or not name or name.endswith("()"):
+            return {}
+        known = self.optimizers(source) | self._collections(source)
+        return {dotted(target): name} if name in known or looks_like_optimizer(name) else {}
+
+    def _collections(self, source: Source) -> frozenset[str]:
+        """Names of lists and dicts that optimizers are put into."""
+        cached = self._collections_cache.get(source)
+        if cached is None:
+            found: set[str] = set()
+            known = self.optimizers(source)
+            for node in source.nodes:
+                if isinstance(node, ast.Assign):
+                    if _holds_optimizers(node.value, known):
+                        found.update(dotted(t) for t in node.targets)
+                    elif _is_optimizer(node.value, known):
+                        found.update(
+                            dotted(t.value) for t in node.targets if isinstance(t, ast.Subscript)
+                        )
+                elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                    if _holds_optimizers(node.value, known):
+                        found.add(dotted(node.target))
+                elif isinstance(node, ast.Call) and callee(node) == "append" and node.args:
+                    if _is_optimizer(node.args[0], known):
+                        found.add(receiver(node))
+            cached = self._collections_cache[source] = frozenset(found - {""})
+        return cached
+
+    @cached_property
+    def _collections_cache(self) -> dict[Source, frozenset[str]]:
+        return {}
 
     @cached_property
     def _stepped(self) -> dict[ast.AST, tuple[str, ...]]:
@@ -362,6 +469,46 @@ _PREPARES = re.compile(
     r"accumulate|clip|append|zip|list|tuple|dict|range|enumerate|getattr|hasattr|setattr|id$|type$",
     re.I,
 )
+
+
+def _builds_optimizer(name: str) -> bool:
+    return bool(_BUILD_OPTIMIZER.search(name)) and "sched" not in name.lower()
+
+
+def _is_optimizer(node: ast.expr, known: frozenset[str]) -> bool:
+    if isinstance(node, ast.Call):
+        return _builds_optimizer(dotted(node.func))
+    name = dotted(node)
+    return bool(name) and (name in known or looks_like_optimizer(name))
+
+
+def _holds_optimizers(node: ast.expr, known: frozenset[str]) -> bool:
+    """A list, tuple, set or dict of optimizers, written out or by a comprehension."""
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        values: list[ast.expr] = node.elts
+    elif isinstance(node, ast.Dict):
+        values = node.values
+    elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+        values = [node.elt]
+    elif isinstance(node, ast.DictComp):
+        values = [node.value]
+    elif isinstance(node, ast.Call) and callee(node) in _CONTAINERS:
+        return any(_holds_optimizers(a, known) for a in node.args)
+    else:
+        return False
+    return bool(values) and all(_is_optimizer(v, known) for v in values)
+
+
+_CONTAINERS = ("list", "tuple", "dict", "set", "enumerate", "reversed", "zip", "OrderedDict")
+
+
+def _walks(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, list[ast.AST]]]:
+    """What a `for` or a comprehension binds, what it walks over, and what it then runs."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        yield node.target, node.iter, list(node.body)
+    elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+        for part in node.generators:
+            yield part.target, part.iter, [node.elt]
 
 
 def looks_like_trainer(name: str) -> bool:

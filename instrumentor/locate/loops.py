@@ -8,18 +8,24 @@ part of a step, not the loop of steps.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.syntax import FUNCTIONS, LoopNode, ScopeNode, Source, below, own_nodes
-from instrumentor.locate.vocabulary import (
-    is_backward,
-    loss_expression,
-    optimizer_of,
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    LoopNode,
+    ScopeNode,
+    Source,
+    below,
+    dotted,
+    own_nodes,
+    root_name,
 )
+from instrumentor.locate.vocabulary import callee, is_backward, loss_expression
 
 
 @dataclass(frozen=True)
@@ -136,18 +142,60 @@ def _loop_of_steps(
 
 
 def _walks_losses(loop: ast.For, backward: ast.Call) -> bool:
-    """`for loss in losses: loss.backward()`: the differentiated value is the loop's own target."""
-    wanted = reads(loss_expression(backward))
-    targets = binds(loop.target)
-    if not wanted & targets:
-        return False
-    bound_inside: set[str] = set()
+    """`for loss in losses: loss.backward()`: the differentiated value is the loop's own target.
+
+    It may be scaled, reduced or weighted (`scaler.scale(loss)`, `loss.mean()`, `loss / n`), in
+    place or by statements of the body ahead of the backward.
+    """
+    finished, computed = binds(loop.target), set[str]()
     for statement in loop.body:
-        bound_inside |= binds(statement)
-    return not (wanted & bound_inside) and not any(
-        isinstance(n, ast.Call)
-        for n in (loss_expression(backward), *own_nodes(loss_expression(backward)))
-    )
+        bound = binds(statement)
+        value = _bound_value(statement)
+        if value is not None and _is_finished(value, finished) and not reads(value) & computed:
+            finished |= bound
+            computed -= bound
+        else:
+            computed |= bound
+            finished -= bound
+    expression = loss_expression(backward)
+    return _is_finished(expression, finished) and not reads(expression) & computed
+
+
+def _bound_value(statement: ast.stmt) -> ast.expr | None:
+    """The value of `loss = ...` or of `with amp.scale_loss(...) as loss:`."""
+    if isinstance(statement, ast.Assign):
+        return statement.value
+    if isinstance(statement, ast.With) and len(statement.items) == 1:
+        item = statement.items[0]
+        if item.optional_vars is not None and binds(statement) == binds(item.optional_vars):
+            return item.context_expr
+    return None
+
+
+_KEEPS_A_LOSS = frozenset(
+    {"scale", "mean", "sum", "float", "double", "to", "squeeze", "reshape", "view", "gather"}
+    | {"div", "mul", "abs", "neg", "clamp", "scale_loss", "get_scaled_loss", "reduce_mean"}
+)
+_NUMBERS = frozenset({"len", "float", "int", "max", "min", "get", "size", "item"})
+
+
+def _is_finished(value: ast.expr, finished: set[str]) -> bool:
+    """A loss of these names, or one scaled, reduced or weighted: no forward runs in it."""
+    if not any(isinstance(n, ast.Call) for n in below(value)):
+        return bool(reads(value) & finished)
+    if isinstance(value, (ast.Attribute, ast.Subscript)):
+        return _is_finished(value.value, finished)
+    if isinstance(value, ast.BinOp):
+        sides = [(side, _is_finished(side, finished)) for side in (value.left, value.right)]
+        return any(done for _, done in sides) and all(
+            done or all(callee(n) in _NUMBERS for n in below(side) if isinstance(n, ast.Call))
+            for side, done in sides
+        )
+    if isinstance(value, ast.Call) and callee(value) in _KEEPS_A_LOSS:
+        base = value.func.value if isinstance(value.func, ast.Attribute) else None
+        parts = [p for p in (base, *value.args[:1]) if p is not None]
+        return any(_is_finished(p, finished) for p in parts)
+    return False
 
 
 def find_updates(program: Program, knowledge: Knowledge, candidate: Candidate) -> list[Update]:
@@ -200,9 +248,8 @@ def _updates_below(
             helper = next(iter(program.resolve(source, scope, call)), None)
             if helper is not None and not knowledge.stepped(helper):
                 helper = None
-            name = optimizer_of(call)
-            inner = knowledge.stepped(helper) if helper is not None and not call.args else ()
-            yield Update(source, scope, statement, call, inner[0] if inner else name, helper)
+            name = knowledge.stepped_by(source, scope, call)[0]
+            yield Update(source, scope, statement, call, name, helper)
             continue
         for function in program.resolve(source, scope, call):
             for name in knowledge.stepped(function):
@@ -218,37 +265,96 @@ def manual_update(source: Source, scope: ScopeNode, statement: ast.stmt, call: a
 
 
 def _manual_update(statement: ast.stmt) -> ast.Call | None:
-    """`for p in params: p.data -= lr * p.grad` and kin: an update without an optimizer object."""
+    """`for p in params: p.data -= lr * p.grad` and kin: an update without an optimizer object.
+
+    What is changed must be the object whose gradient is read, or something must be subtracted:
+    `importance += p.grad ** 2` only keeps a sum.
+    """
     nodes = (statement, *own_nodes(statement))
     if any(isinstance(n, ast.Call) and is_backward(n) for n in nodes):
         return None
+    parameters = {
+        dotted(n.value) for n in nodes if isinstance(n, ast.Attribute) and n.attr == "grad"
+    } - {""}
+    if not parameters:
+        return None
+    gradients = _gradients(nodes)
     for node in nodes:
-        if (
-            isinstance(node, ast.AugAssign)
-            and _uses_grad(node.value)
-            and (isinstance(node.op, ast.Sub) or isinstance(node.target, ast.Attribute))
-            and not _is_grad(node.target)
-        ):
-            return ast.Call(func=ast.Name("manual", ast.Load()), args=[], keywords=[])
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in ("add_", "sub_", "addcmul_", "copy_") and any(
-                _uses_grad(a) for a in node.args
-            ):
-                if not _is_grad(node.func.value):
-                    return node
-        if (
+        if isinstance(node, ast.AugAssign):
+            changed: ast.expr = node.target
+            values = [node.value]
+            subtracted = isinstance(node.op, ast.Sub)
+            call = ast.Call(func=ast.Name("manual", ast.Load()), args=[], keywords=[])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr not in _IN_PLACE:
+                continue
+            changed = node.func.value
+            values = [*node.args, *(k.value for k in node.keywords)]
+            subtracted = node.func.attr == "sub_"
+            call = node
+        elif (
             isinstance(node, ast.Assign)
-            and _uses_grad(node.value)
             and isinstance(node.value, ast.BinOp)
             and isinstance(node.value.op, ast.Sub)
         ):
-            return ast.Call(func=ast.Name("manual", ast.Load()), args=[], keywords=[])
+            # `w = w - lr * w.grad` changes w; `gap = old - w.grad` changes nothing
+            kept = dotted(node.value.left)
+            targets = [t for t in node.targets if dotted(t)]
+            if not _is_one_of(node.value.left, parameters) and not any(
+                dotted(t) == kept or _is_one_of(t, parameters) for t in targets
+            ):
+                continue
+            changed, values, subtracted = node.value.left, [node.value.right], True
+            call = ast.Call(func=ast.Name("manual", ast.Load()), args=[], keywords=[])
+        else:
+            continue
+        if _is_grad(changed) or not any(_reads_gradient(v, gradients) for v in values):
+            continue
+        if subtracted or any(map(_is_negative, values)) or _is_one_of(changed, parameters):
+            return call
     return None
+
+
+_IN_PLACE = ("add_", "sub_", "addcmul_", "addcdiv_", "copy_")
+_SAME_TENSOR = re.compile(r"(\.data|\.detach\(\)|\.\[\]|\.[a-z]+_\(\))*")
+
+
+def _is_one_of(changed: ast.expr, parameters: set[str]) -> bool:
+    """`p`, `p.data`, `p.data.mul_(decay)`: the tensor of one of these names."""
+    name = dotted(changed)
+    return any(
+        name.startswith(p) and _SAME_TENSOR.fullmatch(name.removeprefix(p)) for p in parameters
+    )
+
+
+def _is_negative(value: ast.expr) -> bool:
+    """`-lr * p.grad`, `alpha=-lr`."""
+    while isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Mult, ast.Div)):
+        value = value.left
+    return isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub)
+
+
+def _gradients(nodes: tuple[ast.AST, ...]) -> set[str]:
+    """Names that hold gradients or what is made of them: momentum, clipped copies."""
+    found: set[str] = set()
+    for _ in range(3):  # a momentum may be read above the line that fills it
+        for node in nodes:
+            if isinstance(node, ast.Assign) and _reads_gradient(node.value, found):
+                found.update(root_name(t) for t in node.targets)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in _IN_PLACE and not _is_grad(node.func.value):
+                    if any(_reads_gradient(a, found) for a in node.args):
+                        found.add(root_name(node.func.value))
+    return found - {"", "self"}
+
+
+def _reads_gradient(node: ast.AST, gradients: set[str]) -> bool:
+    return any(
+        (isinstance(n, ast.Attribute) and n.attr == "grad")
+        or (isinstance(n, ast.Name) and n.id in gradients)
+        for n in below(node)
+    )
 
 
 def _is_grad(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and (node.attr == "grad" or _is_grad(node.value))
-
-
-def _uses_grad(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in below(node))

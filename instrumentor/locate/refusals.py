@@ -9,22 +9,26 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from instrumentor.locate.config import MULTI_CHIP_FOLDERS
+from instrumentor.locate.constants import Constants, along, decided, may_run
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
 from instrumentor.locate.model import Reason
-from instrumentor.locate.program import Program
+from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
     FunctionNode,
     ScopeNode,
     Source,
+    below,
     dotted,
     own_calls,
     own_nodes,
+    root_name,
 )
 from instrumentor.locate.tree import contains, exclusive, path_to
 from instrumentor.locate.vocabulary import callee, is_backward, is_optimizer_step, last, receiver
@@ -113,6 +117,10 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
     if compiled is not None:
         return compiled
     for candidate in without_update:
+        perturbed = _two_part_step(candidate)
+        if perturbed is not None:
+            return perturbed
+    for candidate in without_update:
         return Reason(
             candidate.source.path,
             candidate.loop.lineno,
@@ -139,6 +147,27 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
         "Give the script that holds the loop, or one that reaches it through imports of "
         "its own repository.",
     )
+
+
+def _two_part_step(candidate: Candidate) -> Reason | None:
+    """`optimizer.first_step(); ...; optimizer.second_step()` of sharpness-aware minimization."""
+    places: list[tuple[Source, ast.AST]] = [(candidate.source, candidate.loop)]
+    places += [(f.source, f.node) for s in candidate.sites for f in s.chain]
+    for source, place in places:
+        calls = [c for c in own_calls(place) if callee(c) in ("first_step", "second_step")]
+        if {callee(c) for c in calls} == {"first_step", "second_step"}:
+            first = next(c for c in calls if callee(c) == "first_step")
+            owner = receiver(first)
+            return Reason(
+                source.path,
+                first.lineno,
+                "several-steps",
+                f"{owner}.first_step() and {owner}.second_step() make one update of two "
+                "forward + backward: there is no single one",
+                "Time the lines of the whole step with --region FILE:START-END, or use an "
+                "optimizer with one step().",
+            )
+    return None
 
 
 _OWN_LOOP = (
@@ -187,10 +216,11 @@ def of_candidate(program: Program, knowledge: Knowledge, candidate: Candidate) -
     yield from _closures(program, knowledge, candidate)
     yield from _generators(program, candidate)
     yield from _compiled_step(program, candidate)
-    yield from _phases(candidate)
+    yield from _phases(program, candidate)
+    yield from _overrides(program, knowledge, candidate)
     yield from _line_search(knowledge, candidate)
     yield from _own_process(program, candidate)
-    yield from _early_return(candidate)
+    yield from _early_return(program, candidate)
     yield from _distributed(program, candidate)
     if isinstance(candidate.loop, ast.AsyncFor) or isinstance(
         candidate.scope, ast.AsyncFunctionDef
@@ -295,9 +325,14 @@ def _share(candidate: Candidate, first: Update, second: Update) -> bool:
 
 
 def _backward_between(candidate: Candidate, first: Update, second: Update) -> bool:
+    """A backward that runs after the one step and before the other, on one path."""
     low, high = sorted((first.statement.lineno, second.statement.lineno))
     return any(
-        low < site.statement.lineno < high
+        (
+            low < site.statement.lineno < high
+            and not exclusive(first.source, first.statement, site.statement)
+            and not exclusive(first.source, second.statement, site.statement)
+        )
         or (site.chain and site.statement in (first.statement, second.statement))
         for site in candidate.sites
     )
@@ -327,7 +362,7 @@ def _closures(program: Program, knowledge: Knowledge, candidate: Candidate) -> I
                         return
     for site in candidate.sites:
         for function in site.chain:
-            if function.name in ("closure", "_closure", "closure_fn"):
+            if function.name in ("closure", "_closure", "closure_fn") and _is_handed_on(function):
                 yield Reason(
                     function.source.path,
                     function.node.lineno,
@@ -336,6 +371,19 @@ def _closures(program: Program, knowledge: Knowledge, candidate: Candidate) -> I
                     "Use an optimizer without closure.",
                 )
                 return
+
+
+def _is_handed_on(function: Function) -> bool:
+    """Whether a function is used as a value; one that is only called runs where it is called."""
+    nodes = list(below(function.source.places[function.node].scope))
+    called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+    return any(
+        isinstance(n, ast.Name)
+        and n.id == function.name
+        and isinstance(n.ctx, ast.Load)
+        and id(n) not in called
+        for n in nodes
+    )
 
 
 def _is_backward_closure(
@@ -405,9 +453,10 @@ def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
     for site in candidate.sites:
         for function in site.chain:
             for decorator in function.node.decorator_list:
-                if dotted(decorator).startswith(
-                    ("torch_xla.compile", "torch_xla.step", "xm.compile")
-                ):
+                if dotted(decorator).startswith("torch_xla.step"):
+                    yield _one_graph(function.source, function.node)
+                    return
+                if dotted(decorator).startswith(("torch_xla.compile", "xm.compile")):
                     yield _compiled(function.source, function.node.lineno)
                     return
         for source in (candidate.source, site.backward_source):
@@ -424,7 +473,7 @@ def _compiled_step(program: Program, candidate: Candidate) -> Iterator[Reason]:
                 dotted(i.context_expr).startswith(("torch_xla.step", "torch_xla.compile"))
                 for i in parent.items
             ):
-                yield _compiled(candidate.source, parent.lineno)
+                yield _one_graph(candidate.source, parent)
                 return
 
 
@@ -443,6 +492,28 @@ def _handed_to_a_compiler(program: Program) -> Reason | None:
     return None
 
 
+def _one_graph(source: Source, block: ast.With | FunctionNode) -> Reason:
+    """`with torch_xla.step():` cuts the graph where it begins and ends, and nowhere between."""
+    if isinstance(block, ast.With):
+        name, whole = dotted(block.items[0].context_expr), "its whole body"
+        remedy = (
+            "Time the whole step with --region "
+            f"{source.path.name}:{block.lineno}-{block.end_lineno}, or call torch_xla.sync() "
+            "after the step instead."
+        )
+    else:
+        name, whole = "torch_xla.step()", f"all of {block.name}()"
+        remedy = "Time the line that calls it with --region FILE:START-END."
+    return Reason(
+        source.path,
+        block.lineno,
+        "compiled-step",
+        f"{name} runs {whole} as one graph and syncs at its end: forward + backward cannot be "
+        "cut out of it",
+        remedy,
+    )
+
+
 def _compiled(source: Source, line: int) -> Reason:
     return Reason(
         source.path,
@@ -459,31 +530,38 @@ _PHASE = re.compile(
 )
 
 
-def _phases(candidate: Candidate) -> Iterator[Reason]:
+def _phases(program: Program, candidate: Candidate) -> Iterator[Reason]:
     for site in candidate.sites:
-        found = _phase_of(candidate.source, candidate.loop, site.statement)
+        found = _phase_of(candidate.source, candidate.loop, site.statement, {})
         if found is not None:
             yield _two_phases(candidate.source, found, "loop")
             return
-        for function in site.chain:
+        for function, known in along(program, site):
             innermost = function is site.chain[-1]
             at = site.backward_statement if innermost else function.node.body[0]
-            found = _phase_of(function.source, function.node, at)
+            found = _phase_of(function.source, function.node, at, known)
             if found is not None:
                 yield _two_phases(function.source, found, "function")
                 return
 
 
-def _phase_of(source: Source, top: ast.AST, at: ast.stmt) -> ast.If | None:
-    """The `if` on a phase that the statement stands in, or that leaves ahead of it."""
+def _phase_of(source: Source, top: ast.AST, at: ast.stmt, known: Constants) -> ast.If | None:
+    """The `if` on a phase that the statement stands in, or that leaves ahead of it.
+
+    One that the call's own arguments decide in favour of the statement is none.
+    """
     for parent in source.parents(at):
         if parent is top:
             break
         if isinstance(parent, ast.If) and _is_phase_test(parent.test):
-            return parent
+            answer = decided(parent.test, known)
+            if answer is None or not any(contains(s, at) for s in may_run(parent, known)):
+                return parent
     for suite, index in path_to(source, top, at):
         for statement in suite[:index]:
             if isinstance(statement, ast.If) and _is_phase_test(statement.test):
+                if decided(statement.test, known) is False:
+                    continue
                 if isinstance(statement.body[-1], (ast.Continue, ast.Return)):
                     return statement
     return None
@@ -499,15 +577,90 @@ def _two_phases(source: Source, test: ast.If, what: str) -> Reason:
     )
 
 
-def _early_return(candidate: Candidate) -> Iterator[Reason]:
+def _overrides(program: Program, knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """`self.step()` in a loop that instances of two classes run, one without a backward."""
+    for site in candidate.sites:
+        functions = list(site.chain)
+        if isinstance(candidate.scope, FUNCTIONS):
+            functions.insert(0, Function(candidate.source, candidate.scope))
+        for caller, called in pairwise(functions):
+            for other in _run_instead(program, knowledge, caller, called):
+                if not knowledge.has_backward(other) and not _is_abstract(other):
+                    yield Reason(
+                        other.source.path,
+                        other.node.lineno,
+                        "train-and-eval",
+                        f"{caller.name}() serves training and evaluation: this "
+                        f"{other.name}() runs in its loop too, without a backward",
+                        "Give training a loop of its own.",
+                    )
+                    return
+
+
+def _run_instead(
+    program: Program, knowledge: Knowledge, caller: Function, called: Function
+) -> Iterator[Function]:
+    """Methods that run in place of the called one, in instances of the classes that are made.
+
+    Where none is made (a library's file by itself), those that switch gradients off.
+    """
+    owner = caller.source.class_of.get(caller.node)
+    if owner is None or called.node not in called.source.class_of:
+        return
+    if not any(
+        callee(c) == called.name and receiver(c) == "self"
+        for c, _ in program.calls.get(caller.node, ())
+    ):
+        return
+    family = [Class(caller.source, owner), *program.subclasses.get(owner, ())]
+    made = [cls for cls in family if _is_made(program, cls)]
+    for cls in made or family:
+        running = program.methods(cls, caller.name, overrides=False)
+        found = program.methods(cls, called.name, overrides=False)
+        if not running or running[0].node is not caller.node or not found:
+            continue
+        if found[0].node is not called.node and (made or knowledge.evaluates(found[0])):
+            yield found[0]
+
+
+def _is_made(program: Program, cls: Class) -> bool:
+    """Whether the program makes an instance of just this class."""
+    for source in program.sources.values():
+        for call in source.calls:
+            name = dotted(call.func)
+            if last(name) == cls.node.name or isinstance(call.func, ast.Name):
+                target = program.lookup(source, name)
+                if isinstance(target, Class) and target.node is cls.node:
+                    return True
+    return False
+
+
+def _is_abstract(function: Function) -> bool:
+    """A body that only raises, passes or documents."""
+    return all(
+        isinstance(s, (ast.Raise, ast.Pass))
+        or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        for s in function.node.body
+    )
+
+
+def _leaves(test: ast.If, known: Constants) -> bool:
+    """Whether a branch of an `if` that may run with these constants returns."""
+    return any(
+        isinstance(s, ast.Return) or (isinstance(s, ast.If) and _leaves(s, known))
+        for s in may_run(test, known)
+    )
+
+
+def _early_return(program: Program, candidate: Candidate) -> Iterator[Reason]:
     """A helper that leaves ahead of its backward: its calls would be samples of nothing."""
     for site in candidate.sites:
-        for function in site.chain[-1:]:
+        for function, known in along(program, site):
+            if function is not site.chain[-1]:
+                continue
             for suite, index in path_to(function.source, function.node, site.backward_statement):
                 for statement in suite[:index]:
-                    if isinstance(statement, ast.If) and any(
-                        isinstance(s, ast.Return) for s in statement.body
-                    ):
+                    if isinstance(statement, ast.If) and _leaves(statement, known):
                         yield Reason(
                             function.source.path,
                             statement.lineno,
@@ -520,16 +673,29 @@ def _early_return(candidate: Candidate) -> Iterator[Reason]:
 
 
 def _own_process(program: Program, candidate: Candidate) -> Iterator[Reason]:
-    """The loop only runs as the target of a Process or Thread: stopping it does not end the run."""
+    """The loop only runs as the target, or in run(), of a Process or Thread of its own.
+
+    Stopping it there does not end the run.
+    """
     scope: ScopeNode = candidate.scope
     for _ in range(6):
         if not isinstance(scope, FUNCTIONS):
             return
         callers = program.callers.get(scope, ())
+        source = program.source_of_scope[scope]
+        kind = _worker_class(program, Function(source, scope))
+        if kind and all(_on_a_module(program, where, call) for where, call, _ in callers):
+            yield Reason(
+                source.path,
+                scope.lineno,
+                "own-process",
+                f"the loop runs in a {kind} of its own: stopping it does not end the run",
+                "Give a script whose main thread trains.",
+            )
+            return
         if callers:
             scope = callers[0][0]
             continue
-        source = program.source_of_scope[scope]
         for call in source.calls:
             targets = [k.value for k in call.keywords if k.arg == "target"]
             if callee(call) in ("Process", "Thread") and any(
@@ -546,9 +712,28 @@ def _own_process(program: Program, candidate: Candidate) -> Iterator[Reason]:
         return
 
 
+def _worker_class(program: Program, function: Function) -> str:
+    """`thread` or `process` when the function is run() of a subclass of one, else ''."""
+    owner = function.source.class_of.get(function.node)
+    if owner is None or function.name != "run":
+        return ""
+    for cls in program.bases(Class(function.source, owner)):
+        for base in cls.node.bases:
+            if last(dotted(base)) in ("Thread", "QThread", "Process"):
+                return "process" if last(dotted(base)) == "Process" else "thread"
+    return ""
+
+
+def _on_a_module(program: Program, scope: ScopeNode, call: ast.Call) -> bool:
+    """`subprocess.run(...)`: an installed module's function, not a method of that name."""
+    return root_name(call.func) in imported_roots(program.source_of_scope[scope])
+
+
 def _line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
     """The optimizer stepped in an inner loop that runs the forward again."""
     for update in candidate.updates:
+        if update.scope is not candidate.scope:
+            continue  # a caller's: its loops are around this one, not inside
         for parent in update.source.parents(update.statement):
             if parent is candidate.loop or any(
                 contains(parent, s.statement) for s in candidate.sites
@@ -557,6 +742,16 @@ def _line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]
             if isinstance(parent, LOOPS) and (
                 knowledge.forward_call(update.source, update.scope, parent) is not None
             ):
+                if any(is_backward(c) for c in own_calls(parent)):
+                    yield Reason(
+                        update.source.path,
+                        parent.lineno,
+                        "several-steps",
+                        "a loop inside the iteration makes steps of its own: there is no single "
+                        "forward + backward",
+                        _SPLIT,
+                    )
+                    return
                 yield Reason(
                     update.source.path,
                     parent.lineno,

@@ -8,10 +8,11 @@ the last micro-batch with the optimizer, or sync only with it, end after the opt
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from instrumentor.locate.dataflow import binds
 from instrumentor.locate.forward import Forward
+from instrumentor.locate.hints import batch_names, find_hints
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, Update
 from instrumentor.locate.syncs import (
@@ -28,13 +29,11 @@ from instrumentor.locate.syncs import (
 from instrumentor.locate.syntax import (
     LOOPS,
     Source,
-    dotted,
     own_calls,
     own_nodes,
-    root_name,
 )
-from instrumentor.locate.tree import between, contains, exclusive, path_to
-from instrumentor.locate.vocabulary import callee, loss_expression
+from instrumentor.locate.tree import always_meets, between, contains, exclusive, path_to
+from instrumentor.locate.vocabulary import callee
 from instrumentor.options import Options
 
 
@@ -158,7 +157,11 @@ def find_regions(
             continue
         regions.append(region)
         kept.append(forward)
-    return _merged(candidate, regions), kept, scope
+    regions = _merged(candidate, regions)
+    for region in regions:
+        _no_update_inside(candidate, region)
+    warnings.extend(_unsampled(candidate, regions))
+    return regions, kept, scope
 
 
 def _merged(candidate: Candidate, regions: list[Region]) -> list[Region]:
@@ -168,11 +171,13 @@ def _merged(candidate: Candidate, regions: list[Region]) -> list[Region]:
     if len({r.hints for r in regions}) > 1 or any(r.sync.action != "insert" for r in regions):
         return regions
     source = candidate.source
-    first, second = regions[0].end, regions[1].end
-    for parent in source.parents(first):
-        if contains(parent, second):
-            if any(contains(parent, u.statement) for u in candidate.updates) or contains(
-                parent, regions[0].begin
+    ends = [r.end for r in regions]
+    for parent in source.parents(ends[0]):
+        if all(contains(parent, end) for end in ends):
+            if (
+                any(contains(parent, u.statement) for u in candidate.updates)
+                or contains(parent, regions[0].begin)
+                or not always_meets([parent], ends)
             ):
                 return regions
             merged = regions[0]
@@ -198,7 +203,7 @@ def _region(
     forward = next((f for f in ordered if f.certain), ordered[0])
     begin, last_site = forward.unit, final.statement
     common = _common_suite(source, loop, [s.statement for s in group])
-    begin, end = _lift(source, common, begin), _lift(source, common, last_site)
+    begin, end = _lift(source, common, begin), _lift_end(candidate, common, last_site)
     end = _out_of_loops(source, loop, end)
     sync = find_sync(knowledge, candidate, final)
     scope, label = "fwd-bwd", "fwd+bwd"
@@ -209,6 +214,9 @@ def _region(
     fused = fused_branch(candidate, final, updates)
     every = None if fused is not None else syncs_every_n(candidate, final, updates)
     stepped_in_helper = any(u.statement is final.statement for u in updates)
+    steps = _step_updates(candidate, group)
+    units = [_step_unit(candidate, group, u) for u in steps]
+    in_branches = any(_inside(source, end, u) for u in updates) and always_meets([end], units)
     wants_step = options.scope == "step"
     if options.scope == "auto" and fused is not None:
         inner = next(s for s in own_nodes(fused) if isinstance(s, ast.stmt) and is_sync(s))
@@ -233,21 +241,29 @@ def _region(
             f"{source.path.name}:{every.lineno}: the script syncs only with the optimizer step: "
             "a sample is the whole step, all its micro-steps"
         )
-    elif wants_step or (options.scope == "auto" and stepped_in_helper):
+    elif wants_step or (options.scope == "auto" and (stepped_in_helper or in_branches)):
         scope = label = "step"
-        whole = _step_unit(candidate, final)
-        helper_syncs = any(syncs_itself(u.helper) for u in updates)
-        if whole is not None:
+        helper_syncs = bool(steps) and all(syncs_itself(u.helper) for u in steps)
+        if units:
+            whole = units[0]
             end = with_sync(source, whole)
             if is_sync(end):
                 sync = kept(source, end)
-            resume = whole is not final.statement and (
-                not contains(loop, whole) or not _always_reached(source, loop, final, whole)
+            resume = (
+                not in_branches
+                and whole is not final.statement
+                and (
+                    not contains(loop, whole)
+                    or not all(_always_reached(source, loop, s, whole) for s in group)
+                )
             )
-        if stepped_in_helper and not wants_step:
+            others = dict.fromkeys(with_sync(source, u) for u in units[1:])
+            other_ends = tuple(End(u, label) for u in others if u is not end)
+        if not wants_step:
             warnings.append(
-                f"{source.path.name}:{final.statement.lineno}: the helper also steps the "
-                "optimizer: a sample is forward + backward + optimizer"
+                f"{source.path.name}:{final.statement.lineno}: "
+                + ("the helper also steps the optimizer" if stepped_in_helper else _IN_BRANCHES)
+                + ": a sample is forward + backward + optimizer"
             )
     elif (
         sync.action == "keep"
@@ -269,8 +285,8 @@ def _region(
         other_ends=other_ends,
         helper_syncs=helper_syncs,
     )
-    region.batch = _batch_names(candidate, begin)
-    region.hints = _hints(knowledge, candidate, region, forward)
+    region.batch = batch_names(candidate, begin)
+    region.hints = find_hints(knowledge, candidate, region, forward, warnings)
     if (
         sync.action == "keep"
         and sync.statement is not None
@@ -310,14 +326,122 @@ def _helper_sync(site: Site, source: Source, statement: ast.stmt) -> bool:
     return any(f.source is source and contains(f.node, statement) for f in site.chain)
 
 
-def _step_unit(candidate: Candidate, site: Site) -> ast.stmt | None:
-    source = candidate.source
+def _step_updates(candidate: Candidate, group: list[Site]) -> list[Update]:
+    """The updates that close a step of these backwards: one per exclusive branch.
+
+    First the one that the last backward leads to; those of other branches only when the branch
+    follows an earlier backward of the group.
+    """
+    source, final = candidate.source, group[-1]
+    known = [u for u in candidate.updates if u.source is source and u.scope is candidate.scope]
+    of_final = [u for u in known if not exclusive(source, u.statement, final.statement)]
+    of_final.sort(key=lambda u: u.statement is not final.statement)
+    reached = [
+        u for u in known if not all(exclusive(source, u.statement, s.statement) for s in group)
+    ]
+    chosen: list[Update] = []
+    for update in [*of_final, *reached] or known:
+        if all(exclusive(source, update.statement, c.statement) for c in chosen):
+            chosen.append(update)
+    return chosen
+
+
+def _step_unit(candidate: Candidate, group: list[Site], update: Update) -> ast.stmt:
+    """The statement behind which the step of these backwards is complete."""
+    if any(update.statement is s.statement for s in group):
+        return update.statement
+    return update_unit(candidate, candidate.loop, update)
+
+
+def _inside(source: Source, outer: ast.stmt, update: Update) -> bool:
+    return update.source is source and contains(outer, update.statement)
+
+
+def _no_update_inside(candidate: Candidate, region: Region) -> None:
+    """A region of forward + backward never holds an optimizer step, on any path.
+
+    Raises:
+        Declined: when it would, or when a path of a whole step has no end.
+    """
+    from instrumentor.locate.model import Declined, Reason
+
+    source, final = candidate.source, region.sites[-1].statement
+    if region.ends_after_update:
+        ends = [region.end, *(e.after for e in region.other_ends)]
+        apart = [e for e in ends if exclusive(source, e, final)]
+        earlier = any(not exclusive(source, e, s.statement) for e in apart for s in region.sites)
+        if len(apart) == len(ends) and earlier:
+            raise Declined(
+                Reason(
+                    source.path,
+                    final.lineno,
+                    "step-in-region",
+                    "no optimizer step is known behind this backward, only in the other branch: "
+                    "the region would stay open",
+                    _ONE_PATH,
+                )
+            )
+        return
     for update in candidate.updates:
-        if update.source is source and update.scope is candidate.scope:
-            if update.statement is site.statement:
-                return site.statement
-            return update_unit(candidate, candidate.loop, update)
-    return None
+        if update.source is not source or update.scope is not candidate.scope:
+            continue
+        step = update.statement
+        ahead = region.begin.lineno <= step.lineno < region.end.lineno
+        if contains(region.end, step) or (ahead and not exclusive(source, step, region.end)):
+            known = _step_updates(candidate, region.sites)
+            raise Declined(
+                Reason(
+                    source.path,
+                    step.lineno,
+                    "step-in-region",
+                    f"this runs the backward and steps {update.optimizer} as well: forward + "
+                    "backward has no end of its own here"
+                    if step is final
+                    else f"this steps {update.optimizer} before forward + backward is certainly "
+                    f"done (last backward: line {final.lineno}): no single end is ahead of it",
+                    "Use --scope step: a sample is the whole step then."
+                    if any(not exclusive(source, u.statement, final) for u in known)
+                    else _ONE_PATH,
+                )
+            )
+
+
+_IN_BRANCHES = "this backward runs in one branch only and each branch steps the optimizer"
+_ONE_PATH = "Give a script with one of the branches, or run every backward ahead of the branches."
+
+
+def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[str]:
+    """Branches that lead to the optimizer step past the end of every region."""
+    source, loop = candidate.source, candidate.loop
+    ends = [e for r in regions for e in (r.end, *(o.after for o in r.other_ends))]
+    named: set[ast.stmt] = set()
+    for update in candidate.updates:
+        step = update.statement
+        if update.source is not source or update.scope is not candidate.scope:
+            continue
+        met = not contains(loop, step) and always_meets(loop.body, ends)
+        for suite, index in path_to(source, loop, step) if contains(loop, step) else ():
+            behind = suite[index + 1 :] if any(r.ends_after_update for r in regions) else []
+            met = met or suite[index] in ends
+            met = met or always_meets([*suite[:index], *behind], ends)
+        if met:
+            continue
+        for end in ends:
+            around = [
+                p
+                for p in source.parents(end)
+                if isinstance(p, (ast.If, ast.Match))
+                and contains(loop, p)
+                and p.lineno < step.lineno
+                and (not contains(p, step) or exclusive(source, end, step))
+            ]
+            if around and around[-1] not in named:
+                named.add(around[-1])
+                yield (
+                    f"{source.path.name}:{around[-1].lineno}: a branch from here comes to the "
+                    f"optimizer step in line {step.lineno} past the end of every timed region: a "
+                    "run that takes it has no samples there and does not stop early"
+                )
 
 
 def _common_suite(source: Source, loop: ast.AST, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -333,12 +457,22 @@ def _lift(source: Source, suite: list[ast.stmt], statement: ast.stmt) -> ast.stm
     """The statement of a suite that holds the given one; itself when it lies further out."""
     for candidate in suite:
         if contains(candidate, statement):
-            return statement if _in_suite_below_single(source, candidate, statement) else candidate
+            return candidate
     return statement
 
 
-def _in_suite_below_single(source: Source, outer: ast.stmt, inner: ast.stmt) -> bool:
-    return outer is inner
+def _lift_end(candidate: Candidate, suite: list[ast.stmt], statement: ast.stmt) -> ast.stmt:
+    """As `_lift`; into blocks that always run when an optimizer step stands in them as well."""
+    source = candidate.source
+    lifted = _lift(source, suite, statement)
+    while (
+        isinstance(lifted, (ast.With, ast.AsyncWith, ast.Try))
+        and lifted is not statement
+        and any(_inside(source, lifted, u) for u in candidate.updates)
+        and any(contains(s, statement) for s in lifted.body)
+    ):
+        lifted = _lift(source, lifted.body, statement)
+    return lifted
 
 
 def _out_of_loops(source: Source, loop: ast.AST, statement: ast.stmt) -> ast.stmt:
@@ -349,93 +483,3 @@ def _out_of_loops(source: Source, loop: ast.AST, statement: ast.stmt) -> ast.stm
         if isinstance(parent, LOOPS):
             current = parent
     return current
-
-
-def _batch_names(candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
-    """Names of the iteration's data: the loop's targets, or what `next(...)` was bound to."""
-    loop = candidate.loop
-    names: list[str] = []
-    if isinstance(loop, ast.For):
-        target: ast.expr = loop.target
-        counts = any(callee(c) == "enumerate" for c in own_calls(loop.iter))
-        if counts and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            target = target.elts[1]
-        ranges = any(callee(c) in ("range", "count", "trange") for c in own_calls(loop.iter))
-        if not ranges:
-            names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
-    if not names:
-        for statement in loop.body:
-            for node in (statement, *own_nodes(statement)):
-                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                    if callee(node.value) in ("next", "get_batch") and node.lineno < begin.lineno:
-                        names += [
-                            n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)
-                        ]
-    deleted = {
-        n.id
-        for top in loop.body
-        for n in (top, *own_nodes(top))
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)
-    }
-    return tuple(n for n in dict.fromkeys(names) if n not in deleted and n not in ("_", "self"))[:2]
-
-
-COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
-
-
-def _hints(
-    knowledge: Knowledge, candidate: Candidate, region: Region, forward: Forward
-) -> tuple[str, ...]:
-    """Names the barrier may look at to learn the device: the loss first, then a model."""
-    source = candidate.source
-    loop_names = set()
-    for statement in candidate.loop.body:
-        loop_names |= binds(statement)
-    deleted = {
-        n.id
-        for top in candidate.loop.body
-        for n in (top, *own_nodes(top))
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)
-    }
-    common: list[str] | None = None
-    for site in region.sites:
-        names: list[str] = []
-        expression: ast.AST = loss_expression(site.backward) if not site.chain else site.statement
-        for node in (expression, *own_nodes(expression)):
-            if isinstance(node, ast.Name) and (
-                isinstance(node.ctx, ast.Store) or node.id in loop_names
-            ):
-                names.append(node.id)
-            elif (
-                isinstance(node, ast.Attribute)
-                and not site.chain
-                and dotted(node) == f"self.{node.attr}"
-            ):
-                if not isinstance(node.ctx, ast.Store) and "loss" in node.attr:
-                    names.append(dotted(node))
-        names = [n for n in dict.fromkeys(names) if n not in deleted and n != "_"]
-        common = names if common is None else [n for n in common if n in names]
-    hints = (common or [])[:2]
-    if (not hints or region.sites[0].chain) and not isinstance(forward.unit, COMPOUND):
-        call = knowledge.forward_call(source, candidate.scope, forward.unit)
-        if call is not None:
-            for node in (call.func, *call.args, *(k.value for k in call.keywords)):
-                name = dotted(node)
-                name = (
-                    name.rpartition(".")[0]
-                    if node is call.func and not knowledge.is_model(source, name)
-                    else name
-                )
-                if name and knowledge.is_model(source, name) and root_name(node) not in deleted:
-                    hints.append(name)
-                    break
-    if not hints:
-        for name in ("self.model", "model"):
-            if any(
-                dotted(n) == name
-                for n in ast.walk(candidate.scope)
-                if isinstance(n, (ast.Name, ast.Attribute))
-            ):
-                hints.append(name)
-                break
-    return tuple(dict.fromkeys(hints))

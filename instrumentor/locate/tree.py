@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from instrumentor.locate.syntax import LoopNode, Source, suites
 from instrumentor.locate.vocabulary import callee
@@ -65,6 +66,35 @@ def between(source: Source, loop: ast.AST, first: ast.stmt, second: ast.stmt) ->
                 return found
             found.append(statement)
     return found
+
+
+def always_meets(suite: list[ast.stmt], wanted: Collection[ast.stmt]) -> bool:
+    """Whether every path through a suite, but those that leave it, runs one of the statements."""
+    for statement in suite:
+        if statement in wanted or isinstance(statement, _LEAVES):
+            return True
+        if isinstance(statement, ast.If):
+            branches = [statement.body, statement.orelse]
+        elif isinstance(statement, ast.Match):
+            branches = [case.body for case in statement.cases]
+            if not any(_takes_all(case) for case in statement.cases):
+                continue
+        elif isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+            branches = [statement.body]
+        else:
+            continue
+        if all(always_meets(branch, wanted) for branch in branches):
+            return True
+    return False
+
+
+_LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+
+
+def _takes_all(case: ast.match_case) -> bool:
+    """`case _:` or `case name:`."""
+    pattern = case.pattern
+    return isinstance(pattern, ast.MatchAs) and pattern.pattern is None and case.guard is None
 
 
 def callee_of(node: ast.expr) -> str:

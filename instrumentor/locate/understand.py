@@ -42,7 +42,7 @@ def choose(program: Program, options: Options) -> Located | Reason | None:
     if len(stepping) > 1:
         reasons = [r for c in stepping for r in refusals.of_candidate(program, knowledge, c)]
         if reasons:
-            raise Declined(*reasons)
+            raise Declined(*dict.fromkeys(reasons))
         reachable = [c for c in stepping if is_reachable(program, c)]
         if len(reachable) == 1:
             stepping = reachable
@@ -99,7 +99,7 @@ def _understand(
 ) -> Located:
     reasons = list(refusals.of_candidate(program, knowledge, candidate))
     if reasons:
-        raise Declined(*reasons)
+        raise Declined(*dict.fromkeys(reasons))
     candidate, forwards = _with_forward(program, knowledge, candidate)
     warnings = list(_warnings(program, candidate))
     regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)

@@ -121,7 +121,7 @@ def is_optimizer_step(call: ast.Call, optimizers: frozenset[str] = frozenset()) 
     owner = receiver(call)
     if owner in optimizers:
         return True
-    word = last(owner)
+    word = last(owner.replace(".[]", ""))  # `optimizers[0].step()`
     if _NOT_OPTIMIZER.search(word):
         return False
     if _OPTIMIZER.search(word) or _ENGINE.search(word):
@@ -134,6 +134,8 @@ def optimizer_of(call: ast.Call) -> str:
     for argument in call.args:
         if _OPTIMIZER.search(last(dotted(argument))):
             return dotted(argument)
+    if isinstance(call.func, ast.Attribute) and receiver(call).endswith("[]"):
+        return ast.unparse(call.func.value)  # `optimizers[0]` and `optimizers[1]` are two
     return receiver(call) or callee(call)
 
 

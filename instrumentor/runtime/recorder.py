@@ -15,6 +15,7 @@ so it must stand alone, run on Python 3.8 and import only what is always there. 
 
 def _instrument_recorder(file, steps, warmup, profiler):
     import atexit
+    import itertools
     import json
     import os
     import sys
@@ -93,8 +94,11 @@ def _instrument_recorder(file, steps, warmup, profiler):
             """Wait for the device, read the clock, record the sample."""
             if self.name is None or os.getpid() != self.pid:
                 return
+            stopped = time.perf_counter()
             self.wait(values, synced)
-            seconds = time.perf_counter() - self.started
+            if self.device not in ("cpu", "unknown"):  # nothing was pending there
+                stopped = time.perf_counter()
+            seconds = stopped - self.started
             self.signpost(self.name + "_end")
             name, self.name = self.name, None
             milliseconds = seconds * 1000.0
@@ -135,16 +139,16 @@ def _instrument_recorder(file, steps, warmup, profiler):
             """Wait until the device that holds the loss is idle; never open another one."""
             kind = None
             for value in values:
-                kind = self.device_of(value, 0)
-                if kind is not None:
+                found = self.device_of(value)
+                if found is not None and (kind is None or found != "cpu"):
+                    kind = found
+                if kind not in (None, "cpu"):
                     break
+            kind = kind or self.opened() or self.device
             if kind is None:
-                kind = self.device
-                if kind is None:
-                    self.device = "unknown"
-                    self.write(event="warning", text="no tensor at the barrier: not waited for")
-            else:
-                self.device = kind
+                kind = "unknown"
+                self.write(event="warning", text="no tensor at the barrier: not waited for")
+            self.device = kind
             if kind == "xla" and not synced:
                 import torch_xla
                 import torch_xla.core.xla_model
@@ -167,20 +171,42 @@ def _instrument_recorder(file, steps, warmup, profiler):
             elif self.device in ("cuda", "mps", "xpu"):
                 getattr(sys.modules["torch"], self.device).synchronize()
 
-        def device_of(self, value, depth):
-            kind = getattr(getattr(value, "device", None), "type", None)
-            if isinstance(kind, str):
-                return kind
-            if depth < 3 and isinstance(value, dict):
-                value = list(value.values())
-            if depth < 3 and isinstance(value, (list, tuple)):
-                for item in value[:16]:
-                    kind = self.device_of(item, depth + 1)
-                    if kind is not None:
-                        return kind
-            elif callable(getattr(type(value), "parameters", None)):
-                for parameter in value.parameters():
-                    return self.device_of(parameter, depth + 1)
+        def device_of(self, value):
+            """The accelerator that holds a part of a value, else "cpu" if that does, else None."""
+            found, parts = None, [value]
+            try:
+                for part in parts:  # grows by what the part holds: the nearest come first
+                    kind = getattr(getattr(part, "device", None), "type", None)
+                    if callable(getattr(type(part), "parameters", None)):
+                        inner = list(itertools.islice(part.parameters(), 8))
+                    elif isinstance(kind, str) and hasattr(part, "dtype"):
+                        if kind not in ("cpu", "meta"):
+                            return kind
+                        found = "cpu" if kind == "cpu" else found
+                        continue
+                    elif isinstance(part, dict):
+                        inner = list(part.values())
+                    elif isinstance(part, (list, tuple)):
+                        inner = part
+                    elif isinstance(part, (type, type(sys))):
+                        continue
+                    else:  # an optimizer, a trainer: what its attributes hold
+                        inner = list((getattr(part, "__dict__", None) or {}).values())
+                    parts.extend(inner[:64] if len(parts) < 400 else ())
+            except Exception as error:  # an attribute of the script's own
+                if not self.samples:
+                    self.write(event="warning", text="the barrier cannot look in: %r" % (error,))
+            return found
+
+        def opened(self):
+            """The accelerator that the script has opened, None when it has opened none."""
+            lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
+            if getattr(lowest, "_xla_runtime_is_initialized", bool)():
+                return "xla"
+            for kind in ("cuda", "xpu"):
+                module = getattr(sys.modules.get("torch"), kind, None)
+                if getattr(module, "is_initialized", bool)():
+                    return kind
             return None
 
         def tensor_in(self, value, depth):

@@ -1,0 +1,173 @@
+"""What the barrier is given to learn the device from, and which batch a region begins with."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.locate.cases import HEAD, looped, plan_of, rewritten
+
+STEP = """
+def train():
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return {}
+"""
+TRAINER = """
+class Trainer:
+    def __init__(self, device):
+        self.model = torch.nn.Linear(4, 4).to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def update(self, batch):
+        x, y = (part.to(device) for part in batch)
+        loss = criterion(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def fit(self, loader):
+        for batch in loader:
+            self.update(batch)
+
+"""
+UNCERTAIN = "nothing in sight here is a tensor"
+
+
+def given(source: str, method: str) -> list[str]:
+    """The arguments of each inserted call of a method, as written."""
+    code = rewritten(source).code.decode()
+    head = f"_instrument.{method}("
+    lines = [line.partition("  # [")[0].strip() for line in code.splitlines()]
+    return [line[len(head) : -1] for line in lines if line.startswith(head)]
+
+
+def warns(source: str) -> bool:
+    return any(UNCERTAIN in warning for warning in plan_of(source)["warnings"])
+
+
+DIRECT = """
+    loss = criterion(model(x), y)
+    loss.backward()
+    {}
+    optimizer.step()
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before_the_step", "behind_it", "expected"),
+    [
+        ("pass", "pass", "loss"),
+        ("pass", "del loss", "loss"),  # far behind the barrier
+        ("pass", "del loss, x, y", "loss"),
+        ("torch_xla.sync(wait=True)", "del loss", "loss, synced=True"),
+        ("del loss\n    torch_xla.sync(wait=True)", "pass", "model, synced=True"),
+        ("loss = loss.item()\n    torch_xla.sync(wait=True)", "pass", "loss, model, synced=True"),
+    ],
+)
+def test_the_loss_as_it_is_at_the_end(before_the_step: str, behind_it: str, expected: str) -> None:
+    source = looped(textwrap.dedent(DIRECT.format(before_the_step, behind_it)))
+    assert given(source, "end") == [expected]
+    assert given(source, "begin") == ["x, y"]
+    assert not warns(source)
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ("float(loss)", 'loss, model, label="step"'),
+        ("loss.item()", 'loss, model, label="step"'),
+        ("loss", 'loss, label="step"'),
+        ("loss, y", 'loss, label="step"'),
+        ("loss.item() if loss else loss", 'loss, model, label="step"'),
+    ],
+)
+def test_a_helper_that_reads_the_model_of_the_module(returned: str, expected: str) -> None:
+    source = looped("loss = train()", STEP.format(returned), "for epoch in range(9):")
+    assert given(source, "end") == [expected]
+    assert not warns(source)
+
+
+def test_a_method_that_takes_and_returns_nothing() -> None:
+    source = HEAD + TRAINER + "Trainer(device).fit(loader)\n"
+    assert given(source, "end") == ['self, label="step"']
+    assert given(source, "begin") == ["batch"]
+    assert not warns(source)
+
+
+def test_the_object_of_a_helper_not_its_batch() -> None:
+    before = TRAINER.partition("    def fit")[0] + "trainer = Trainer(device)"
+    source = looped("loss = trainer.update(batch)", before, "for batch in loader:")
+    assert given(source, "end") == ['loss, trainer, label="step"']
+    assert given(source, "begin") == ["batch"]
+    assert not warns(source)
+
+
+def test_a_global_that_the_function_of_the_loop_shadows() -> None:
+    shadowing = "def run(model):\n    for epoch in range(9):\n        train()\n\nrun(None)\n"
+    source = HEAD + STEP.format("1.0") + "\n" + shadowing
+    assert given(source, "end") == ['optimizer, label="step"']
+    unbound = source.replace("model = torch", "if device:\n    model = torch")
+    unbound = unbound.replace("run(model)", "run(anything)")
+    assert given(unbound, "end") == ['optimizer, label="step"']
+
+
+def test_a_method_that_is_spelled_like_a_model() -> None:
+    source = (HEAD + TRAINER).replace("self.update(", "self.update_rnn(")
+    source = source.replace("def update(", "def update_rnn(") + "Trainer(device).fit(loader)\n"
+    assert given(source, "end") == ['self, label="step"']
+
+
+NOTHING = """
+import torch
+
+def train(net, opt, x):
+    loss = net(x).sum()
+    loss.backward()
+    opt.step()
+
+def run(parts):
+    for x in loader:
+        train(*parts, x)
+
+run(everything)
+"""
+
+
+def test_nothing_in_sight() -> None:
+    assert given(NOTHING, "end") == ['label="step"']
+    assert warns(NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("before", "header", "first", "expected"),
+    [
+        ("bar = tqdm(range(9))", "for index in bar:", "x, y = next(data)", "x, y"),
+        ("bar = tqdm(range(9))", "for index in bar:", "x = next(data).to(device)", "x"),
+        ("bar = tqdm(loader)", "for x, y in bar:", "pass", "x, y"),
+        ("bar = enumerate(loader)", "for index, (x, y) in bar:", "pass", "x, y"),
+        ("", "for index in tqdm(range(9)):", "x, y = next(data)", "x, y"),
+        ("", "for x, y in loader:", "pass", "x, y"),
+    ],
+)
+def test_the_batch(before: str, header: str, first: str, expected: str) -> None:
+    body = f"{first}\nloss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\ndel x"
+    assert given(looped(body, before, header), "begin") == [expected]
+
+
+def test_a_bar_of_a_with_statement() -> None:
+    source = looped(
+        """
+        for index in bar:
+            x, y = next(data)
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """,
+        header="with tqdm(range(9)) as bar:",
+    )
+    assert given(source, "begin") == ["x, y"]

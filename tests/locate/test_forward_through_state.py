@@ -1,0 +1,397 @@
+"""Where the region begins when the output reaches the loss through an object or the module."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from instrumentor import Declined, Rewritten, rewrite
+from tests.locate.cases import around, looped, rewritten
+
+TRAINER = """\
+import torch
+import torch.nn.functional as F
+
+
+class Trainer:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 2)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+"""
+
+
+def trainer(methods: str, body: str, header: str = "for x, y in loader:") -> str:
+    """A class with the given methods, and one more whose loop has the given body."""
+    loop = f"{header}\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+    fit = "def fit(self, loader):\n" + textwrap.indent(loop, "    ")
+    inside = textwrap.dedent(methods).strip() + "\n\n" + fit
+    return TRAINER + "\n" + textwrap.indent(inside, "    ") + "\n\nTrainer().fit(batches)\n"
+
+
+COMPUTE = """\
+def compute_loss(self):
+    return F.cross_entropy(self.fake, self.y)
+"""
+
+#: methods, body of the loop, text of the line that the region starts at
+STARTS = {
+    "attribute": (
+        COMPUTE,
+        """\
+        self.y = y
+        self.fake = self.net(x)
+        loss = self.compute_loss()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        """,
+        "self.fake = self.net(x)",
+    ),
+    "loss_computed_in_the_backward_s_line": (
+        COMPUTE,
+        """\
+        self.y = y
+        self.fake = self.net(x)
+        self.compute_loss().backward()
+        self.optimizer.step()
+        """,
+        "self.fake = self.net(x)",
+    ),
+    "forward_is_a_method_too": (
+        """\
+        def forward(self):
+            return self.net(self.x)
+
+        def criterion(self):
+            return F.cross_entropy(self.out, self.y)
+        """,
+        """\
+        self.x, self.y = x, y
+        self.optimizer.zero_grad()
+        self.out = self.forward()
+        self.loss = self.criterion()
+        self.loss.backward()
+        self.optimizer.step()
+        """,
+        "self.out = self.forward()",
+    ),
+    "backward_is_a_method": (
+        """\
+        def backward(self):
+            self.loss.backward()
+        """,
+        """\
+        self.optimizer.zero_grad()
+        self.out = self.net(x)
+        self.loss = F.cross_entropy(self.out, y)
+        self.backward()
+        self.optimizer.step()
+        """,
+        "self.out = self.net(x)",
+    ),
+    "methods_return_nothing": (
+        """\
+        def set_input(self, batch):
+            self.x, self.y = batch
+
+        def forward(self):
+            self.fake = self.net(self.x)
+
+        def backward(self):
+            self.loss = F.cross_entropy(self.fake, self.y)
+            self.loss.backward()
+        """,
+        """\
+        self.set_input((x, y))
+        self.forward()
+        self.optimizer.zero_grad()
+        self.backward()
+        self.optimizer.step()
+        """,
+        "self.forward()",
+    ),
+    "two_calls_deep": (
+        COMPUTE
+        + textwrap.dedent(
+            """
+            def finish(self):
+                self.differentiate()
+
+            def differentiate(self):
+                self.compute_loss().backward()
+            """
+        ),
+        """\
+        self.y = y
+        self.fake = self.net(x)
+        self.finish()
+        self.optimizer.step()
+        """,
+        "self.fake = self.net(x)",
+    ),
+    "item_of_an_attribute": (
+        """\
+        def compute(self):
+            return F.cross_entropy(self.out["x"], self.y)
+        """,
+        """\
+        self.y = y
+        self.out["x"] = self.net(x)
+        loss = self.compute()
+        loss.backward()
+        self.optimizer.step()
+        """,
+        'self.out["x"] = self.net(x)',
+    ),
+    "collected_in_a_list": (
+        """\
+        def compute(self):
+            return F.cross_entropy(torch.cat(self.outs), self.y)
+        """,
+        """\
+        self.y = y
+        self.outs = []
+        for part in x.chunk(2):
+            self.outs.append(self.net(part))
+        loss = self.compute()
+        loss.backward()
+        self.optimizer.step()
+        """,
+        "for part in",
+    ),
+    "validation_s_score_is_read_too": (
+        """\
+        @torch.no_grad()
+        def score_of(self, x):
+            self.score = self.net(x).mean()
+
+        def compute(self, out, y):
+            return F.cross_entropy(out, y) + 0 * self.score
+        """,
+        """\
+        self.score_of(x)
+        out = self.net(x)
+        loss = self.compute(out, y)
+        loss.backward()
+        self.optimizer.step()
+        """,
+        "out = self.net(x)",
+    ),
+}
+
+
+def starts_at(source: str, mark: str) -> Rewritten:
+    """Check that the region starts at the last line with the text, forward and begin alike."""
+    result = rewritten(source)
+    lines = source.splitlines()
+    line = max(n for n, text in enumerate(lines, 1) if text.strip().startswith(mark))
+    assert result.plan.explanation["region"]["start_line"] == line
+    _, following = around(result, "_instrument.begin(")
+    assert mark in following
+    return result
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_output_goes_through_the_object(name: str) -> None:
+    starts_at(trainer(*STARTS[name][:2]), STARTS[name][2])
+
+
+def test_loop_variable_is_an_attribute() -> None:
+    methods = "def criterion(self):\n    return F.cross_entropy(self.out, self.batch[1])\n"
+    body = """\
+    self.optimizer.zero_grad()
+    self.out = self.net(self.batch[0])
+    loss = self.criterion()
+    loss.backward()
+    self.optimizer.step()
+    """
+    source = trainer(methods, body, header="for self.batch in loader:")
+    starts_at(source, "self.out = self.net(")
+
+
+RUN = """
+
+class Run:
+    def __init__(self):
+        self.part = Trainer()
+
+    def fit(self, loader):
+        for batch in loader:
+            self.part.set_input(batch)
+            self.part.forward()
+            self.part.optimizer.zero_grad()
+            self.part.backward()
+            self.part.optimizer.step()
+
+
+Run().fit(batches)
+"""
+
+
+def test_state_of_another_object() -> None:
+    methods = textwrap.indent(textwrap.dedent(STARTS["methods_return_nothing"][0]), "    ")
+    starts_at(f"{TRAINER}\n{methods}{RUN}", "self.part.forward()")
+
+
+@pytest.mark.parametrize(
+    "forward", ["out = model(x)", "run()"], ids=["bound_in_the_loop", "bound_through_global"]
+)
+def test_names_of_the_module(forward: str) -> None:
+    functions = """\
+    def run():
+        global out
+        out = model(x)
+    def compute_loss():
+        return torch.nn.functional.cross_entropy(out, y)
+    """
+    body = f"{forward}\nloss = compute_loss()\nloss.backward()\noptimizer.step()"
+    starts_at(looped(body, before=functions), forward)
+
+
+def test_names_of_the_function_around() -> None:
+    source = """\
+import torch
+
+def main(loader):
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def compute():
+        return torch.nn.functional.cross_entropy(out, y)
+    for x, y in loader:
+        out = model(x)
+        loss = compute()
+        loss.backward()
+        optimizer.step()
+
+main(batches)
+"""
+    starts_at(source, "out = model(x)")
+
+
+def declined(source: str) -> list[str]:
+    with pytest.raises(Declined) as caught:
+        rewrite(source, filename="train.py")
+    return [reason.kind for reason in caught.value.reasons]
+
+
+def test_loss_of_an_earlier_iteration_is_declined() -> None:
+    source = trainer(
+        "def backward(self):\n    self.loss.backward()\n",
+        "self.optimizer.zero_grad()\nself.backward()\nself.optimizer.step()",
+    )
+    assert declined(source) == ["forward-apart"]
+
+
+ROLLOUT = """\
+def rollout(self):
+    self.saved = []
+    state = self.env.reset()
+    for _ in range(20):
+        choice = torch.distributions.Categorical(logits=self.net(state))
+        action = choice.sample()
+        self.saved.append(choice.log_prob(action))
+        state, _ = self.env.step(action)
+
+def learn(self):
+    loss = -torch.stack(self.saved).sum()
+    loss.backward()
+    self.optimizer.step()
+"""
+
+
+def test_rollout_in_a_method_is_no_forward() -> None:
+    source = trainer(ROLLOUT, "self.rollout()\nself.learn()", header="for _ in range(100):")
+    assert declined(source) == ["forward-apart"]
+
+
+OPAQUE = """\
+from somewhere import Trainer
+
+def search(trainer, generator):
+    for batch in generator:
+        trainer.optimizer.zero_grad()
+        loss = trainer.batch_outputs(batch, for_training=True)["loss"]
+        {backward}
+        trainer.optimizer.step()
+
+search(Trainer(), Trainer().generator())
+"""
+
+
+@pytest.mark.parametrize(
+    "backward", ["loss.backward()", "(loss / 4).backward()", "scaler.scale(loss).backward()"]
+)
+def test_what_binds_the_loss_is_no_preparation(backward: str) -> None:
+    starts_at(OPAQUE.format(backward=backward), "loss = trainer.batch_outputs(")
+
+
+@pytest.mark.parametrize("stored", ["memory.pop()", "buffer.sample()", "losses[i]"])
+def test_stored_loss_is_no_forward(stored: str) -> None:
+    source = looped(f"loss = {stored}\nloss.backward()\noptimizer.step()")
+    assert declined(source) == ["forward-apart"]
+
+
+def test_batch_is_loaded_ahead_of_an_unknown_forward() -> None:
+    source = looped(
+        """\
+        batch = fetch.load_batch(x)
+        loss = thing(batch)
+        loss.backward()
+        optimizer.step()
+        """
+    )
+    starts_at(source, "loss = thing(batch)")
+
+
+def test_type_of_the_data_is_asked_first() -> None:
+    source = trainer(
+        "def loss_func(self, x, y):\n    return (self.parts(x) - y).pow(2).mean()\n",
+        """\
+        if isinstance(x, list) and len(x) == 1:
+            x = x[0]
+        self.optimizer.zero_grad()
+        loss = self.loss_func(x, y)
+        loss.backward()
+        self.optimizer.step()
+        """,
+    )
+    starts_at(source, "loss = self.loss_func(")
+
+
+LEARNER = """\
+import torch
+
+class Learner:
+    def __init__(self):
+        self.w = torch.nn.Parameter(torch.randn(4, 2))
+    def get_batch(self):
+        return torch.randn(8, 4)
+    def compute(self, inputs):
+        return (inputs @ self.w).pow(2).mean()
+
+class Meta:
+    def __init__(self, learner):
+        self.learner = learner
+        self.optimizer = torch.optim.Adam([learner.w])
+    def train(self, steps):
+        for i in range(steps):
+            self.optimizer.zero_grad()
+            {fetch}
+            loss = self.learner.compute({argument})
+            loss.backward()
+            self.optimizer.step()
+
+Meta(Learner()).train(100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fetch", "argument"),
+    [
+        ("inputs = self.learner.get_batch()", "inputs"),
+        ("self.learner.set_epoch(i)", "self.learner.get_batch()"),
+    ],
+)
+def test_model_s_own_data_is_fetched_first(fetch: str, argument: str) -> None:
+    starts_at(LEARNER.format(fetch=fetch, argument=argument), "loss = self.learner.compute(")

@@ -1,0 +1,278 @@
+"""What counts as an update: optimizers held and stepped in other ways, updates by hand.
+
+Also the loops that only walk over finished losses or over optimizers: parts of one step.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor import Declined
+from tests.locate.cases import around, looped, plan_of, rewritten
+
+BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
+
+TRAINER = """\
+import torch
+
+class Trainer:
+    def __init__(self):
+        self.model = torch.nn.Linear(4, 4)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def optimizer_step(self):
+        STEP
+
+    def fit_batch(self, x, y):
+        loss = torch.nn.functional.mse_loss(self.model(x), y)
+        loss.backward()
+        CALL
+
+    def fit(self, loader):
+        for x, y in loader:
+            self.fit_batch(x, y)
+
+Trainer().fit(loader)
+"""
+
+
+def declined(source: str) -> str:
+    """The kind of the first reason against a source."""
+    with pytest.raises(Declined) as caught:
+        rewritten(source)
+    return str(caught.value.reasons[0].kind)
+
+
+@pytest.mark.parametrize(
+    ("step", "call"),
+    [
+        ("self.optimizer.step()", "self.optimizer_step()"),
+        ("self.scaler.step(self.optimizer)", "self.optimizer_step()"),
+        ("for opt in [self.optimizer]: opt.step()", "self.optimizer_step()"),
+        ("self.optimizer.step()", "self.optimizer_step(loss)"),
+    ],
+)
+def test_a_method_named_after_the_step_is_the_step_it_makes(step: str, call: str) -> None:
+    plan = plan_of(TRAINER.replace("STEP", step).replace("CALL", call))
+    assert plan["label"] == "step"
+    assert plan["region"] == {"start_line": 18, "end_line": 18}
+
+
+def test_the_step_of_a_wrapper_is_one_step() -> None:
+    wrapper = """\
+import torch
+
+class Warmed:
+    def __init__(self, inner):
+        self.inner_optimizer = inner
+
+    def step(self):
+        self.inner_optimizer.step()
+
+"""
+    source = TRAINER.replace("STEP", "pass").replace("CALL", "self.optimizer.step()")
+    source = source.replace("torch.optim.SGD(", "Warmed(torch.optim.SGD(").replace("0.1)", "0.1))")
+    assert plan_of(wrapper + source)["label"] == "step"
+
+
+def test_two_optimizers_behind_one_method_are_two() -> None:
+    step = "self.opt_a.step(); self.opt_b.step()"
+    source = TRAINER.replace("STEP", step).replace("CALL", "self.optimizer_step()")
+    assert declined(source) == "several-optimizers"
+
+
+COLLECTIONS = {
+    "list": "parts = [torch.optim.SGD(model.parameters(), lr=0.1)]",
+    "list_comprehension": "parts = [torch.optim.SGD(p, lr=0.1) for p in groups]",
+    "dict": "parts = {'a': torch.optim.SGD(model.parameters(), lr=0.1)}",
+    "wrapped": "parts = dict(enumerate([torch.optim.SGD(model.parameters(), lr=0.1)]))",
+    "appended": "parts = []\nparts.append(torch.optim.SGD(model.parameters(), lr=0.1))",
+    "by_key": "parts = {}\nparts['a'] = torch.optim.SGD(model.parameters(), lr=0.1)",
+    "of_names": "parts = (optimizer,)",
+    "annotated": "parts: list[object] = [optimizer]",
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_a_variable_over_a_collection_of_optimizers_is_one(name: str) -> None:
+    walked = "parts.values()" if "dict" in name or name in ("wrapped", "by_key") else "parts"
+    body = BACKWARD + f"[o.step() for o in {walked}]"
+    result = rewritten(looped(body, COLLECTIONS[name]))
+    assert result.plan.explanation["label"] == "fwd+bwd"
+    assert around(result, "_instrument.end(") == (
+        "loss.backward()",
+        f"[o.step() for o in {walked}]",
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "for o in optimizers:",
+        "for o in self.optimizers.values():",
+        "for name, o in optimizers.items():",
+        "for n, o in enumerate(optimizers):",
+        "for n, (name, o) in enumerate(optimizers.items()):",
+        "for o, s in zip(optimizers, schedulers):",
+        "for o in reversed(optimizers):",
+        "for o in (optimizer, muon):",
+        "for o, s in ((optimizer, first), (muon, second)):",
+    ],
+)
+def test_a_loop_over_optimizers_steps_them(header: str) -> None:
+    result = rewritten(looped(BACKWARD + f"{header}\n    o.step()\nprint(1)"))
+    assert result.plan.explanation["region"] == {"start_line": 9, "end_line": 10}
+    assert around(result, "_instrument.finished(")[0] == "o.step()"
+    assert b"\n    if _instrument.finished()" in result.code
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "for o in schedulers:",
+        "for s, o in zip(optimizers, schedulers):",
+        "for o in optimizer.param_groups:",
+        "for o in environments:",
+    ],
+)
+def test_a_loop_over_anything_else_steps_no_optimizer(header: str) -> None:
+    assert declined(looped(BACKWARD + f"{header}\n    o.step()")) == "no-optimizer-step"
+
+
+def test_an_optimizer_of_a_list_is_stepped_by_its_index() -> None:
+    result = rewritten(looped(BACKWARD + "optimizers[0].step()"))
+    assert around(result, "_instrument.finished(")[0] == "optimizers[0].step()"
+
+
+def test_two_walked_collections_are_two_optimizers() -> None:
+    body = """\
+loss = criterion(model(x), y)
+loss.backward()
+for o in d_optimizers:
+    o.step()
+other = criterion(model(x), y)
+other.backward()
+for o in g_optimizers:
+    o.step()
+"""
+    assert declined(looped(body)) == "several-optimizers"
+
+
+UPDATES = [
+    "for p in ps: p.data -= lr * p.grad",
+    "w -= lr * w.grad",
+    "w = w - lr * w.grad",
+    "w.data = w.data - lr * w.grad",
+    "for p in ps: p.data += -lr * p.grad",
+    "for p in ps: p.data.add_(p.grad, alpha=-lr)",
+    "for p in ps: p.data.copy_(p.data - lr * p.grad)",
+    "self.w.data.mul_(decay).add_(self.w.grad)",
+    "params[i].data.add_(params[i].grad, alpha=-lr)",
+    "with torch.no_grad():\n    for p in ps:\n        p.add_(-lr, p.grad)",
+    "for f, p in zip(flat, ps): f.data.add_(-lr * p.grad)",
+    "for p in ps:\n    g = p.grad.data\n    p.data.add_(g, alpha=-lr)",
+    "for p, b in zip(ps, bs):\n    b.mul_(0.9).add_(p.grad)\n    p.data.sub_(b, alpha=lr)",
+    "for p in ps:\n    m[p] = 0.9 * m[p] + p.grad\n    p.data -= lr * m[p]",
+    "for p in ps:\n    v = 0.9 * v - lr * p.grad\n    p.data += v",
+]
+
+SUMS = [
+    "for p, imp in pairs: imp.data += p.grad.data.clone().pow(2)",
+    "for p in ps: fisher[p] += p.grad ** 2",
+    "for p in ps: fisher[p].add_(p.grad.pow(2))",
+    "for p in ps: fisher[p] = fisher[p] + p.grad ** 2",
+    "for p in ps: p.fisher += p.grad ** 2",
+    "for p in ps:\n    g = p.grad.clone()\n    kept[p].add_(g)",
+    "for s, p in pairs: s.copy_(p.grad)",
+    "for p in ps: p.grad.add_(noise)",
+    "for p in ps: p.grad.data.add_(decay, p.data)",
+    "total += p.grad.norm()",
+    "gap = a.grad - b.grad",
+    "gap = old - p.grad",
+]
+
+
+@pytest.mark.parametrize("text", UPDATES)
+def test_an_update_by_hand_changes_what_it_reads_the_gradient_of(text: str) -> None:
+    plan = plan_of(looped(BACKWARD + text))
+    assert plan["region"] == {"start_line": 9, "end_line": 10}
+    assert plan["stop"]["line"] >= 11
+
+
+@pytest.mark.parametrize("text", SUMS)
+def test_sums_of_gradients_are_no_update(text: str) -> None:
+    assert declined(looped(BACKWARD + text)) == "no-optimizer-step"
+
+
+FINISHED = {
+    # name: (body of the loop over losses, statement ahead that makes them)
+    "plain": ("for loss in losses:\n    loss.backward(retain_graph=True)", "losses = parts(out)"),
+    "items": (
+        "for name, loss in losses.items():\n    scaler.scale(loss).backward(retain_graph=True)",
+        "losses = {'a': criterion(out, y), 'b': out.mean()}",
+    ),
+    "reduced": (
+        "for loss in losses:\n    loss.mean().backward(retain_graph=True)",
+        "losses = [out.abs(), out]",
+    ),
+    "weighted": (
+        "for w, loss in zip(weights, losses):\n    (w * loss).backward(retain_graph=True)",
+        "losses = parts(out)",
+    ),
+    "divided": (
+        "for loss in losses:\n    loss = loss / len(losses)\n    loss.backward(retain_graph=True)",
+        "losses = parts(out)",
+    ),
+    "accelerate": ("for loss in losses:\n    accelerator.backward(loss)", "losses = parts(out)"),
+    "by_key": (
+        "for k in losses:\n    losses[k].backward(retain_graph=True)",
+        "losses = parts(out)",
+    ),
+    "guarded": (
+        "for loss in losses:\n    if loss.requires_grad:\n        loss.backward(retain_graph=True)",
+        "losses = parts(out)",
+    ),
+    "apex": (
+        "for loss in losses:\n    with amp.scale_loss(loss, optimizer) as scaled:\n"
+        "        scaled.backward(retain_graph=True)",
+        "losses = parts(out)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_a_backward_per_loss_of_one_forward_is_one_region(name: str) -> None:
+    walk, losses = FINISHED[name]
+    body = f"out = model(x)\n{losses}\noptimizer.zero_grad()\n{walk}\noptimizer.step()"
+    result = rewritten(looped(body))
+    plan = result.plan.explanation
+    last = 8 + len(body.splitlines()) - 1
+    assert plan["loop"]["line"] == 8
+    assert plan["region"] == {"start_line": 9, "end_line": last}
+    assert b"\n    _instrument.end(" in result.code
+
+
+@pytest.mark.parametrize("walked", ["model.losses(x)", "(criterion(model(x), y), model(y).mean())"])
+def test_a_forward_in_what_is_walked_over_is_timed(walked: str) -> None:
+    body = f"""\
+optimizer.zero_grad()
+for loss in {walked}:
+    loss.backward(retain_graph=True)
+optimizer.step()
+"""
+    assert plan_of(looped(body))["region"] == {"start_line": 10, "end_line": 11}
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        "criterion(model(part), y).backward()",
+        "model(part).mean().backward()",
+        "scaler.scale(criterion(model(part), y)).backward()",
+        "part.run(model).loss.backward()",
+    ],
+)
+def test_a_loop_that_runs_the_forward_walks_over_micro_batches(backward: str) -> None:
+    plan = plan_of(looped(f"for part in x.chunk(4):\n    {backward}\noptimizer.step()"))
+    assert plan["loop"]["line"] == 9
+    assert plan["accumulation"] == "nested"

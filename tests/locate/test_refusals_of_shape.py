@@ -1,0 +1,417 @@
+"""Refusals that hang on the shape around the step: overrides, arguments, branches, threads."""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor import Declined, Reason, rewrite
+from tests.locate.cases import HEAD, lines_of, looped, plan_of
+from tests.locate.test_refusals import line_of, reason_of
+
+
+def reasons_of(source: str) -> tuple[Reason, ...]:
+    """All reasons for which a script is declined."""
+    with pytest.raises(Declined) as caught:
+        rewrite(source, filename="train.py")
+    return caught.value.reasons
+
+
+# -- one loop, overridden methods ----------------------------------------------------------
+
+EPOCHS = (
+    HEAD
+    + """
+class Epoch:
+    def batch_update(self, x, y):
+        raise NotImplementedError
+
+    def run(self, loader):
+        for x, y in loader:
+            loss = self.batch_update(x, y)
+            print(loss)
+
+class TrainEpoch(Epoch):
+    def batch_update(self, x, y):
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+class ValidEpoch(Epoch):
+    def batch_update(self, x, y):  # of validation
+        with torch.no_grad():
+            return criterion(model(x), y)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "",
+        "TrainEpoch().run(a)\nValidEpoch().run(b)\n",
+        "for e in TrainEpoch(), ValidEpoch(): e.run(a)\n",
+    ],
+)
+def test_a_loop_that_validation_runs_too(made: str) -> None:
+    """Also when none is made: a library's file by itself."""
+    reason = reason_of(EPOCHS + made)
+    assert reason.kind == "train-and-eval"
+    assert reason.line == line_of(EPOCHS, "# of validation")
+    assert "run() serves training and evaluation" in reason.message
+
+
+OWN_LOOP = """
+class ValidEpoch(Epoch):
+    def batch_update(self, x, y):
+        with torch.no_grad():
+            return criterion(model(x), y)
+
+    def run(self, loader):
+        for x, y in loader:
+            print(self.batch_update(x, y))
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        EPOCHS + "TrainEpoch().run(loader)\n",
+        EPOCHS.partition("class ValidEpoch")[0]
+        + OWN_LOOP
+        + "TrainEpoch().run(a)\nValidEpoch().run(b)\n",
+        EPOCHS.partition("class ValidEpoch")[0]
+        + """
+class Logged(TrainEpoch):
+    def batch_update(self, x, y):
+        print(x)
+        return super().batch_update(x, y)
+
+TrainEpoch().run(a)
+Logged().run(b)
+""",
+    ],
+    ids=["never_made", "with_a_loop_of_its_own", "trains_too"],
+)
+def test_overrides_that_do_no_harm(source: str) -> None:
+    assert plan_of(source)["loop"]["line"] == line_of(source, "for x, y in loader:")
+
+
+# -- arguments that a call fixes -----------------------------------------------------------
+
+UPDATE = """
+class Trainer:
+    def update(self, batch, {parameters}):
+        loss = criterion(model(batch[0]), batch[1])
+        if {test}:
+            return loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+trainer = Trainer()
+for batch in loader:
+    loss = trainer.update({arguments})
+"""
+
+
+def updating(parameters: str, test: str, arguments: str) -> str:
+    """A helper with a return ahead of its backward."""
+    return HEAD + UPDATE.format(parameters=parameters, test=test, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "test", "arguments"),
+    [
+        ("eval=False", "eval", "batch, eval=False"),
+        ("eval", "eval", "batch, False"),
+        ("eval=False", "eval", "batch"),
+        ("*, train=True", "not train", "batch"),
+        ("mode='train'", "mode != 'train'", "batch"),
+        ("mode", "mode == 'eval'", "batch, mode='train'"),
+        ("skip=None", "skip is not None", "batch"),
+        ("dry=False", "dry and len(batch)", "batch"),
+    ],
+)
+def test_a_return_that_this_call_rules_out(parameters: str, test: str, arguments: str) -> None:
+    source = updating(parameters, test, arguments)
+    assert [plan_of(source)["loop"]["line"]] == lines_of(source, "for batch in loader")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "test", "arguments"),
+    [
+        ("eval=False", "eval", "batch, eval=True"),
+        ("eval=False", "eval", "batch, flag"),
+        ("eval=False", "eval", "*batch"),
+        ("eval=False", "eval", "batch, **options"),
+        ("eval=False", "eval or loss == 0", "batch"),
+        ("eval=False", "loss == 0", "batch"),
+        ("eval=1", "eval is not True", "batch"),
+    ],
+)
+def test_a_return_that_may_come(parameters: str, test: str, arguments: str) -> None:
+    assert reason_of(updating(parameters, test, arguments)).kind == "conditional-step"
+
+
+def test_a_method_called_on_its_class() -> None:
+    source = updating("eval=True", "eval", "trainer, False").replace(
+        "trainer.update", "Trainer.fix"
+    )
+    assert reason_of(source.replace("def update", "def fix")).kind == "conditional-step"
+
+
+def test_a_parameter_set_anew_is_no_constant() -> None:
+    source = updating("eval=False", "eval", "batch")
+    changed = source.replace("        if eval:", "        eval = loss.isnan()\n        if eval:")
+    assert reason_of(changed).kind == "conditional-step"
+
+
+def test_a_partial_may_have_set_the_argument() -> None:
+    source = (
+        HEAD
+        + """
+from functools import partial
+
+def update(batch, eval=False):
+    loss = criterion(model(batch[0]), batch[1])
+    if eval:
+        return loss
+    loss.backward()
+    optimizer.step()
+    return loss
+
+check = partial(update, eval=True)
+for batch in loader:
+    check(batch)
+"""
+    )
+    assert reason_of(source).kind == "conditional-step"
+
+
+def test_a_constant_goes_down_with_the_call() -> None:
+    source = (
+        HEAD
+        + """
+def update(batch, train):
+    loss = criterion(model(batch[0]), batch[1])
+    if train:
+        loss.backward()
+        optimizer.step()
+    return loss
+
+def learn(batch, train=True):
+    return update(batch, train)
+
+for batch in loader:
+    learn(batch)
+"""
+    )
+    assert plan_of(source)["call"]["line"] == line_of(source, "    learn(batch)")
+    assert reason_of(source.replace("    learn(batch)", "    learn(batch, flag)")).kind == (
+        "train-and-eval"
+    )
+
+
+def test_a_return_in_the_other_branch() -> None:
+    source = (
+        HEAD
+        + """
+def update(batch, eval=False):
+    loss = criterion(model(batch[0]), batch[1])
+    if not eval:
+        optimizer.zero_grad()
+    else:
+        return loss
+    loss.backward()
+    optimizer.step()
+
+for batch in loader:
+    update(batch{})
+"""
+    )
+    assert plan_of(source.format(""))["loop"]["line"] == line_of(source, "for batch in loader")
+    assert reason_of(source.format(", flag")).kind == "conditional-step"
+
+
+# -- steps on different paths --------------------------------------------------------------
+
+AMP = """
+loss = criterion(model(x), y)
+optimizer.zero_grad()
+if amp:
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+else:
+    loss.backward()
+optimizer.step()
+"""
+
+
+def test_a_backward_of_another_path_is_not_between_two_steps() -> None:
+    source = looped(AMP)
+    plan = plan_of(source)
+    assert plan["backward"]["line"] == line_of(source, "scaler.scale(loss)")
+    assert plan["backward"]["others"] == lines_of(source, "    loss.backward()")
+
+
+def test_a_backward_between_two_steps_on_one_path() -> None:
+    source = looped(AMP.replace("else:\n    loss.backward()", "criterion(model(y), x).backward()"))
+    assert reason_of(source).kind == "several-steps"
+
+
+# -- threads -------------------------------------------------------------------------------
+
+THREAD = """\
+import subprocess
+import threading
+import torch
+
+class Learner({base}):
+    def run(self):
+        for x, y in loader:
+            loss = criterion(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+
+learner = Learner()
+subprocess.run(["ls"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "what"), [("threading.Thread", "a thread"), ("multiprocessing.Process", "a process")]
+)
+def test_a_loop_in_the_run_of_a_thread(base: str, what: str) -> None:
+    source = THREAD.format(base=base) + "learner.start()\n"
+    reason = reason_of(source)
+    assert (reason.kind, reason.line) == ("own-process", line_of(source, "def run"))
+    assert what in reason.message
+
+
+@pytest.mark.parametrize("base", ["threading.Thread", "Base"])
+def test_a_run_that_the_main_thread_calls(base: str) -> None:
+    source = THREAD.format(base=base) + "learner.run()\n"
+    assert plan_of(source)["loop"]["line"] == line_of(source, "for x, y in loader")
+
+
+# -- closures ------------------------------------------------------------------------------
+
+CLOSURE = (
+    HEAD
+    + """
+def take_step(x, y):
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        return loss
+    {use}
+    return loss
+
+for x, y in loader:
+    loss = take_step(x, y)
+"""
+)
+
+
+def test_a_closure_that_the_helper_calls_itself() -> None:
+    source = CLOSURE.format(use="loss = closure()\n    optimizer.step()")
+    plan = plan_of(source)
+    assert plan["call"]["line"] == line_of(source, "loss = take_step(x, y)")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "loss = optimizer.step(closure)",
+        "loss = closure()\n    optimizer.step(closure)",
+        "loss = closure()\n    optimizer.step()\n    optimizer.closure = closure",
+    ],
+)
+def test_a_closure_that_is_handed_on(use: str) -> None:
+    assert reason_of(CLOSURE.format(use=use)).kind == "closure"
+
+
+def test_another_function_may_hand_on_its_own_closure() -> None:
+    source = CLOSURE.format(use="loss = closure()\n    optimizer.step()").replace(
+        "\nfor x, y in loader:",
+        "\ndef with_lbfgs():\n    def closure():\n        return 0\n    lbfgs.step(closure)\n"
+        "\nfor x, y in loader:",
+    )
+    assert plan_of(source)["call"]["line"] == line_of(source, "loss = take_step(x, y)")
+
+
+# -- what is said --------------------------------------------------------------------------
+
+
+def test_a_step_under_torch_xla_step() -> None:
+    source = looped(
+        "with torch_xla.step():\n    loss = criterion(model(x), y)\n    loss.backward()\n"
+        "    optimizer.step()\nprint(loss)"
+    )
+    reason = reason_of(source)
+    assert (reason.kind, reason.line) == ("compiled-step", line_of(source, "with torch_xla"))
+    assert "compile" not in reason.message + reason.remedy
+    assert f"--region train.py:{reason.line}-{reason.line + 3}" in reason.remedy
+    marked = plan_of(source, region=("train.py", reason.line, reason.line + 3))
+    assert marked["region"]["start_line"] == reason.line
+
+
+SAM = """
+criterion(model(x), y).backward()
+optimizer.first_step(zero_grad=True)
+criterion(model(x), y).backward()
+optimizer.second_step(zero_grad=True)
+"""
+
+
+def test_two_steps_of_one_update() -> None:
+    source = looped(SAM)
+    reason = reason_of(source)
+    assert (reason.kind, reason.line) == ("several-steps", line_of(source, "first_step"))
+    assert "two forward + backward" in reason.message
+
+
+def test_steps_of_a_loop_inside_are_no_line_search() -> None:
+    source = looped(
+        """
+        while repeats(y):
+            criterion(model(x), y).backward()
+            optimizer.step()
+        criterion(model(x), y).backward()
+        optimizer.step()
+        """
+    )
+    reason = next(r for r in reasons_of(source) if r.line == line_of(source, "while repeats"))
+    assert reason.kind == "several-steps"
+
+
+def test_the_epochs_around_a_loop_are_no_line_search() -> None:
+    """The caller steps the optimizer in its loop, which runs the model too and is around."""
+    source = (
+        HEAD
+        + """
+def backward_all(losses):
+    total = 0
+    for loss in losses:
+        total += loss
+        loss.backward()
+    return total
+
+def train_one_epoch(optimizer, aux_optimizer):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+        backward_all(model.aux_losses())
+        aux_optimizer.step()
+
+for epoch in range(3):
+    train_one_epoch(optimizer, aux_optimizer)
+    print(model(x))
+"""
+    )
+    assert {r.kind for r in reasons_of(source)} == {"several-optimizers"}
