@@ -44,6 +44,8 @@ _ONE_TIME = frozenset(
     | {"csv", "summary_file", "plots", "perfetto", "visualizer", "flops", "ops", "step"}
     | {"start_signpost", "end_signpost", "signpost", "ignore_signposts", "id_range"}
 )
+# What is wrong with a configuration must not keep them from their work, which it says nothing of.
+_UNCONFIGURED = (["restore"], ["skill"])
 _WORDS = {bool: "true or false", list: "a list", str: "a text"}
 
 
@@ -51,7 +53,10 @@ class _Group(typer.core.TyperGroup):
     """Takes the defaults of pyproject.toml before any option is read."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not {"-h", "--help", "--version"}.intersection(args[:1]):
+        if args[:1] in _UNCONFIGURED:
+            for option in self.params:
+                option.envvar = None
+        elif not {"-h", "--help", "--version"}.intersection(args[:1]):
             ctx.default_map = _defaults(self)
         return super().parse_args(ctx, args)
 
@@ -103,8 +108,8 @@ def _start(
             help="Print the diff that a run would apply; write nothing.",
         ),
     ] = None,
-    steps: common.Steps = 5,
-    warmup: common.Warmup = 1,
+    steps: common.Steps = None,
+    warmup: common.Warmup = None,
     scope: common.Scope = "auto",
     loop: common.Loop = "",
     mode: common.Mode = "auto",
@@ -184,7 +189,7 @@ def _alone(argv: Sequence[str]) -> typer.Typer:
 
     called = [c for c in app.registered_commands if argv and c.name == argv[0]]
     # A key in a file is held against the options of every verb.
-    if not called or find_defaults(Path.cwd())[0]:
+    if not called or (list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]):
         return app
     small = copy.copy(app)
     small.registered_commands, small.registered_groups = called, []

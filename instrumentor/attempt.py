@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 OVERFLOW = "buffer-overflow"
 LOCKED = "Waiting for lock"
+SETTLE_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Attempt:
 
     Attributes:
         records: what the recorder in the script wrote.
-        exit_code: the script's own, where the profiler hides it.
+        exit_code: the script's own, where the profiler hides it; None when it is not known.
         failure: why it does not count as done; None when it does.
         overflowed: Tracy's buffers on the device were full.
     """
@@ -45,6 +46,17 @@ class Attempt:
     def samples(self) -> tuple[Mapping[str, Any], ...]:
         """The timed steps."""
         return tuple(r for r in self.records if r.get("event") == "sample")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """How it ended, where that is worth a word although it counts as done."""
+        if not self.finished.outstayed:
+            return ()
+        return (
+            "the script was told to stop and still had a thread or process at work: it was ended, "
+            f"and the measurement is complete{_left(self.finished)}. A daemon thread, or one that "
+            "is stopped in a `finally`, ends by itself",
+        )
 
 
 @dataclass(frozen=True)
@@ -87,26 +99,36 @@ def attempt(
     watch = process.Watch(
         on_line=_Lines(progress),
         on_record=on_record,
-        on_stall=_Stalls(progress),
+        on_stall=_Stalls(progress, records),
         on_event=_Endings(progress),
         timeout_s=limits.timeout_s,
         stall_s=limits.stall_s,
+        # Tracy is at work for minutes in the script's own process when the script is through.
+        settle_s=None if profiler.name == "tracy" else SETTLE_S,
     )
     with tidied(request.cwd) if profiler.name == "tracy" else nullcontext():
         finished = process.run(launch, log=log, record=request.record, watch=watch)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    collected, failure = _collect(profiler, request.scratch, output, text, finished.returncode)
+    code = 0 if finished.outstayed else finished.returncode  # our ending is no failure of its own
+    collected, failure = _collect(profiler, request.scratch, output, text, code)
     hidden = collected.script_exit_code if collected else None
     made = Attempt(
         launch=launch,
         finished=finished,
         artifacts=collected,
         records=tuple(records),
-        exit_code=hidden if hidden is not None else finished.returncode,
+        exit_code=_script_code(launch, hidden, code),
         failure=failure,
         overflowed=any(each.name == OVERFLOW for each in diagnose(text)),
     )
     return replace(made, failure=_failure(made, text, log, limits))
+
+
+def _script_code(launch: Launch, hidden: int | None, returncode: int) -> int | None:
+    """The script's own code: behind a profiler that failed, only what the launcher noted."""
+    if hidden is None and launch.pid_file is not None and returncode != 0:
+        return None
+    return returncode if hidden is None else hidden
 
 
 class _Lines:
@@ -127,8 +149,9 @@ class _Lines:
 class _Stalls:
     """Says what nothing-happens looks like; never ends the run for it."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, records: Sequence[Mapping[str, Any]]) -> None:
         self.progress = progress
+        self.records = records
 
     def __call__(self, stall: process.Stall) -> bool:
         known = diagnose("\n".join(stall.last_lines))
@@ -137,6 +160,11 @@ class _Stalls:
         self.progress.note(f"nothing has happened for {stall.idle_s:.0f} s (pids {pids}){last}")
         for each in known[:1]:
             self.progress.note(f"{each.title}: {each.cause} {each.remedy}")
+        if any(record.get("event") == "complete" for record in self.records):
+            self.progress.note(
+                "all samples are taken: the profiler is at its report, or the script waits for a "
+                "thread or process that it did not stop; Ctrl-C ends it and keeps the samples"
+            )
         return False
 
 
@@ -148,6 +176,13 @@ class _Endings:
         self.told = False
 
     def __call__(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") == "outstayed":
+            self.told = True
+            alive = "; ".join(event["processes"])
+            self.progress.note(
+                "the script was told to stop and still has a thread or process at work "
+                f"({alive}): ending it gently; the measurement is complete"
+            )
         if event.get("event") == "signalled" and event.get("signal") == "SIGINT" and not self.told:
             self.told = True
             pids = ", ".join(map(str, event["pids"]))
@@ -178,6 +213,8 @@ def _failure(made: Attempt, text: str, log: Path, limits: Limits) -> InstrumentE
         if known:
             return _known(what, known[0])
         return RunFailed(what, f"Give it more time, or see {log} for what it waits for.")
+    if finished.outstayed:
+        return made.failure
     if finished.returncode != 0 or made.exit_code not in (0, None):
         return _explained(made, text, log)
     return made.failure
@@ -194,12 +231,17 @@ def _left(finished: process.Finished) -> str:
 
 
 def _explained(made: Attempt, text: str, log: Path) -> RunFailed:
+    started = made.launch.pid_file is None or made.launch.pid_file.is_file()
     what = f"the script ended with code {made.exit_code}"
     if made.finished.signal:
         what = f"the script was ended by signal {signal_name(made.finished.signal)}"
-    elif made.exit_code == 0:
+    elif made.exit_code in (0, None):
         what = f"the profiler ended with code {made.finished.returncode}"
-    found = diagnose(text, made.finished.returncode)
+        if not started:
+            what += " before the script started"
+        elif made.exit_code is None and made.samples:
+            what += "; the script left without its usual end (os._exit, or a crash)"
+    found = diagnose(text, made.finished.returncode, ran=bool(made.samples))
     if found:
         return _known(what, found[0])
     shown = last_traceback(text) or relevant_tail(text)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from instrumentor import console, leftovers
-from instrumentor.errors import InstrumentError
+# Everything else is imported where an interrupt, even one in the first moment, is answered.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # What `--dry-run SCRIPT` may be told otherwise; a test holds these against its options.
 _PREVIEW_VARIABLES = tuple(
@@ -28,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     code = call(asked)
     if asked[:1] in _ONLY_READ:
         # They leave nothing to close, and to free every object one by one takes 50 ms.
+        import contextlib
+        import os
+
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.flush()
         os._exit(code)
@@ -37,15 +37,34 @@ def main(argv: Sequence[str] | None = None) -> None:
 def call(argv: list[str]) -> int:
     """Run one command line; returns its exit code, printing errors as what / do this."""
     try:
+        return _answered(argv)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        return 130
+
+
+def _answered(argv: list[str]) -> int:
+    import os
+    from pathlib import Path
+
+    from instrumentor import console
+    from instrumentor.errors import InstrumentError, UsageError
+
+    try:
         code = _dispatch(argv)
         sys.stdout.flush()
         return code
     except InstrumentError as error:
         console.fail(error)
         return error.exit_code
-    except KeyboardInterrupt:
-        console.say("interrupted")
-        return 130
+    except FileNotFoundError:
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            gone = UsageError("the working directory no longer exists", "cd to one that does.")
+            console.fail(gone)
+            return gone.exit_code
+        raise
     except BrokenPipeError:
         # The reader has gone (`| head`): let the interpreter's own last flush go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -53,10 +72,15 @@ def call(argv: list[str]) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
+    from instrumentor import console, leftovers
+
     if argv[:1] != ["restore"]:  # which tells more of it
         leftovers.undo(console.say, console.warn)
     if _plain_preview(argv):
         # A dry run makes no garbage worth looking for, and half its time is imports.
+        import gc
+        from pathlib import Path
+
         gc.disable()
         from instrumentor.commands.preview import preview
         from instrumentor.options import Options
@@ -72,6 +96,9 @@ def _plain_preview(argv: list[str]) -> bool:
     """`--dry-run SCRIPT` with nothing to choose: no need to build the whole command line."""
     if len(argv) != 2 or argv[0] != "--dry-run" or argv[1].startswith("-"):
         return False
+    import os
+    from pathlib import Path
+
     if any(os.environ.get(name) for name in _PREVIEW_VARIABLES):
         return False
     from instrumentor.config import find_defaults

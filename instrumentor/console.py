@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -39,6 +40,11 @@ def shown(path: Path) -> str:
     """A path as the user would type it: relative where it lies below the working directory."""
     cwd = Path.cwd()
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+def quoted(*words: Path | str) -> str:
+    """Words of a command as a shell takes them, for a line that is to be pasted."""
+    return shlex.join(map(str, words))
 
 
 def paint(text: str, color: str, stream: TextIO) -> str:
@@ -138,6 +144,7 @@ class Narrator:
             "found": "Found the loop at",
             "profiler": "Profiler",
             "copied": "Copied",
+            "linked": "Linked",
             "in place": "Swapped",
             "untraced": "Running",
             "reset": "Resetting",

@@ -37,12 +37,15 @@ _SYNTAX = re.compile(
 _WRAPPER_ERRORS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
 
 
-def diagnose(log: str, returncode: int | None = None) -> tuple[Diagnosis, ...]:
+def diagnose(
+    log: str, returncode: int | None = None, *, ran: bool = False
+) -> tuple[Diagnosis, ...]:
     """The known failures in a log, the most specific first, each once.
 
     Args:
         log: output of the script and of the profiler.
         returncode: of the run; after 0 only what spoils a good run is told. None: unknown.
+        ran: there are samples, so the script did run.
     """
     unclaimed = dict(enumerate(plain(log).splitlines(), 1))
     found: dict[str, Diagnosis] = {}
@@ -52,19 +55,21 @@ def diagnose(log: str, returncode: int | None = None) -> tuple[Diagnosis, ...]:
         matches = [(number, match) for number, match in hits if match]
         if matches and failure.name not in found and (returncode != 0 or failure.on_success):
             number, match = matches[0]
-            found[failure.name] = _filled(failure, match, unclaimed[number], number)
+            found[failure.name] = _filled(failure, match, unclaimed[number], number, ran)
         for number, _ in matches:  # a more general row has nothing to add to these lines
             del unclaimed[number]
     return tuple(found.values())
 
 
-def _filled(failure: Failure, match: re.Match[str], line: str, number: int) -> Diagnosis:
+def _filled(failure: Failure, match: re.Match[str], line: str, number: int, ran: bool) -> Diagnosis:
     values = match.groupdict()
+    cause = (ran and failure.cause_if_ran) or failure.cause
+    remedy = (ran and failure.remedy_if_ran) or failure.remedy
     return Diagnosis(
         name=failure.name,
         title=failure.title,
-        cause=failure.cause.format_map(values),
-        remedy=failure.remedy.format_map(values),
+        cause=cause.format_map(values),
+        remedy=remedy.format_map(values),
         line=line.strip(),
         line_number=number,
         link=failure.link,

@@ -21,6 +21,8 @@ class Failure:
         remedy: what to do.
         on_success: worth telling even when the run ended with 0.
         link: a page that tells more, or an empty string.
+        cause_if_ran, remedy_if_ran: of a run whose samples show that the script ran, where the
+            others do not fit such a run.
     """
 
     name: str
@@ -30,6 +32,8 @@ class Failure:
     remedy: str
     on_success: bool = False
     link: str = ""
+    cause_if_ran: str = ""
+    remedy_if_ran: str = ""
 
 
 TRACY_PAGE = "https://docs.tenstorrent.com/tt-metal/latest/tt-metalium/tools/tracy_profiler.html"
@@ -161,7 +165,8 @@ FAILURES: tuple[Failure, ...] = (
         r"TT_FATAL.*!trace_id_\.has_value\(\)|not supported during trace capture",
         "the profiler does not work together with runtime trace",
         "The configuration sets enable_trace, which the device profiler cannot follow.",
-        "Profile with enable_trace off, and measure the traced run with --profiler wallclock.",
+        "Profile with enable_trace off; `instrument run --profiler wallclock` measures the traced "
+        "run.",
     ),
     Failure(
         "trace-shape",
@@ -210,6 +215,8 @@ FAILURES: tuple[Failure, ...] = (
         "began.",
         "Read the script's own error first. Then end left-over capture programs and use another "
         "port (--port).",
+        cause_if_ran="It died, or one left over from an earlier run took the connection.",
+        remedy_if_ran="End left-over capture programs and use another port (--port).",
     ),
     Failure(
         "no-profiling-data",
@@ -218,5 +225,10 @@ FAILURES: tuple[Failure, ...] = (
         "The script never ran, the port was wrong, the capture was not finished in time, or the "
         "client is built without Tracy.",
         "Read the script's own error first; then choose a port of your own with --port.",
+        cause_if_ran="The script ran, but its process left before Tracy had its data (os._exit, a "
+        "crash), the port was wrong, the capture was not finished in time, or the client is built "
+        "without Tracy.",
+        remedy_if_ran="Let the script end by itself, without os._exit; then choose a port of your "
+        "own with --port.",
     ),
 )

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ class Entry:
         commit, dirty: of the repository; None without git.
         started: ISO 8601, UTC.
         samples: steady steps of the main label; the times are theirs, milliseconds.
-        low_ms, high_ms: 95 % interval of the median.
+        low_ms, high_ms: interval of the median.
         folder: absolute path of the run folder, which may be gone.
         baselines: names under which it is pinned.
     """
@@ -168,12 +168,10 @@ class History:
         """The run of that number."""
         return next(iter(self._entries("id = ?", (number,))), None)
 
-    def last(self, place: tuple[str, str] | None = None, but: Sequence[Path] = ()) -> Entry | None:
-        """The newest run, of a script if given, that is not in one of some folders."""
-        condition, values = ("1", ()) if place is None else ("project = ? AND script = ?", place)
-        folders = {str(folder.resolve()) for folder in but}
-        found = [e for e in self._entries(condition, values) if e.folder not in folders]
-        return found[-1] if found else None
+    def newest(self, place: tuple[str, str] | None = None) -> tuple[Entry, ...]:
+        """The newest runs: one per script, or that of the script given."""
+        entries = self._entries("1", ()) if place is None else self.of_script(place)
+        return tuple({entry.key: entry for entry in entries}.values())
 
     def pin(self, entry: Entry, name: str) -> None:
         """Give a run a name among those of its script; an earlier holder loses it.

@@ -31,6 +31,8 @@ class Options:
         loop: (file or '', line) of the loop to take when there are several.
         only, skip: names of passes.
         variant: further changes that go into the copy (`instrument tune`).
+        given: which of ``steps`` and ``warmup`` were asked for, and so have no other defaults in
+            inference.
 
     Raises:
         UsageError: a value out of range.
@@ -47,6 +49,7 @@ class Options:
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     variant: Variant | None = None
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.warmup < 0:
@@ -67,9 +70,12 @@ class Options:
 def for_inference(options: Options) -> Options:
     """The options with inference's own defaults (3 warm-up, 10 steady) where none were given."""
     defaults = Options()
-    if (options.steps, options.warmup) == (defaults.steps, defaults.warmup):
-        return dataclasses.replace(options, steps=13, warmup=3)
-    return options
+    own_steps = "steps" in options.given or options.steps != defaults.steps
+    own_warmup = "warmup" in options.given or options.warmup != defaults.warmup
+    if own_steps:
+        return options
+    warmup = options.warmup if own_warmup else 3
+    return dataclasses.replace(options, steps=warmup + 10, warmup=warmup)
 
 
 def parse_region(text: str) -> tuple[str, int, int]:

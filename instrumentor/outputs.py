@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from instrumentor.errors import UsageError
@@ -69,7 +70,8 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
             os.link(temporary, path)  # fails when the file appeared meanwhile
             temporary.unlink()
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that cannot be written to
+            temporary.unlink(missing_ok=True)
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 

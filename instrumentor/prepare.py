@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ class Explanation:
 
 
 def script_path(script: Path) -> Path:
-    """Absolute path of a readable script.
+    """Absolute path of a readable script, without ``..``; symbolic links stay.
 
     Raises:
         UsageError: it does not exist or is no file.
@@ -82,7 +83,11 @@ def script_path(script: Path) -> Path:
         raise UsageError(f"{script}: no such file", "Give the path of a training script.")
     if not path.is_file():
         raise UsageError(f"{script}: not a file", "Give the path of a training script (.py).")
-    return path.absolute()
+    absolute = path.absolute()
+    plain = Path(os.path.normpath(absolute))
+    if plain.exists() and plain.samefile(absolute):
+        return plain
+    return absolute.parent.resolve() / path.name  # a `..` behind a link leads elsewhere
 
 
 def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Prepared:

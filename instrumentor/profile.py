@@ -11,7 +11,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,12 @@ NO_LOCATIONS = (
     "no LOC: the runtime was built without perf tracing; build it with "
     "`cmake -DTT_RUNTIME_ENABLE_PERF_TRACE=ON` to have LOC, CONST_EVAL_OP and PROGRAM_METADATA"
 )
+NO_SHELL = "no shell reads the command: {} stays as written; give the words that it stands for"
+# A quoted piece, an escaped character, or what only a shell would act on.
+_SHELL = re.compile(
+    r"""'[^']*'|\\.|"(?:\\.|[^"\\])*"|(\$\w+|\${\w+}|\$\(|`|&&|\|\||\d?>+|[|&;<*?])""", re.DOTALL
+)
+_EXPANDED = re.compile(r"\\.|(\$\w+|\${\w+}|\$\(|`)", re.DOTALL)  # within double quotes
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
 _SEVERAL = (
     (re.compile(r"op_by_op"), "op_by_op tests compile and run each op in a process of its own"),
@@ -134,6 +141,17 @@ def split(command: Sequence[str] | str, cwd: Path) -> list[str]:
     if not words:
         raise UsageError("no command", "instrument profile pytest -svv tests/test_mnist.py")
     return words
+
+
+def meant_for_a_shell(text: str) -> tuple[str, ...]:
+    """Operators, variables and patterns in a command line that only a shell would act on."""
+    found: list[str] = []
+    for match in _SHELL.finditer(text):
+        if match[1]:
+            found.append(match[1])
+        elif match[0].startswith('"'):
+            found += filter(None, _EXPANDED.findall(match[0]))
+    return tuple(dict.fromkeys(found))
 
 
 def understand(words: Sequence[str], search: str, cwd: Path) -> Command:
@@ -244,6 +262,9 @@ class _Profile:
         self.words = split(command, self.cwd)
         self.output = self.cwd / (options.output or DEFAULT_OUTPUT)
         self.warnings: list[str] = []
+        given = [command] if isinstance(command, str) else list(command)
+        one_string = len(given) == 1 and not (self.cwd / given[0]).exists()
+        self.for_a_shell = meant_for_a_shell(given[0]) if one_string else ()
 
     def go(self) -> Profiled:
         from instrumentor import leftovers
@@ -253,19 +274,27 @@ class _Profile:
         from instrumentor.workspace import places
 
         leftovers.undo(self.progress.note, self.progress.note)
+        if self.for_a_shell:
+            self._warn(NO_SHELL.format(", ".join(self.for_a_shell)))
         machine = self._machine(None)
         search = os.pathsep.join([str(machine.python.parent), self.env.get("PATH", os.defpath)])
         self.command = understand(self.words, search, self.cwd)
         if self.command.python is not None and self.options.python is None:
             machine = self._machine(self.command.python)
-        choose("tracy", machine)
+        choose("tracy", machine, "measure a training script with `instrument run`")
         for warning in self.command.warnings:
             self._warn(warning)
         try:
             self.output.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.output.parent}: {error.strerror}", "Give -o FILE.") from error
-        situation = Situation(machine, folders=(self.output.parent,), env=self.env, cwd=self.cwd)
+        situation = Situation(
+            machine,
+            folders=(self.output.parent,),
+            env=self.env,
+            cwd=self.cwd,
+            port=self.options.port,
+        )
         with (
             ready(situation, self.progress, reset=self.options.reset, end_holders=self.options.yes),
             places.acquired(self.output.parent.resolve()) as place,
@@ -308,22 +337,36 @@ class _Profile:
         )
         collected = scratch / "collected"
         log = self.output.with_suffix(".log")
-        log.unlink(missing_ok=True)
-        self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
-        made = attempt(
-            AnyCommand(self.command, self.env),
-            request,
-            output=collected,
-            log=log,
-            limits=Limits(self.options.timeout_s, self.options.stall_s),
-            progress=self.progress,
-        )
-        result = self._write(collected, scratch, log, made.exit_code)
-        if made.failure is not None:
-            made.failure.result = result
-            raise made.failure
+        with self._earlier_named():
+            log.unlink(missing_ok=True)
+            self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
+            made = attempt(
+                AnyCommand(self.command, self.env),
+                request,
+                output=collected,
+                log=log,
+                limits=Limits(self.options.timeout_s, self.options.stall_s),
+                progress=self.progress,
+            )
+            result = self._write(collected, scratch, log, made.exit_code)
+            if made.failure is not None:
+                made.failure.result = result
+                raise made.failure
         assert result is not None
         return result
+
+    @contextmanager
+    def _earlier_named(self) -> Iterator[None]:
+        """A failure can leave an earlier profile's files beside its own log: its error says so."""
+        files = (self.output, self.output.with_suffix(".tracy"))
+        before = {path: _mtime_ns(path) for path in files if path.exists()}
+        try:
+            yield
+        except InstrumentError as error:
+            stale = [str(path) for path, time in before.items() if _mtime_ns(path) == time]
+            if stale:
+                error.message += f"; of an earlier profile: {', '.join(stale)}"
+            raise
 
     def _write(
         self, collected: Path, scratch: Path, log: Path, exit_code: int | None
@@ -358,9 +401,10 @@ class _Profile:
 
     def _keep_trace(self, folder: Path) -> Path | None:
         found = sorted(folder.rglob(TRACE), key=lambda path: path.stat().st_mtime_ns)
-        if not found:
-            return None
         target = self.output.with_suffix(".tracy")
+        if not found:
+            target.unlink(missing_ok=True)  # of an earlier CSV
+            return None
         shutil.move(found[-1], target)
         return target
 
@@ -402,6 +446,10 @@ class AnyCommand:
         from instrumentor.profilers import TRACY
 
         return TRACY.collect(scratch, output, log, returncode)
+
+
+def _mtime_ns(path: Path) -> int | None:
+    return path.stat().st_mtime_ns if path.exists() else None
 
 
 def _workers(scratch: Path) -> int:

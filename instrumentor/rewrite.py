@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.engine import MARKER, apply_edits
-from instrumentor.errors import UsageError
+from instrumentor.errors import ProofFailed, UsageError
 from instrumentor.locate import locate, parse_source
 from instrumentor.options import Options
 from instrumentor.plan import Plan, make_plan
@@ -61,7 +61,7 @@ def refuse_instrumented(path: Path, data: bytes) -> None:
     if MARKER.encode() in data:
         raise UsageError(
             f"{path}: already instrumented (it holds the marker '{MARKER}')",
-            "Give the original file; `instrument strip` gives it back from this copy.",
+            "Give the original file; instrumentor.engine.strip gives back its text from this one.",
         )
 
 
@@ -75,8 +75,11 @@ def instrument(data: bytes, plan: Plan, path: Path, *, rebinds: Collection[str] 
         ProofFailed: a proof did not hold.
     """
     edits = plan.edits_of(path)
-    code = apply_edits(data, edits)
-    prove(data, code, edits, allowed_names=rebinds)
+    try:
+        code = apply_edits(data, edits)
+        prove(data, code, edits, allowed_names=rebinds)
+    except ProofFailed as error:
+        raise ProofFailed(f"{path}: {error.message}", error.hint) from error
     return code
 
 

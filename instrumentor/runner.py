@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from instrumentor.doctor import Situation
     from instrumentor.environment import Machine
     from instrumentor.profilers import Launch, LaunchRequest, Profiler
-    from instrumentor.workspace import Site
+    from instrumentor.workspace import Linked, Site
 
 SCHEMA = "instrument-run/1"
 PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
@@ -111,6 +111,9 @@ class RunResult:
         summary: what it says; without figures when nothing was measured.
         script_exit_code: the script's own code, None when it never ran to an end.
         new_files: what the script wrote into the copy, relative to the project.
+        linked_changed: what changed of the user's own behind links, relative to the project.
+        linked_whole: all that is behind links was compared.
+        originals_changed: the script's own files differ from before.
     """
 
     folder: Path
@@ -118,6 +121,9 @@ class RunResult:
     script_exit_code: int | None
     new_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
+    linked_changed: tuple[Path, ...] = ()
+    linked_whole: bool = True
+    originals_changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -277,6 +283,10 @@ class _Run:
         self.last: Attempt | None = None
         self.untraced: Attempt | None = None
         self.new_files: tuple[Path, ...] = ()
+        self.linked: tuple[Path, ...] = ()
+        self.linked_changed: tuple[Path, ...] = ()
+        self.linked_whole = True
+        self.originals_changed = False
 
     def go(self) -> RunResult:
         """All stages; raises the failure at the very end, with the partial result."""
@@ -302,7 +312,8 @@ class _Run:
             return self._conclude()
         except KeyboardInterrupt as stop:
             raise Interrupted(
-                "interrupted during the analysis", f"Next: instrument report {self.folder}"
+                "interrupted during the analysis",
+                f"Next: instrument report {shlex.quote(str(self.folder))}",
             ) from stop
 
     def _run(self) -> None:
@@ -316,6 +327,7 @@ class _Run:
             self._passes()
             differences = originals.verify()
             if differences:
+                self.originals_changed = True
                 self.warnings.append(
                     "the original changed during the run: " + "; ".join(differences)
                 )
@@ -389,13 +401,14 @@ class _Run:
             RestoreNeeded: a file of a run in place needs the user.
         """
         from instrumentor.attempt import Limits, attempt
-        from instrumentor.workspace import Originals
+        from instrumentor.workspace import Linked
 
         with self._site() as site:
             self.progress.stage("in place" if self.options.in_place else "copied", site.description)
             (self.folder / "changes.diff").write_bytes(self.prepared.patch)
             write_json(self.folder / "plan.json", self.prepared.plan.to_json())
-            linked = Originals.take(self.prepared.project, (), watched=site.linked)
+            linked = Linked.take(self.prepared.project.root, site.linked, [self.folder])
+            self._tell_links(linked)
             request = dataclasses.replace(
                 self._request(site),
                 record=self.folder / f"{name or 'timings'}.jsonl",
@@ -419,11 +432,27 @@ class _Run:
                 on_launch=on_launch,
             )
             self.last = made
+            self.warnings.extend(made.warnings)
             self.failure = self._doubt(made, site) or made.failure
             self.new_files = tuple(p for p in site.new_files() if not _is_ours(p))
-        for path in linked.touched():
-            self.warnings.append(f"the script wrote through the linked {path} (see --no-link)")
+        self._compare_links(linked)
         return dataclasses.replace(made, failure=self.failure)
+
+    def _tell_links(self, linked: Linked) -> None:
+        from instrumentor.workspace.linked import listed
+
+        self.linked = linked.names
+        if self.linked:
+            watched = "watched" if linked.whole else "too large to be watched as a whole"
+            names = listed(self.linked, 5)
+            self.progress.stage("linked", f"{names} (your own, not copied; {watched})")
+
+    def _compare_links(self, linked: Linked) -> None:
+        changed = linked.changed()
+        self.linked_whole = self.linked_whole and linked.whole
+        self.linked_changed = tuple(dict.fromkeys((*self.linked_changed, *changed)))
+        if changed:
+            self.warnings.append(linked.sentence(changed))
 
     def _site(self) -> AbstractContextManager[Site]:
         from instrumentor.workspace import copied, original
@@ -507,6 +536,7 @@ class _Run:
             folders=(cache_folder(self.prepared.project.root), output),
             env=dict(os.environ if self.options.env is None else self.options.env),
             cwd=self.cwd,
+            port=self.options.port,
         )
 
     def _check_compiles(self) -> None:
@@ -558,6 +588,9 @@ class _Run:
             self._exit_code(),
             self.new_files,
             tuple(dict.fromkeys(self.warnings)),
+            self.linked_changed,
+            self.linked_whole,
+            self.originals_changed,
         )
         if self.failure is not None:
             self.failure.result = result
@@ -684,6 +717,9 @@ class _Run:
                 "loop": {"file": loop["file"], "line": loop["line"]},
                 "source_hashes": _source_hashes(self.prepared),
                 "new_files": [str(p) for p in self.new_files],
+                "linked": [str(p) for p in self.linked],
+                "linked_changed": [str(p) for p in self.linked_changed],
+                "linked_whole": self.linked_whole,
                 "warnings": list(dict.fromkeys(self.warnings)),
                 "in_place": self.options.in_place,
                 "untraced": self._untraced_facts(),

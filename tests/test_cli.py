@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,48 @@ def test_a_wrong_value_in_pyproject_is_an_error(
     assert line.split()[0] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("broken", ["steps = 'many'", "[", "unknown = 1"])
+@pytest.mark.parametrize("verb", ["restore", "skill"])
+def test_a_broken_configuration_keeps_nobody_from_restoring(
+    verb: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.instrument]\n{broken}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSTRUMENT_STEPS", "abc")
+    assert cli.call([verb]) == 0
+    assert cli.call(["history", "train.py"]) == 2
+    monkeypatch.delenv("INSTRUMENT_STEPS")
+    assert cli.call(["history", "train.py"]) == 2
+
+
+@pytest.mark.parametrize("words", ["restore", "doctor", "--dry-run train.py", "run train.py"])
+def test_a_working_directory_that_is_gone(run_cli: RunCli, tmp_path: Path, words: str) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"rmdir ../gone; exec {sys.executable} -m instrumentor {words}"
+    done = subprocess.run(command, shell=True, cwd=gone, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: the working directory no longer exists\ndo: cd to one that does.\n"
+    )
+
+
+@pytest.mark.parametrize("module", ["instrumentor.console", "instrumentor.app", "typer"])
+def test_an_interrupt_in_the_first_moment(module: str) -> None:
+    code = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from instrumentor.cli import main
+main(["skill"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
 def test_the_short_way_to_a_dry_run_heeds_every_option_of_the_bare_command() -> None:
     group = typer.main.get_command(app)
     variables = {p.envvar for p in group.params if getattr(p, "envvar", None)}
@@ -191,7 +234,7 @@ def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
     said = done.stderr.decode()
     assert f"Found the training loop at {repo / name}:" in said
     assert "Would insert at 4 places, move 0, disable 0 statements" in said
-    assert said.rstrip().endswith(f"Next: instrument run {name}")
+    assert said.rstrip().endswith(f"Next: instrument run {shlex.quote(name)}")
 
     copy = tmp_path / "copy.py"
     assert cli.call(["apply", str(repo / name), "-o", str(copy)]) == 0
@@ -412,6 +455,13 @@ def test_every_option_is_documented(request: pytest.FixtureRequest) -> None:
 
 def test_every_exit_code_is_documented() -> None:
     assert [int(row[0]) for row in _rows("Exit codes")] == list(EXIT_CODES)
+
+
+def test_every_verb_that_is_named_to_the_user_exists() -> None:
+    verbs = {name.split()[0] for name in commands()}
+    for path in sorted((ROOT / "instrumentor").rglob("*.py")):
+        for name in re.findall(r"(?:`|Next: )instrument ([a-z]+)", path.read_text("utf-8")):
+            assert name in verbs, f"{path.name} names instrument {name}"
 
 
 def test_every_verb_is_documented_and_has_help() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +129,8 @@ def test_counts_in_one_line() -> None:
     line = console.counts_line({"inserted": 4, "moved": 1, "disabled": 2}, 5)
     assert line.startswith("Would insert at 4 places, move 1, disable 2 statements")
     assert line.endswith("stop after 5 steps")
+
+
+def test_the_words_of_a_command_can_be_pasted() -> None:
+    assert console.quoted("instrument", "run", Path("a/train.py")) == "instrument run a/train.py"
+    assert console.quoted(Path("my train ü.py"), "$x") == "'my train ü.py' '$x'"

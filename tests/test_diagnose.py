@@ -79,7 +79,12 @@ def test_every_row_has_an_example() -> None:
 def test_every_pattern_compiles_and_fills_what_its_texts_name() -> None:
     for failure in FAILURES:
         groups = set(re.compile(failure.pattern).groupindex)
-        named = set(re.findall(r"\{(\w+)\}", failure.cause + failure.remedy))
+        named = set(
+            re.findall(
+                r"\{(\w+)\}",
+                failure.cause + failure.remedy + failure.cause_if_ran + failure.remedy_if_ran,
+            )
+        )
         assert named <= groups, failure.name
 
 
@@ -97,6 +102,18 @@ def test_the_cause_is_told_before_its_consequences() -> None:
         "tracy-payload-missing",
         "no-profiling-data",
     ]
+
+
+def test_a_script_that_ran_is_not_said_to_have_never_run() -> None:
+    for log in (
+        "No profiling data could be captured.",
+        "tracy capture out not found, will try again",
+    ):
+        (unknown,) = diagnose(log, 1)
+        assert "never" in unknown.cause and "own error first" in unknown.remedy
+        (ran,) = diagnose(log, 1, ran=True)
+        assert "never" not in ran.cause and "own error" not in ran.remedy
+        assert "--port" in ran.remedy
 
 
 def test_a_good_run_only_hears_what_spoils_it() -> None:

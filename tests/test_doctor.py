@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -67,6 +68,17 @@ def make_situation(tmp_path: Path) -> MakeSituation:
 def named(checks: tuple[Check, ...], name: str) -> Check:
     (found,) = [check for check in checks if check.name == name]
     return found
+
+
+def test_the_port_that_is_asked_for_is_looked_at(make_situation: MakeSituation) -> None:
+    with socket.socket() as busy:
+        busy.bind(("", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        check = named(doctor(make_situation(port=port)), "port")
+        assert check.status is Status.FAILED
+        assert f"port {port}" in check.text and "--port" in check.remedy
+    assert named(doctor(make_situation(port=port)), "port").text == f"port {port} is free"
 
 
 def without(make: MakeSituation, *names: str) -> dict[str, Package]:

@@ -27,7 +27,8 @@ def test_a_run_is_kept(tmp_path: Path) -> None:
     history = History(tmp_path / "deep" / "history.sqlite")
     number = history.add(tmp_path / "run", document(), PLACE)
     (entry,) = history.of_script(PLACE)
-    assert entry == history.entry(number) == history.last(PLACE)
+    assert entry == history.entry(number)
+    assert history.newest(PLACE) == (entry,)
     assert (entry.project, entry.script, entry.label) == (*PLACE, "baseline")
     assert (entry.commit, entry.dirty, entry.samples) == ("abc", True, 5)
     assert (entry.median_ms, entry.low_ms, entry.high_ms) == (10.0, 10.0, 10.0)
@@ -38,7 +39,7 @@ def test_a_run_is_kept(tmp_path: Path) -> None:
 
 def test_without_a_run_nothing_is_made(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite")
-    assert history.of_script(PLACE) == () and history.last() is None
+    assert history.of_script(PLACE) == () and history.newest() == ()
     assert not history.path.exists()
 
 
@@ -49,14 +50,13 @@ def test_an_empty_file_is_an_empty_history(tmp_path: Path) -> None:
     assert history.add(tmp_path, document(), PLACE) == 1
 
 
-def test_scripts_are_kept_apart_and_the_last_is_the_newest(tmp_path: Path) -> None:
+def test_scripts_are_kept_apart_and_each_has_a_newest_run(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite")
     for folder, place in (("a", PLACE), ("b", PLACE), ("c", ("/project", "other.py"))):
         history.add(tmp_path / folder, document(), place)
     assert [Path(e.folder).name for e in history.of_script(PLACE)] == ["a", "b"]
-    last, before = history.last(), history.last(PLACE, [tmp_path / "b"])
-    assert last is not None and Path(last.folder).name == "c"
-    assert before is not None and Path(before.folder).name == "a"
+    assert [Path(e.folder).name for e in history.newest()] == ["b", "c"]
+    assert [Path(e.folder).name for e in history.newest(PLACE)] == ["b"]
 
 
 def test_a_baseline_belongs_to_one_run_of_a_script(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,19 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written"):
         write_new(tmp_path / "nowhere" / "page.html", b"new", force=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    # For root every folder can be written to.
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(UsageError, match=r"page.html: cannot be written: Read-only file system"):
+        write_new(tmp_path / "page.html", b"new", force=False)
 
 
 def test_a_folder_that_is_empty_may_be_written_into(tmp_path: Path) -> None:

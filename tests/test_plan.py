@@ -111,6 +111,11 @@ def test_inference_has_its_own_numbers_of_steps() -> None:
     assert (chosen.steps, chosen.warmup) == (13, 3)
     given = rewrite(INFERENCE, Options(steps=7, warmup=2)).plan.options
     assert (given.steps, given.warmup) == (7, 2)
+    # Asked for, the numbers of training are as good as any.
+    asked = rewrite(INFERENCE, Options(steps=5, warmup=1, given=("steps", "warmup"))).plan.options
+    assert (asked.steps, asked.warmup) == (5, 1)
+    longer = rewrite(INFERENCE, Options(warmup=5, steps=6, given=("warmup", "steps"))).plan.options
+    assert (longer.steps, longer.warmup) == (6, 5)
 
 
 def test_marked_lines_are_timed_and_whole_statements_are_asked_for() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor import Declined, Options, UsageError, explain
-from instrumentor.prepare import prepare
+from instrumentor.errors import ProofFailed
+from instrumentor.prepare import prepare, script_path
 from tests.conftest import RepoFactory
 from tests.end_to_end.small import script, snapshot
 
@@ -85,3 +86,33 @@ def test_the_arguments_of_the_script_are_looked_at(experiments_repo: Path) -> No
     config = str(folder / "quietbox" / "mnist_tp.yaml")
     assert explain(folder / "train.py").eligible
     assert not explain(folder / "train.py", arguments=["--config", config]).eligible
+
+
+def test_the_path_of_a_script_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / "repo" / "deep"
+    deep.mkdir(parents=True)
+    script = tmp_path / "repo" / "train.py"
+    script.touch()
+    monkeypatch.chdir(deep)
+    assert script_path(Path("../train.py")) == script
+    assert script_path(Path("./.././train.py")) == script
+    (tmp_path / "linked.py").symlink_to(script)
+    assert script_path(tmp_path / "linked.py") == tmp_path / "linked.py"
+
+
+def test_two_points_behind_a_link_lead_where_the_system_goes(tmp_path: Path) -> None:
+    (tmp_path / "repo" / "deep").mkdir(parents=True)
+    script = tmp_path / "repo" / "train.py"
+    script.touch()
+    (tmp_path / "link").symlink_to(tmp_path / "repo" / "deep")
+    assert script_path(tmp_path / "link" / ".." / "train.py") == script
+
+
+def test_a_file_that_python_reads_and_libcst_does_not_is_named_with_a_remedy(
+    git_repo: RepoFactory,
+) -> None:
+    source = script() + "\nif True:\n  if True:\n\t  x = 1\n"
+    repo = git_repo({"train.py": source})
+    with pytest.raises(ProofFailed, match=r"train\.py: the file cannot be rewritten") as caught:
+        prepare(repo / "train.py", Options())
+    assert "tabnanny" in caught.value.hint

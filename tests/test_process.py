@@ -307,6 +307,91 @@ def test_standing_still_is_told_once_and_can_end_the_run(tmp_path: Path) -> None
     assert finished.signal == signal.SIGINT
 
 
+def complete_and_wait(record: Path, before: str = "") -> str:
+    return f"""
+import time
+with open({str(record)!r}, "w") as stream:
+    stream.write('{{"event": "complete"}}\\n'); stream.flush()
+    {before}
+    time.sleep(60)
+"""
+
+
+def test_what_goes_on_after_the_record_is_complete_is_ended(tmp_path: Path) -> None:
+    record = tmp_path / "timings.jsonl"
+    told: list[dict[str, Any]] = []
+    watch = Watch(settle_s=0.3, on_event=told.append, **QUICK)
+    finished = run(
+        launch(tmp_path, complete_and_wait(record)),
+        log=tmp_path / "log",
+        record=record,
+        watch=watch,
+    )
+    assert finished.outstayed and finished.ended
+    assert not (finished.interrupted or finished.timed_out)
+    events = [event["event"] for event in told]
+    assert events.count("outstayed") == 1
+    assert events.index("outstayed") < events.index("signalled")
+    (alive_then,) = told[events.index("outstayed")]["processes"]
+    assert alive_then.startswith(f"pid {told[0]['pid']}: ") and alive_then.endswith("1 thread")
+
+
+@pytest.mark.parametrize(("settle_s", "complete"), [(None, True), (0.3, False)])
+def test_without_a_complete_record_only_the_time_limit_ends_it(
+    tmp_path: Path, settle_s: float | None, complete: bool
+) -> None:
+    record = tmp_path / "timings.jsonl"
+    source = complete_and_wait(record)
+    if not complete:
+        source = source.replace('"complete"', '"sample"')
+    finished = run(
+        launch(tmp_path, source),
+        log=tmp_path / "log",
+        record=record,
+        watch=Watch(settle_s=settle_s, timeout_s=1.0, **QUICK),
+    )
+    assert finished.timed_out and not finished.outstayed
+    assert finished.duration_s >= 1.0
+
+
+def test_the_time_limit_of_a_complete_record_is_no_failure(tmp_path: Path) -> None:
+    record = tmp_path / "timings.jsonl"
+    finished = run(
+        launch(tmp_path, complete_and_wait(record)),
+        log=tmp_path / "log",
+        record=record,
+        watch=Watch(settle_s=60, timeout_s=1.0, **QUICK),
+    )
+    assert finished.outstayed and not finished.timed_out
+
+
+def test_another_record_gives_the_time_again(tmp_path: Path) -> None:
+    """As of a second rank that is slower."""
+    record = tmp_path / "timings.jsonl"
+    more = "for _ in range(5): time.sleep(0.3); stream.write('{}\\n'); stream.flush()"
+    finished = run(
+        launch(tmp_path, complete_and_wait(record, more)),
+        log=tmp_path / "log",
+        record=record,
+        watch=Watch(settle_s=0.8, **QUICK),
+    )
+    assert finished.outstayed and finished.duration_s >= 1.5 + 0.8
+
+
+def test_an_interruption_of_a_complete_record_is_one(tmp_path: Path) -> None:
+    record = tmp_path / "timings.jsonl"
+    stop = Stop()
+    watch = Watch(settle_s=60, on_record=lambda entry: stop.request(), **QUICK)
+    finished = run(
+        launch(tmp_path, complete_and_wait(record)),
+        log=tmp_path / "log",
+        record=record,
+        watch=watch,
+        stop=stop,
+    )
+    assert finished.interrupted and not finished.outstayed
+
+
 def test_a_busy_process_does_not_stand_still(tmp_path: Path) -> None:
     stalls: list[Stall] = []
     source = "import time\nend = time.time() + 2.5\nwhile time.time() < end: pass"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from analysis.perf_trace import COLUMNS, join, read_messages
 from instrumentor.errors import UsageError
-from instrumentor.profile import split, understand
+from instrumentor.profile import meant_for_a_shell, split, understand
 from tests.conftest import RunCli
 
 STANDINS = Path(__file__).resolve().parent / "standins"
@@ -63,6 +64,40 @@ def test_words(tmp_path: Path) -> None:
         split("pytest 'x", tmp_path)
     with pytest.raises(UsageError, match="no command"):
         split([], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pytest -s 'a * b' x.py::t[1-2]", ()),
+        ("a && b > log", ("&&", ">")),
+        ("a $HOME/x *.py", ("$HOME", "*")),
+        ('a "$HOME it\'s ; *" `b`', ("$HOME", "`")),
+        (r"a \$HOME \*", ()),
+        ("a '$HOME' \"${B}\"", ("${B}",)),
+        ("a 2>&1 | tee $(b)", ("2>", "&", "|", "$(")),
+        ("python -c 'import a; a.b()'", ()),
+    ],
+)
+def test_what_only_a_shell_would_act_on(text: str, found: tuple[str, ...]) -> None:
+    assert meant_for_a_shell(text) == found
+
+
+def test_a_command_for_a_shell_is_warned_of(
+    work: Path, run_cli: RunCli, tracy: dict[str, str]
+) -> None:
+    env = {**tracy, "STANDIN_TRACY_FAIL": "no-port"}
+    done = run_cli("profile", "steps.py $HOME && ls", cwd=work, env=env)
+    assert "no shell reads the command: $HOME, && stays as written" in done.stderr
+    quiet = run_cli("profile", "steps.py", "$HOME", cwd=work, env=env)
+    assert "no shell" not in quiet.stderr
+
+
+def test_without_tracy_the_remedy_is_one_of_profile(work: Path, run_cli: RunCli) -> None:
+    done = run_cli("profile", "steps.py", cwd=work)
+    assert done.returncode == 4
+    assert "`instrument run`" in done.stderr
+    assert "--profiler auto" not in done.stderr
 
 
 def test_commands_are_understood(work: Path) -> None:
@@ -189,6 +224,22 @@ def test_a_failing_command_still_has_its_csv(
     assert "the script ended with code 3" in done.stderr
 
 
+def test_a_failure_names_what_is_of_an_earlier_profile(
+    work: Path, run_cli: RunCli, tracy: dict[str, str]
+) -> None:
+    first = run_cli("profile", "-o", "ops.csv", "steps.py", cwd=work, env=tracy)
+    assert first.returncode == 0, first.stderr
+    before = (work / "ops.csv").read_bytes()
+    (work / "bad.py").write_text("raise SystemExit(3)\n")
+    nothing = {**tracy, "STANDIN_TRACY_FAIL": "capture-died"}
+    done = run_cli("profile", "-o", "ops.csv", "bad.py", cwd=work, env=nothing)
+    assert done.returncode == 1
+    stale = f"of an earlier profile: {work / 'ops.csv'}, {work / 'ops.tracy'}"
+    assert stale in done.stderr and (work / "ops.csv").read_bytes() == before
+    again = run_cli("profile", "-o", "ops.csv", "steps.py", cwd=work, env=tracy)
+    assert again.returncode == 0 and "earlier profile" not in again.stderr
+
+
 def test_workers_are_warned_of(work: Path, run_cli: RunCli, tracy: dict[str, str]) -> None:
     (work / "pool.py").write_text(
         STEPS + "import multiprocessing\n"
@@ -199,6 +250,20 @@ def test_workers_are_warned_of(work: Path, run_cli: RunCli, tracy: dict[str, str
     done = run_cli("profile", "pool.py", cwd=work, env=tracy)
     assert done.returncode == 0, done.stderr
     assert "Tracy follows one process" in done.stderr and "worker processes" in done.stderr
+
+
+def test_a_busy_port_is_seen_before_anything_runs(
+    work: Path, run_cli: RunCli, tracy: dict[str, str]
+) -> None:
+    with socket.socket() as busy:
+        busy.bind(("", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        done = run_cli("profile", "--port", str(port), "steps.py", cwd=work, env=tracy)
+    assert done.returncode == 4
+    assert f"port {port} cannot be used by Tracy: Address already in use" in done.stderr
+    assert "Leave --port out" in done.stderr
+    assert not list(work.rglob("*.log"))
 
 
 def test_a_port_is_passed_on(work: Path, run_cli: RunCli, tracy: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -24,6 +25,7 @@ from instrumentor import (
     RunFailed,
     RunOptions,
     UsageError,
+    attempt,
     rewrite,
     run,
 )
@@ -139,6 +141,27 @@ def test_a_run_in_another_thread(git_repo: RepoFactory) -> None:
     thread.start()
     thread.join(120)
     assert len(results) == 1
+
+
+def test_a_thread_that_the_early_stop_left_running_is_ended(
+    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "SETTLE_S", 0.5)
+    imports = "import threading\n\nquit = threading.Event()\n"
+    started = "    threading.Thread(target=quit.wait).start()\n    optimizer = Optimizer()\n"
+    source = script(imports=imports).replace("    optimizer = Optimizer()\n", started)
+    stopped = source.replace("\n\n\ndef main", "\n    quit.set()\n\n\ndef main")
+    repo = git_repo({"train.py": stopped})
+    listener = Listener()
+    result = run(repo / "train.py", (), options_for(repo), listener)
+    assert result.summary.wall_clock is not None
+    assert result.summary.wall_clock.samples == 4
+    assert result.script_exit_code == 0
+    (told,) = (text for text in listener.notes if "a thread or process at work" in text)
+    assert "2 threads" in told and "the measurement is complete" in told
+    assert any("it was ended, and the measurement is complete" in w for w in result.warnings)
+    facts = json.loads((result.folder / "run.json").read_text())
+    assert (facts["interrupted"], facts["partial"]) == (False, False)
 
 
 def test_a_dry_run_writes_nothing(git_repo: RepoFactory) -> None:

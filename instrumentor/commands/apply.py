@@ -19,8 +19,8 @@ def apply(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing file (never the original).")
     ] = False,
-    steps: common.Steps = 5,
-    warmup: common.Warmup = 1,
+    steps: common.Steps = None,
+    warmup: common.Warmup = None,
     scope: common.Scope = "auto",
     profiler: common.ProfilerName = "auto",
     loop: common.Loop = "",
@@ -60,6 +60,5 @@ def apply(
     for warning in prepared.plan.warnings:
         console.warn(warning)
     console.say(f"Wrote {output} (your file was not touched)")
-    console.say(
-        f"Next: python3 {output}" if main == prepared.script else f"Next: instrument run {script}"
-    )
+    following = ("python3", output) if main == prepared.script else ("instrument", "run", script)
+    console.say(f"Next: {console.quoted(*following)}")

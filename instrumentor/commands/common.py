@@ -13,17 +13,22 @@ from instrumentor.errors import UsageError
 from instrumentor.options import Options, parse_loop, parse_region
 
 Steps = Annotated[
-    int,
+    int | None,
     typer.Option(
-        "--steps", envvar="INSTRUMENT_STEPS", help="Samples to take, the warm-up included."
+        "--steps",
+        envvar="INSTRUMENT_STEPS",
+        help="Samples to take, the warm-up included; default 5, of inference and --region 13.",
     ),
 ]
 Warmup = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--warmup",
         envvar="INSTRUMENT_WARMUP",
-        help="Leading samples that are not steady: 1 for the compile step, 3 with runtime trace.",
+        help=(
+            "Leading samples that are not steady: 1 for the compile step (the default), 3 with "
+            "runtime trace, of inference and --region 3."
+        ),
     ),
 ]
 Scope = Annotated[
@@ -220,7 +225,12 @@ def make_options(**values: Any) -> Options:
     """Options from what the command line gave."""
     loop = values.pop("loop", "")
     region = values.pop("region", "")
+    asked = ("steps", "warmup")
+    sampling = {name: values.pop(name) for name in asked if name in values}
+    given = {name: value for name, value in sampling.items() if value is not None}
     return Options(
+        given=tuple(given),
+        **given,
         loop=parse_loop(loop) if loop else None,
         region=parse_region(region) if region else None,
         only=names(values.pop("only", "")),

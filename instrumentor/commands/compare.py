@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from analysis.comparison.side import Side
     from instrumentor.history import Entry, History
 
+# What stands before the last @ is a path; what may stand behind it, History.pin decides.
+_NAME = re.compile(r"(?P<script>.*)@(?P<name>[\w-]+)\Z", re.DOTALL)
+
 
 def compare(
     runs: Annotated[
@@ -27,7 +31,8 @@ def compare(
             metavar="BASE NEW [MORE...]",
             help=(
                 "Run folders or summary.json files; @NAME is a pinned run of the history, @last "
-                "the newest one. Each is compared with the first."
+                "the newest one, SCRIPT@NAME and SCRIPT@last those of one script. Each is "
+                "compared with the first."
             ),
         ),
     ],
@@ -99,20 +104,37 @@ def _sizes(text: str, runs: int) -> list[int | None]:
 
 
 def _sides(runs: list[str], sizes: list[int | None], history: History) -> list[Side]:
-    """Names of the history in an order in which each tells of which script the next one is."""
-    plain = [Path(run) for run in runs if not run.startswith("@")]
-    place = next((found for found in map(_place, plain) if found), None)
-    entries: dict[str, Entry] = {}
-    for run in runs:
-        if run.startswith("@") and run != "@last":
-            entries[run] = _pinned(run, place, history)
-            place = place or entries[run].key
-    if "@last" in runs:
-        taken = [*plain, *(Path(entry.folder) for entry in entries.values())]
-        entries["@last"] = _last(place, taken, history)
+    entries = _entries(runs, history)
     return [
         _side(run, entries.get(run), size, history) for run, size in zip(runs, sizes, strict=True)
     ]
+
+
+def _entries(runs: list[str], history: History) -> dict[str, Entry]:
+    """What the names of the history stand for.
+
+    They are read in an order in which each tells of which script the next one is.
+    """
+    names = {run: match for run in runs if (match := _name(run))}
+    places = {
+        run: _place_of(match["script"]) if (match := names.get(run)) else _place(Path(run))
+        for run in runs
+    }
+    place = next(filter(None, places.values()), None)
+    entries: dict[str, Entry] = {}
+    for run in sorted(names, key=lambda run: names[run]["name"] == "last"):
+        entries[run] = _named(run, names[run]["name"], places[run] or place, history)
+        place = place or entries[run].key
+    for at, run in enumerate(runs):
+        if run in names and names[run]["name"] == "last":
+            _refuse_itself(entries[run], run, [*runs[:at], *runs[at + 1 :]], entries)
+    return entries
+
+
+def _name(run: str) -> re.Match[str] | None:
+    """``@NAME`` or ``SCRIPT@NAME``; a path that is there is a path, whatever its name."""
+    match = _NAME.match(run)
+    return None if match and match["script"] and Path(run).exists() else match
 
 
 def _side(run: str, entry: Entry | None, size: int | None, history: History) -> Side:
@@ -132,53 +154,86 @@ def _side(run: str, entry: Entry | None, size: int | None, history: History) -> 
 
 def _is_of(folder: Path, entry: Entry) -> bool:
     """The folder is that run's still, not a later one's of the same name."""
+    started = _facts(folder).get("started")
+    return started is not None and started == entry.started
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What run.json says; nothing without a readable one."""
     import json
 
     try:
         facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(facts, dict) and facts.get("started") == entry.started
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
-def _last(place: tuple[str, str] | None, taken: list[Path], history: History) -> Entry:
-    """The newest run of that script that is not on the command line already."""
-    last = history.last(place, taken)
-    if last is None:
-        raise UsageError(
-            f"@last: {history.path} has no {'other ' if taken else ''}run"
-            + (f" of {place[1]}" if place else ""),
-            "Measure one: instrument run SCRIPT.",
-        )
-    return last
+def _named(run: str, name: str, place: tuple[str, str] | None, history: History) -> Entry:
+    """The run of that name, of a script if it is known which.
 
-
-def _pinned(run: str, place: tuple[str, str] | None, history: History) -> Entry:
-    found = history.pinned(run[1:], place)
+    Raises:
+        UsageError: there is none, or several scripts have one.
+    """
+    last = name == "last"
+    found = history.newest(place) if last else history.pinned(name, place)
     if len(found) == 1:
         return found[0]
-    if not found:
+    if found:
+        scripts = [_shown(entry) for entry in found]
         raise UsageError(
-            f"{run}: no run is pinned under that name" + (f" for {place[1]}" if place else ""),
-            f"Pin one: instrument history SCRIPT --baseline {run[1:]}.",
+            f"{run}: several scripts have such a run ({', '.join(scripts)})",
+            f"Say which: {console.quoted(f'{scripts[0]}@{name}')}",
         )
-    scripts = ", ".join(entry.script for entry in found)
+    if last:
+        raise UsageError(
+            f"{run}: {history.path} has no run" + (f" of {place[1]}" if place else ""),
+            "Measure one: instrument run SCRIPT.",
+        )
     raise UsageError(
-        f"{run}: several scripts have such a run ({scripts})", "Give the run's folder instead."
+        f"{run}: no run is pinned under that name" + (f" for {place[1]}" if place else ""),
+        f"Pin one: instrument history SCRIPT --baseline {name}.",
     )
+
+
+def _refuse_itself(entry: Entry, run: str, others: list[str], entries: dict[str, Entry]) -> None:
+    """The newest run against itself says nothing, and an older one is not what was asked for."""
+    for other in others:
+        named = entries.get(other)
+        same = _holds(Path(other), entry) if named is None else named.id == entry.id
+        if same:
+            script = _shown(entry)
+            raise UsageError(
+                f"{run}: the newest run of {script} is run {entry.id}, which is {other} itself",
+                f"Measure again: instrument run {console.quoted(script)}",
+            )
+
+
+def _holds(path: Path, entry: Entry) -> bool:
+    """A run folder or its summary.json is that run."""
+    folder = path if path.is_dir() else path.parent
+    if str(folder.resolve()) != entry.folder:
+        return False
+    return _facts(folder).get("started", entry.started) == entry.started
+
+
+def _shown(entry: Entry) -> str:
+    """Path of the script as one would give it here."""
+    return console.shown(Path(entry.project, entry.script))
+
+
+def _place_of(script: str) -> tuple[str, str] | None:
+    from instrumentor.history import place_of
+
+    return place_of(Path(script)) if script else None
 
 
 def _place(run: Path) -> tuple[str, str] | None:
     """Of which script a run folder is."""
-    import json
-
-    from instrumentor.history import place_of
-
-    path = (run if run.is_dir() else run.parent) / "run.json"
+    script = _facts(run if run.is_dir() else run.parent).get("script")
     try:
-        script = json.loads(path.read_text(encoding="utf-8")).get("script")
-        return place_of(Path(script)) if isinstance(script, str) else None
-    except (OSError, ValueError, AttributeError, UsageError):
+        return _place_of(script) if isinstance(script, str) else None
+    except UsageError:
         return None
 
 

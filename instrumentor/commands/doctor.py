@@ -24,7 +24,7 @@ def doctor(
         list[str] | None, typer.Argument(help="Its own arguments (--config is looked at).")
     ] = None,
     profiler: common.ProfilerName = "auto",
-    steps: common.Steps = 5,
+    steps: common.Steps = None,
     python: common.Python = None,
     tt_xla: common.TtXla = None,
     tracy_tools_folder: common.TracyToolsFolder = None,
@@ -46,7 +46,7 @@ def doctor(
         script,
         arguments or [],
         profiler=profiler,
-        steps=steps,
+        steps=steps or 5,
         python=python,
         tt_xla=common.existing(tt_xla, "--tt-xla"),
         tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),

@@ -17,8 +17,8 @@ def explain(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Its own arguments (--config is looked at).")
     ] = None,
-    steps: common.Steps = 5,
-    warmup: common.Warmup = 1,
+    steps: common.Steps = None,
+    warmup: common.Warmup = None,
     scope: common.Scope = "auto",
     loop: common.Loop = "",
     mode: common.Mode = "auto",
@@ -103,7 +103,7 @@ def _show(script: Path, document: dict[str, Any]) -> None:
         )
     for warning in document["warnings"]:
         console.warn(warning)
-    console.out(f"Next: instrument --dry-run {script}")
+    console.out(f"Next: instrument --dry-run {console.quoted(script)}")
 
 
 def _margin(file: Path, document: dict[str, Any]) -> None:

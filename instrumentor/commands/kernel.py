@@ -176,7 +176,7 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
     for warning in document["warnings"]:
         console.warn(warning)
     chosen = document["chosen"]["kernel"]
-    console.out(f"Next: instrument kernel run --kernel {chosen} {script}")
+    console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen, script)}")
 
 
 def _describe_kernel(kernel: dict[str, Any]) -> None:
@@ -262,7 +262,7 @@ def run(
     _show(result.report, json=json)
     if not quiet and not json:
         console.say(f"Wrote {console.shown(result.folder)}/ (your files were not touched)")
-        console.say(f"Next: instrument kernel iterate {script}")
+        console.say(f"Next: instrument kernel iterate {console.quoted(script)}")
     if result.verdict is not None and not result.verdict.ok:
         raise RunFailed(
             f"the validation failed: {result.verdict.by}: {result.verdict.detail}",

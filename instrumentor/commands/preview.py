@@ -33,4 +33,4 @@ def preview(script: Path, options: Options) -> None:
     console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
     for warning in prepared.plan.warnings:
         console.warn(warning)
-    console.say(f"Next: instrument run {script}")
+    console.say(f"Next: instrument run {console.quoted(script)}")

@@ -84,4 +84,4 @@ def _show(result: Profiled, *, json: bool) -> None:
     if result.trace is not None:
         console.say(f"Host and device timeline: open {result.trace} in tt-metal's Tracy GUI")
         console.say(f"  ({GUI})")
-    console.say(f"Next: tt-perf-report {result.csv}")
+    console.say(f"Next: tt-perf-report {console.quoted(result.csv)}")

@@ -25,8 +25,8 @@ def run(
         list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
     ] = None,
     profiler: common.ProfilerName = "auto",
-    steps: common.Steps = 5,
-    warmup: common.Warmup = 1,
+    steps: common.Steps = None,
+    warmup: common.Warmup = None,
     scope: common.Scope = "auto",
     output: Annotated[
         Path | None,
@@ -181,6 +181,8 @@ def _show(result: RunResult, *, json: bool) -> None:
         return
     if result.summary.wall_clock is None and result.summary.op_count is None:
         console.say("Nothing was measured")
+        for warning in result.warnings:
+            console.warn(warning)
         return
     from instrumentor.commands.report import show_summary
 
@@ -192,9 +194,18 @@ def _closing(result: RunResult, *, in_place: bool) -> None:
         shown = ", ".join(str(p) for p in result.new_files[:5])
         more = f" and {len(result.new_files) - 5} more" if len(result.new_files) > 5 else ""
         console.say(f"The script wrote {shown}{more} into the copy (kept with --keep)")
-    fate = "your file is as it was" if in_place else "your files were not touched"
-    console.say(f"Wrote {console.shown(result.folder)}/ ({fate})")
-    console.say(f"Next: instrument report {console.shown(result.folder)}")
+    console.say(f"Wrote {console.shown(result.folder)}/ ({_fate(result, in_place=in_place)})")
+    console.say(f"Next: instrument report {console.quoted(console.shown(result.folder))}")
+
+
+def _fate(result: RunResult, *, in_place: bool) -> str:
+    from instrumentor.workspace.linked import fate
+
+    if result.originals_changed:
+        return "your files changed during the run: see above"
+    if in_place:
+        return "your file is as it was"
+    return fate(changed=bool(result.linked_changed), whole=result.linked_whole)
 
 
 def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: bool) -> None:
@@ -218,7 +229,9 @@ def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: b
 
 
 def _describe(found: DryRun, options: RunOptions) -> None:
-    console.say(console.counts_line(found.prepared.plan.counts(), options.rewrite.steps))
+    console.say(
+        console.counts_line(found.prepared.plan.counts(), found.prepared.plan.options.steps)
+    )
     console.say(f"Profiler {found.reason}")
     megabytes = found.copied_bytes / 1e6
     if options.in_place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Mapping
@@ -187,7 +188,8 @@ def tune(
             tuned = tune_script(script, arguments or [], options, narrator)
     except KeyboardInterrupt:
         if narrator.folder is not None:
-            console.say(f"Stopped. Next: instrument tune --resume {narrator.folder}")
+            folder = console.quoted(narrator.folder)
+            console.say(f"Stopped. Next: instrument tune --resume {folder}")
         raise
     report = make_report(tuned)
     files = write(tuned, report)
@@ -210,16 +212,37 @@ def _show(
             console.out(f"- {note}")
         console.out()
         console.out(conclusion(document))
+    fate = _fate(tuned.folder, quiet=quiet)
     if quiet:
         return
     folder = console.shown(tuned.folder)
-    console.say(f"Wrote {folder}/ (your files were not touched)")
+    console.say(f"Wrote {folder}/ ({fate})")
     if tuned.search.out_of_budget:
-        console.say(f"Next: instrument tune --resume {folder}")
+        console.say(f"Next: instrument tune --resume {console.quoted(folder)}")
     elif "patch" in files:
         root = console.shown(Path(document["patch_root"]))
-        inside = f" -C {root}" if root != "." else ""
-        console.say(f"Next: git{inside} apply {files['patch']}")
+        inside = () if root == "." else ("-C", root)
+        console.say(f"Next: {console.quoted('git', *inside, 'apply', files['patch'])}")
+
+
+def _fate(folder: Path, *, quiet: bool) -> str:
+    """What the trials say of the user's files; names the links, and what changed behind them."""
+    from instrumentor.workspace.linked import fate, listed
+
+    runs = [json.loads(path.read_bytes()) for path in folder.glob("trials/*/run*/run.json")]
+    linked, changed = (
+        dict.fromkeys(Path(name) for run in runs for name in run.get(key, ()))
+        for key in ("linked", "linked_changed")
+    )
+    if linked and not quiet:
+        console.say(f"Linked into the copies: {listed(linked, 5)} (your own, not copied)")
+    if changed:
+        console.warn(
+            f"files of your own changed during the trials: {listed(changed)}; "
+            "the folder is linked, not copied: --no-link DIR copies it"
+        )
+    whole = all(run.get("linked_whole", True) for run in runs)
+    return fate(changed=bool(changed), whole=whole)
 
 
 def _run_options(

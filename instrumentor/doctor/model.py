@@ -48,6 +48,7 @@ class Situation:
         env: environment of the run.
         cwd: its working directory.
         device_folder: where the device nodes are.
+        port: Tracy's port where one was asked for.
     """
 
     machine: Machine
@@ -59,6 +60,7 @@ class Situation:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     cwd: Path = field(default_factory=Path.cwd)
     device_folder: Path | None = None
+    port: int | None = None
 
     @property
     def for_tracy(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from instrumentor.doctor.model import Check, Situation, Status
 from instrumentor.environment import Machine
 from instrumentor.errors import NotReady
-from instrumentor.profilers.tracy import PROGRAMS_PER_READ, free_port, read_options
+from instrumentor.profilers.tracy import PROGRAMS_PER_READ, check_port, free_port, read_options
 
 # What Tracy's own report generation imports, and the names to install them by.
 REPORT_MODULES = {
@@ -134,11 +134,13 @@ def perf_report(situation: Situation) -> Iterator[Check]:
 
 
 def port(situation: Situation) -> Iterator[Check]:
-    """A port for Tracy."""
+    """A port for Tracy: the one asked for, or any."""
     if not situation.for_tracy:
         return
     try:
-        yield Check("port", Status.OK, f"port {free_port()} is free")
+        if situation.port is not None:
+            check_port(situation.port)
+        yield Check("port", Status.OK, f"port {situation.port or free_port()} is free")
     except NotReady as error:
         yield Check("port", Status.FAILED, error.message, error.hint)
 
@@ -150,7 +152,8 @@ def runtime_trace(situation: Situation) -> Iterator[Check]:
             "runtime-trace",
             Status.FAILED,
             "the configuration sets enable_trace, which Tracy cannot profile",
-            "Profile with enable_trace: false, and time the traced run with --profiler wallclock.",
+            "Profile with enable_trace: false; `instrument run --profiler wallclock` times the "
+            "traced run.",
         )
 
 

@@ -63,7 +63,9 @@ def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
     except cst.ParserSyntaxError as error:
         raise ProofFailed(
             f"the file cannot be rewritten: LibCST stops at line {error.raw_line}, "
-            f"column {error.raw_column}: {error.message}"
+            f"column {error.raw_column}: {error.message}",
+            "Python accepts indentation by tabs and spaces mixed, LibCST does not: "
+            "`python3 -m tabnanny FILE` names such lines; indent by spaces alone.",
         ) from error
     gathered = gather(edits, tree)
     places = find_places(tree, module, gathered.at)

@@ -34,7 +34,7 @@ def batch_names(candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
     names: list[str] = []
     if isinstance(loop, ast.For):
         target: ast.expr = loop.target
-        made = [callee(c) for i in _iterables(candidate, loop.iter) for c in own_calls(i)]
+        made = [word for i in _iterables(candidate, loop.iter) for word in _wrapped(i)]
         if "enumerate" in made and isinstance(target, ast.Tuple) and len(target.elts) == 2:
             target = target.elts[1]
         if not any(word in ("range", "count", "trange") for word in made):
@@ -46,6 +46,17 @@ def batch_names(candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
                     names += [n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)]
     gone = {n.id for n in _deletions(loop.body) if n.lineno < begin.lineno}
     return tuple(n for n in dict.fromkeys(names) if n not in gone and n not in ("_", "self"))[:2]
+
+
+def _wrapped(iterable: ast.expr) -> Iterator[str]:
+    """Names of the calls one around the other: ``tqdm(enumerate(loader))``, not what fills them."""
+    waiting = [iterable]
+    while waiting:
+        call = waiting.pop()
+        if isinstance(call, ast.Call):
+            word = callee(call)
+            yield word
+            waiting += call.args if word == "zip" else call.args[:1]
 
 
 def _iterables(candidate: Candidate, iterable: ast.expr) -> Iterator[ast.expr]:

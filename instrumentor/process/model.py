@@ -26,6 +26,7 @@ class Finished:
         left_running: processes that were not ended because they hold a device.
         ended: processes that had to be ended.
         run_id: the mark in the environment of every process of the run.
+        outstayed: it was ended for still running when the measurement was complete.
     """
 
     returncode: int
@@ -36,6 +37,7 @@ class Finished:
     left_running: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
     run_id: str = ""
+    outstayed: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,14 @@ class Watch:
         on_line: gets each line of output.
         on_record: gets each object of the record file.
         on_stall: gets a :class:`Stall` once per standstill; a true answer ends the run.
-        on_event: gets what the guard does, as ``{"event": "signalled", "signal": ..., "pids"}``.
+        on_event: gets what the guard does, as ``{"event": "signalled", "signal": ..., "pids"}``,
+            and ``{"event": "outstayed", "processes": [...]}`` ahead of an ending for that.
         timeout_s: limit for the whole run.
         stall_s: how long nothing may happen.
         grace_s: how long each gentle step of an ending may take.
         linger_s: how long other processes may outlive the main one by themselves.
+        settle_s: how long the run may go on after the record says that it is complete; None for
+            any time. A further record, such as another rank's sample, starts it again.
         clock: seconds, monotonic.
     """
 
@@ -76,6 +81,7 @@ class Watch:
     stall_s: float | None = None
     grace_s: float = 10.0
     linger_s: float = 1.0
+    settle_s: float | None = None
     clock: Callable[[], float] = time.monotonic
 
 

@@ -18,10 +18,11 @@ from instrumentor.errors import NotReady, RunFailed
 from instrumentor.process.model import Finished, Stop, Watch
 from instrumentor.process.stillness import Stillness
 from instrumentor.process.tail import Tail, record_of
-from instrumentor.process.tree import RUN_ID, below, processes_of
+from instrumentor.process.tree import RUN_ID, below, described, processes_of
 from instrumentor.profilers.base import RUNTIME, Launch
 
 POLL_S = 0.05
+COMPLETE = "complete"  # the recorder's event behind the last sample
 
 
 def run(
@@ -68,6 +69,7 @@ class _Run:
         self.run_id = launch.env.get(RUN_ID) or uuid.uuid4().hex
         self.returncode: int | None = None
         self.finished: dict[str, Any] | None = None
+        self.complete_since: float | None = None
         self.last_lines: list[str] = []
         self.pending = b""
 
@@ -114,7 +116,7 @@ class _Run:
 
     def _follow(self) -> Finished:
         """The loop: what the guard says, what the script writes, what the clock says."""
-        timed_out = interrupted = asked = False
+        timed_out = interrupted = outstayed = asked = False
         stillness = Stillness(self.watch, self.start, lambda: below(self.guard.pid))
         while self._hear():
             moved = self._read()
@@ -123,14 +125,27 @@ class _Run:
                 interrupted = True
             if self.stop.requests > 1:
                 break
-            if self.watch.timeout_s is not None and now - self.start >= self.watch.timeout_s:
-                timed_out = timed_out or (self.returncode is None and not asked)
-            stalled = not asked and stillness.ends(now, moved, self.last_lines)
-            if (interrupted or timed_out or stalled) and not asked:
+            late = self.watch.timeout_s is not None and now - self.start >= self.watch.timeout_s
+            if not asked and self.returncode is None and not interrupted:
+                outstayed = self._outstays(now, late)
+                timed_out = late and not outstayed
+            stalled = not (asked or outstayed) and stillness.ends(now, moved, self.last_lines)
+            if (interrupted or timed_out or outstayed or stalled) and not asked:
                 asked = True
                 self._send({"event": "end"})
         self._read(final=True)
-        return self._result(timed_out, interrupted)
+        return self._result(timed_out, interrupted, outstayed and not interrupted)
+
+    def _outstays(self, now: float, late: bool) -> bool:
+        """Whether the run goes on although its measurement is complete; tells it then."""
+        limit, since = self.watch.settle_s, self.complete_since
+        if limit is None or since is None or not (late or now - since >= limit):
+            return False
+        if self.watch.on_event is not None:
+            self.watch.on_event(
+                {"event": "outstayed", "processes": described(below(self.guard.pid))}
+            )
+        return True
 
     def _hear(self) -> bool:
         """Take the guard's messages, waiting a moment for them; False when it is gone."""
@@ -171,11 +186,15 @@ class _Run:
             for line in self.record.lines(final=final):
                 moved = True
                 entry = record_of(line)
+                if entry is not None and (
+                    self.complete_since is not None or entry.get("event") == COMPLETE
+                ):
+                    self.complete_since = self.watch.clock()
                 if entry is not None and self.watch.on_record is not None:
                     self.watch.on_record(entry)
         return moved
 
-    def _result(self, timed_out: bool, interrupted: bool) -> Finished:
+    def _result(self, timed_out: bool, interrupted: bool, outstayed: bool) -> Finished:
         told = self.finished
         if told is None and self.stop.requests > 1:
             # The guard goes on ending them after we are gone.
@@ -203,4 +222,5 @@ class _Run:
             left_running=tuple(told["left"]),
             ended=tuple(told["ended"]),
             run_id=self.run_id,
+            outstayed=outstayed,
         )

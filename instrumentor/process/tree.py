@@ -35,6 +35,20 @@ def cpu_s(processes: list[psutil.Process]) -> float:
     return total
 
 
+def described(processes: list[psutil.Process]) -> list[str]:
+    """Number, name and threads of each process that is alive."""
+    import psutil
+
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                threads = process.num_threads()
+                counted = f"{threads} threads" if threads > 1 else "1 thread"
+                found.append(f"pid {process.pid}: {process.name()}, {counted}")
+    return found
+
+
 def processes_of(run_id: str) -> tuple[int, ...]:
     """Processes that carry a run's mark in their environment, wherever they have gone."""
     needle = f"{RUN_ID}={run_id}".encode()

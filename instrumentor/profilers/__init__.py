@@ -25,11 +25,14 @@ WALLCLOCK = Wallclock()
 PROFILERS: tuple[Profiler, ...] = (TRACY, TORCH, WALLCLOCK)
 
 
-def choose(requested: str, machine: Machine) -> tuple[Profiler, str]:
+def choose(
+    requested: str, machine: Machine, instead: str = "use --profiler auto"
+) -> tuple[Profiler, str]:
     """Pick a profiler, and say in one line why.
 
     Args:
         requested: ``auto``, ``tracy``, ``torch`` or ``wallclock``.
+        instead: what else can be done where the one asked for is not there.
 
     Raises:
         UsageError: there is no such profiler.
@@ -46,7 +49,7 @@ def choose(requested: str, machine: Machine) -> tuple[Profiler, str]:
     if requested != "wallclock" and not machine.has(requested):
         raise NotReady(
             f"{requested} is not installed in {machine.python}.",
-            "Name the script's interpreter with --python, or use --profiler auto.",
+            f"Name the script's interpreter with --python, or {instead}.",
         )
     return named[requested], f"{requested}: asked for"
 

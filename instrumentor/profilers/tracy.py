@@ -40,7 +40,7 @@ FINISH_S = 180.0
 PROGRAMS_PER_READ = 1000  # what the device buffers hold by default, per core
 UNKNOWN_REMEDY = (
     "Use the environment that holds pjrt_plugin_tt (--python), put tt-xla's python_package on "
-    "PYTHONPATH (--tt-xla), or measure with --profiler wallclock."
+    "PYTHONPATH (--tt-xla), or measure with `instrument run --profiler wallclock`."
 )
 OVERFLOW = "Profiler DRAM buffers were full"
 
@@ -133,6 +133,25 @@ def free_port() -> int:
                 continue
         return port
     raise NotReady("No free TCP port was found for Tracy.", "Name one with --port.")
+
+
+def check_port(port: int) -> None:
+    """See that a port that was asked for can be listened on.
+
+    Raises:
+        NotReady: it cannot.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as after a run just ended
+        try:
+            probe.bind(("", port))
+            probe.listen()
+        except OSError as error:
+            raise NotReady(
+                f"port {port} cannot be used by Tracy: {error.strerror}",
+                "Leave --port out for a free one, or end what listens there "
+                f"(`ss -ltnp 'sport = :{port}'` names it).",
+            ) from error
 
 
 def newest_report(folder: Path) -> Path | None:
@@ -254,7 +273,7 @@ class Tracy:
         if ops_csv is None and returncode == 0:
             raise NoDeviceOperations(
                 "Tracy's report is empty: the run executed no operation on a device.",
-                "See run.log whether the model was moved to the device; an install without "
+                "See in its output whether the model was moved to the device; an install without "
                 "the profiler build also looks like this (`instrument doctor`).",
                 artifacts,
             )

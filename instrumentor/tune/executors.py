@@ -55,6 +55,29 @@ class Executor(Protocol):
         ...
 
 
+def check(name: str) -> None:
+    """Refuse what cannot start any trial here.
+
+    Raises:
+        UsageError: there is no such executor.
+        NotReady: Slurm was asked for, and submitit or Slurm's programs are missing.
+    """
+    if name not in EXECUTORS:
+        raise UsageError(f"--executor {name}: must be one of {', '.join(EXECUTORS)}")
+    if name != "slurm":
+        return
+    if not _has_submitit():
+        raise NotReady("--executor slurm: submitit is not installed", _INSTALL)
+    if shutil.which("sbatch") is None:
+        raise NotReady(
+            "--executor slurm: there is no sbatch on PATH", "Run this where Slurm's programs are."
+        )
+
+
+def _has_submitit() -> bool:
+    return importlib.util.find_spec("submitit") is not None
+
+
 def choose(
     name: str, folder: Path, *, jobs: int = 1, parameters: Mapping[str, Any] | None = None
 ) -> Executor:
@@ -63,20 +86,11 @@ def choose(
     Without submitit local trials are plain processes, as the description says.
 
     Raises:
-        UsageError: there is no such executor.
-        NotReady: Slurm was asked for, and submitit or Slurm's programs are missing.
+        UsageError, NotReady: see :func:`check`.
     """
-    if name not in EXECUTORS:
-        raise UsageError(f"--executor {name}: must be one of {', '.join(EXECUTORS)}")
-    installed = importlib.util.find_spec("submitit") is not None
+    check(name)
     if name == "local":
-        return Submitted("local", folder, 1, parameters or {}) if installed else Plain()
-    if not installed:
-        raise NotReady("--executor slurm: submitit is not installed", _INSTALL)
-    if shutil.which("sbatch") is None:
-        raise NotReady(
-            "--executor slurm: there is no sbatch on PATH", "Run this where Slurm's programs are."
-        )
+        return Submitted("local", folder, 1, parameters or {}) if _has_submitit() else Plain()
     return Submitted("slurm", folder, max(1, jobs), parameters or {})
 
 

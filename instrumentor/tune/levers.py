@@ -47,6 +47,10 @@ class Lever:
     default: Value | None = None
     same_work: bool = True
 
+    def acts_on(self, device: str) -> bool:
+        """Whether it can change anything on a device of this type; yes where that is unknown."""
+        return not self.option or device in ("xla", "unknown", "")
+
 
 OPTIMIZATION_LEVEL = Lever(
     "optimization_level",

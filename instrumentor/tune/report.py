@@ -65,6 +65,7 @@ def make_report(tuned: Tuned) -> Report:
         "patch_root": str(tuned.target.project.root),
         "out_of_budget": search.out_of_budget,
         "noise_percent": round(search.noise.time * 100, 3),
+        "drift_percent": round(search.drift * 100, 3),
         "loss_tolerance": tuned.options.loss_tolerance,
         "levers": [_lever(name, site) for name, site in tuned.survey.items()],
         "trials": [_trial(row, number) for number, row in enumerate(search.rows, 1)],
@@ -102,7 +103,13 @@ def notes(tuned: Tuned) -> list[str]:
         found.append(
             f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
         )
-    if search.noise.time:
+    if search.drift:
+        found.append(
+            f"The machine drifted: the first and the last run of the script as it is differ by "
+            f"{search.drift * 100:.1f} %. Verdicts on differences of that size are not to be "
+            "trusted; tune again when nothing else runs."
+        )
+    elif search.noise.time:
         found.append(
             f"Two runs of the script as it is differ by {search.noise.time * 100:.1f} %: a smaller "
             "gain is not kept."
@@ -226,7 +233,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 
 def _name(row: Row) -> str:
-    return f"{row.ask.setting}{' again' if row.ask.again else ''}"
+    return f"{row.ask.setting}{('', ' again', ' at the end')[row.ask.again]}"
 
 
 def _gain(tuned: Tuned) -> dict[str, Any] | None:
@@ -236,7 +243,7 @@ def _gain(tuned: Tuned) -> dict[str, Any] | None:
     search = tuned.search
     if not search.best.values:
         return None
-    base = next(row.measured for row in search.rows if not row.ask.setting.values)
+    base = search.baseline()
     best = next(row.measured for row in search.rows if row.ask.setting == search.best)
     per = (base.batch_size, best.batch_size) if base.batch_size and best.batch_size else (1, 1)
     ratio = ratio_of_medians(

@@ -7,11 +7,12 @@ journal comes to where it was.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from instrumentor.errors import RunFailed, UsageError
+from analysis.comparison.ratio import ratio_of_medians
+from instrumentor.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Measured, Noise, noise_of
 from instrumentor.tune.levers import BATCH_SIZE, Lever, Setting, Value
 
@@ -20,6 +21,12 @@ STRATEGIES = ("one-at-a-time", "grid")
 LARGEST_GRID = 500
 #: How far above the script's own batch size is looked.
 _TIMES_OWN = 4
+
+
+class NothingToTry(InstrumentError):
+    """No lever can act on this script where it runs."""
+
+    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,10 @@ class Search:
         rows: the trials, in the order in which they were judged.
         best: the setting that is recommended; of no value when it is the script as it is.
         out_of_budget: the search ended before its time.
+        without_effect: lever -> why it was not tried, known from the first run of the script.
+        drift: what the first and the last run of the script as it is differ by, as a fraction,
+            where that exceeds the interval and what two runs in a row differ by; else 0.
+        tell: hears what is decided on the way.
     """
 
     lab: Lab
@@ -95,6 +106,9 @@ class Search:
     best: Setting = field(default_factory=Setting)
     noise: Noise = field(default_factory=Noise)
     out_of_budget: bool = False
+    without_effect: dict[str, str] = field(default_factory=dict)
+    drift: float = 0.0
+    tell: Callable[[str], None] = lambda text: None
 
     def run(self, strategy: str) -> None:
         """All of it.
@@ -102,20 +116,21 @@ class Search:
         Raises:
             UsageError: no such strategy, or too large a grid.
             RunFailed: the script as it is cannot be measured.
+            NothingToTry: no lever can act where its steps ran.
         """
-        if strategy not in STRATEGIES:
-            raise UsageError(f"--strategy {strategy}: must be one of {', '.join(STRATEGIES)}")
+        check_strategy(strategy)
         grid = self._grid() if strategy == "grid" else []
-        self.lab.expect(2 + (len(grid) or sum(len(c.values) for c in self.choices)))
+        self.lab.expect(3 + (len(grid) or sum(len(c.values) for c in self.choices)))
         try:
             self._baseline()
             if strategy == "grid":
-                self._try([Ask(setting, "grid") for setting in grid])
+                self._try([Ask(setting, "grid") for setting in self._grid()])
             else:
                 for position, choice in enumerate(self.choices):
                     left = self.choices[position:]
-                    self.lab.expect(sum(len(c.values) for c in left))
+                    self.lab.expect(1 + sum(len(c.values) for c in left))
                     self._one(choice)
+            self._baseline_at_the_end()
         except _BudgetUsed:
             self.out_of_budget = True
         self.lab.expect(0)
@@ -187,6 +202,7 @@ class Search:
             )
         words = Judgement(BASELINE, "the script as it is")
         self.rows.append(Row(asks[0], first, words, Setting()))
+        self._leave_out(first.outcome.device)
         again = self._measured(asks[1])
         if again.outcome.measured:
             self.noise = noise_of(first, again)
@@ -195,6 +211,70 @@ class Search:
         else:
             text = f"the same once more: {again.outcome.status}"
         self.rows.append(Row(asks[1], again, Judgement(BASELINE, text), Setting()))
+
+    def _leave_out(self, device: str) -> None:
+        """Levers that cannot act on the device of the steps: what they seemed to do is noise."""
+        self.without_effect = {
+            choice.lever.name: f"the steps ran on {device}, this acts on an XLA device only"
+            for choice in self.choices
+            if not choice.lever.acts_on(device)
+        }
+        for name, reason in self.without_effect.items():
+            self.tell(f"{name}: not tried: {reason}")
+        left = [c for c in self.choices if c.lever.name not in self.without_effect]
+        if self.without_effect and not left:
+            raise NothingToTry(
+                f"there is nothing to try: the steps ran on {device}, and "
+                f"{', '.join(self.without_effect)} can act on an XLA device only",
+                "Run it where the device is, or give other --levers.",
+            )
+        self.choices = left
+
+    def _baseline_at_the_end(self) -> None:
+        """The script as it is once more: what drifted in the meantime is no gain."""
+        if all(not row.ask.setting.values for row in self.rows):
+            return
+        ask = Ask(Setting(), again=2)
+        last, first = self._measured(ask), self.rows[0].measured
+        text = f"the same at the end: {last.outcome.status}"
+        if last.outcome.measured:
+            apart = noise_of(first, last).time
+            text = f"the same at the end: {apart * 100:.1f} % apart"
+            ratio = ratio_of_medians(first.outcome.samples_ms, last.outcome.samples_ms)
+            if ratio is not None and ratio.real and apart > self.noise.time:
+                self.drift = apart
+                self.noise = replace(self.noise, time=apart)
+                self.judge = replace(self.judge, noise=self.noise)
+        self.rows.append(Row(ask, last, Judgement(BASELINE, text), Setting()))
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """Recommend only what is faster than all runs of the script as it is together."""
+        base = self.baseline()
+        confirmed: list[tuple[float, Setting]] = []
+        for position, row in enumerate(self.rows):
+            setting = row.ask.setting
+            if row.judgement.verdict != KEPT:
+                continue
+            by_rate = setting.get(BATCH_SIZE.name) is not None
+            again = self.judge.judge(base, row.measured, self._reference(setting), by_rate=by_rate)
+            if again.verdict == KEPT and again.ratio is not None:
+                confirmed.append((again.ratio.value, setting))
+            else:
+                self.rows[position] = replace(row, judgement=again, against=Setting())
+        if self.best not in [setting for _, setting in confirmed]:
+            self.best = min(confirmed, key=lambda each: each[0])[1] if confirmed else Setting()
+
+    def baseline(self) -> Measured:
+        """The runs of the script as it is, as one."""
+        first = self.rows[0].measured
+        samples = [
+            ms
+            for row in self.rows
+            if not row.ask.setting.values and row.measured.outcome.measured
+            for ms in row.measured.outcome.samples_ms
+        ]
+        return replace(first, outcome=replace(first.outcome, samples_ms=tuple(samples)))
 
     def _measured(self, ask: Ask) -> Measured:
         made = self.lab.measure([ask])[0]
@@ -240,6 +320,16 @@ class Search:
 
 class _BudgetUsed(Exception):
     """No further trial is to be started."""
+
+
+def check_strategy(strategy: str) -> None:
+    """Refuse what is none.
+
+    Raises:
+        UsageError: no such strategy.
+    """
+    if strategy not in STRATEGIES:
+        raise UsageError(f"--strategy {strategy}: must be one of {', '.join(STRATEGIES)}")
 
 
 def batch_sizes(own: int | None) -> tuple[int, ...]:

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.errors import UsageError
-from instrumentor.tune import batch_size
+from instrumentor.tune import batch_size, executors
 from instrumentor.tune.edits import Refusal, Site, own_dtype, survey
-from instrumentor.tune.executors import choose
 from instrumentor.tune.judge import Judge
 from instrumentor.tune.lab import Lab
 from instrumentor.tune.levers import BATCH_SIZE, LEVERS, Lever
 from instrumentor.tune.listener import Listener, Silent
 from instrumentor.tune.options import TuneOptions
-from instrumentor.tune.search import Choice, Search, batch_sizes
+from instrumentor.tune.search import Choice, NothingToTry, Search, batch_sizes, check_strategy
 from instrumentor.tune.state import Journal
 from instrumentor.tune.target import NotApplicable, Target, read_target
 from instrumentor.tune.trial import (
@@ -54,12 +53,16 @@ def tune(
 
     Raises:
         Declined, UsageError, NotReady: before anything runs.
+        NothingToTry: no lever can act on the script, or not where it runs.
         RunFailed: the script as it is cannot be measured.
         KeyboardInterrupt: the trial under way was ended; the journal keeps the others.
     """
     options = options or TuneOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
+    check_strategy(options.strategy)
+    executors.check(options.executor)
     target = read_target(script, arguments, cwd, options.rewrite)
+    found = _survey(target, options)
     folder = _new_folder(target, options, cwd)
     header = {
         "script": str(target.script),
@@ -74,7 +77,7 @@ def tune(
         "run": dict(options.run),
     }
     journal = Journal.create(folder, header)
-    return _go(target, journal, options, listener or Silent())
+    return _go(target, found, journal, options, listener or Silent())
 
 
 def resume(
@@ -109,23 +112,50 @@ def resume(
             f"--resume {folder}: {target.script.name} or a file it uses changed since then",
             "Start a new tuning: what was measured is of another script.",
         )
-    return _go(target, journal, options, listener or Silent())
+    executors.check(options.executor)
+    found = _survey(target, options)
+    return _go(target, found, journal, options, listener or Silent())
 
 
-def _go(target: Target, journal: Journal, options: TuneOptions, listener: Listener) -> Tuned:
+def _levers(options: TuneOptions) -> list[Lever]:
+    return [one for one in LEVERS if not options.levers or one.name in options.levers]
+
+
+def _survey(target: Target, options: TuneOptions) -> Mapping[str, Site | Refusal]:
+    """Where each lever acts, or why not.
+
+    Raises:
+        NothingToTry: none of them does.
+    """
+    found = survey(target, _levers(options))
+    refused = [one for one in found.values() if isinstance(one, Refusal)]
+    if len(refused) == len(found):
+        reasons = (f"\n  {x.lever}: {x.file}:{x.line}: {x.reason}" for x in refused)
+        raise NothingToTry(
+            f"{target.script.name}: no lever can be applied:{''.join(reasons)}",
+            "Give other --levers, or change what the reasons name.",
+        )
+    return found
+
+
+def _go(
+    target: Target,
+    found: Mapping[str, Site | Refusal],
+    journal: Journal,
+    options: TuneOptions,
+    listener: Listener,
+) -> Tuned:
     from filelock import FileLock, Timeout
 
     folder = journal.path.parent
     listener.began(folder)
     started = time.monotonic()
-    executor = choose(
+    executor = executors.choose(
         options.executor, folder, jobs=options.jobs, parameters=options.executor_parameters
     )
-    levers = [one for one in LEVERS if not options.levers or one.name in options.levers]
-    found = survey(target, levers)
     listener.found(target, found)
     listener.note(executor.description)
-    choices = [_choice(target, one, found, options) for one in levers]
+    choices = [_choice(target, one, found, options) for one in _levers(options)]
     lock = FileLock(folder / ".lock")
     try:
         with lock.acquire(timeout=0):
@@ -135,11 +165,15 @@ def _go(target: Target, journal: Journal, options: TuneOptions, listener: Listen
                 lab,
                 [c for c in choices if c is not None],
                 Judge(loss_tolerance=options.loss_tolerance),
+                tell=listener.note,
             )
             search.run(options.strategy)
     except Timeout as error:
         raise UsageError(f"{folder}: another tuning works in it") from error
-    return Tuned(folder, target, found, search, options, time.monotonic() - started)
+    tried = dict(found)
+    for name, reason in search.without_effect.items():
+        tried[name] = Refusal(name, found[name].file, found[name].line, reason)
+    return Tuned(folder, target, tried, search, options, time.monotonic() - started)
 
 
 def _choice(

@@ -1,12 +1,14 @@
 """The temporary copy in which an instrumented script runs, and the proofs around it.
 
 ``shadow`` makes the copy and removes it, ``plan_shadow`` tells beforehand what it will hold,
-``Originals`` proves afterwards that the user's files are as they were, ``check_loaded`` that the
-copy is what ran, and ``sweep`` removes what killed runs left in the cache. ``in_place`` is for
+``Originals`` proves afterwards that the user's files are as they were, ``Linked`` tells what was
+changed through a link, ``check_loaded`` that the copy is what ran, and ``sweep`` removes what
+killed runs left in the cache. ``in_place`` is for
 scripts that cannot run from a copy, ``restore`` undoes what is left of it.
 """
 
 from instrumentor.workspace.in_place import InPlace, in_place
+from instrumentor.workspace.linked import Linked
 from instrumentor.workspace.loads import check_loaded
 from instrumentor.workspace.originals import Fingerprint, Originals
 from instrumentor.workspace.places import sweep
@@ -19,6 +21,7 @@ __all__ = [
     "Fingerprint",
     "InPlace",
     "LeftOut",
+    "Linked",
     "Originals",
     "Restored",
     "ShadowPlan",

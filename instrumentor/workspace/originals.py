@@ -38,37 +38,23 @@ class Originals:
 
     root: Path
     files: tuple[Fingerprint, ...]
-    watched: tuple[tuple[Path, tuple[int, int]], ...] = ()
 
     @classmethod
-    def take(
-        cls, project: Project, files: Iterable[Path], watched: Iterable[Path] = ()
-    ) -> Originals:
+    def take(cls, project: Project, files: Iterable[Path]) -> Originals:
         """Fingerprint files before the run.
 
         Args:
             project: their project.
             files: compared in full by :meth:`verify`: the replaced ones, the script.
-            watched: compared by size and mtime by :meth:`touched`: linked ones, which a script
-                could write through.
         """
         real = tuple(dict.fromkeys((project.root / path).resolve() for path in files))
         blobs = _clean_blobs(project, real) if project.git and git.available() else {}
         prints = tuple(_fingerprint(path, blobs.get(path)) for path in real)
-        sizes = tuple((path, _size_and_time(path)) for path in watched if path.exists())
-        return cls(project.root, prints, sizes)
+        return cls(project.root, prints)
 
     def verify(self) -> tuple[str, ...]:
         """Differences from before the run, one sentence each; empty when there is none."""
         return tuple(text for before in self.files for text in self._differences(before))
-
-    def touched(self) -> tuple[Path, ...]:
-        """Watched files and folders whose size or mtime changed, or that are gone."""
-        return tuple(
-            path
-            for path, before in self.watched
-            if not path.exists() or _size_and_time(path) != before
-        )
 
     def _differences(self, before: Fingerprint) -> list[str]:
         name = _shown(before.path, self.root)
@@ -93,11 +79,6 @@ def _fingerprint(path: Path, blob: str | None) -> Fingerprint:
     facts = path.stat()
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Fingerprint(path, digest, facts.st_mode, facts.st_mtime_ns, blob)
-
-
-def _size_and_time(path: Path) -> tuple[int, int]:
-    facts = path.stat()
-    return facts.st_size, facts.st_mtime_ns
 
 
 def _shown(path: Path, root: Path) -> str:

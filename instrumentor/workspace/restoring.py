@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,9 @@ from instrumentor.errors import InstrumentError, NotReady, RestoreNeeded
 from instrumentor.workspace import git, journal
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.journal import Entry, Journal
+
+#: The location of a journal without a file: nothing can ever be there.
+NO_FILE = Path(os.devnull, "journal.json")
 
 Action = Literal["restored", "unchanged", "kept-both", "failed", "running"]
 
@@ -53,7 +56,7 @@ def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Resto
 
     Args:
         folder: also look into the repository around this folder, for journals whose cache
-            folder is gone.
+            folder is gone, or is not the one in use now.
         disk: how files are changed.
 
     Returns:
@@ -72,8 +75,8 @@ def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Resto
         done += _from_cache(location, disk)
     if folder is not None and git.available() and _in_git(folder):
         for found in journal.in_repository(folder):
-            if found.id not in seen and not found.location.exists():
-                done += _running(found) if journal.run_is_alive(found) else fulfil(found, disk)
+            if found.id not in seen:
+                done += _from_repository(found, disk)
     check(done)
     return tuple(done)
 
@@ -106,6 +109,31 @@ def _from_cache(location: Path, disk: Disk) -> list[Restored]:
             return _living(location)
     except RestoreNeeded as error:
         return [Restored(location, "failed", f"{location}: {error.message}")]
+
+
+def _from_repository(found: Journal, disk: Disk) -> list[Restored]:
+    """Fulfil a journal by its text in git; its file, where there is one, is of another cache."""
+    if _is_own_file(found.location):
+        try:
+            with journal.taken(found.location) as held:
+                if held == found:
+                    return fulfil(found, disk)
+                if held is None:  # somebody else is at it
+                    return _running(found)
+        except RestoreNeeded:
+            pass
+    if journal.run_is_alive(found):
+        return _running(found)
+    # What stands at the location is not this journal: a repository may name any file there.
+    return fulfil(replace(found, location=NO_FILE), disk)
+
+
+def _is_own_file(path: Path) -> bool:
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(facts.st_mode) and facts.st_uid == os.getuid()
 
 
 def _living(location: Path) -> list[Restored]:

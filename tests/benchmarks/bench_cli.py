@@ -39,7 +39,7 @@ class Device:
 
 
 class Loss:
-    device = Device()
+    device, dtype = Device(), "float32"
 
     def backward(self):
         pass

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from instrumentor.cli import call
-from instrumentor.history import History
+from instrumentor.history import History, place_of
 from tests.analysis.comparison.sides import summary
 
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5)
@@ -130,7 +130,7 @@ def test_too_few_samples_do_not_pass_as_no_regression(
         (["A", "B", "--batch-size", "1,x"], "for each of the 2 runs"),
         (["A", "B", "--fail-on-regression", "-1"], "must be 0 or more"),
         (["A", "@nope"], "no run is pinned under that name"),
-        (["A", "@last"], "has no other run"),
+        (["A", "@last"], "has no run"),
         (["A", "TRACY"], "measured under Tracy"),
     ],
 )
@@ -154,11 +154,18 @@ def test_the_batch_size_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert found["timings"][0]["ratio"] == pytest.approx(0.75)
 
 
-def test_runs_of_the_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def remembered(tmp_path: Path, *factors: float, place: tuple[str, str] = SCRIPT) -> History:
+    """Runs of a script in the history, in the folders 1, 2 ..."""
     history = History()
-    for name, factor in (("first", 1.0), ("second", 2.0), ("third", 0.5)):
-        document = json.loads((run(tmp_path / name, factor) / "summary.json").read_text())
-        history.add(tmp_path / name, document, SCRIPT)
+    for number, factor in enumerate(factors, 1):
+        folder = run(tmp_path / place[1] / str(number), factor)
+        document = json.loads((folder / "summary.json").read_text())
+        history.add(folder, document, place)
+    return history
+
+
+def test_runs_of_the_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history = remembered(tmp_path, 1.0, 2.0, 0.5)
     history.pin(history.of_script(SCRIPT)[0], "main")
     code, out, _ = compared(capsys, "@main", "@last")
     assert code == 0
@@ -166,24 +173,79 @@ def test_runs_of_the_history(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "2.00 times as fast" in out
 
 
-def test_the_last_run_is_never_the_one_it_is_compared_with(
+def test_the_newest_run_is_never_an_older_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    history = History()
-    for name in ("first", "second"):
-        document = json.loads((run(tmp_path / name) / "summary.json").read_text())
-        history.add(tmp_path / name, document, SCRIPT)
-    code, out, _ = compared(capsys, "@last", tmp_path / "second")
-    assert code == 0 and out.startswith("second against @last (run 1)")
+    history = remembered(tmp_path, 1.0, 2.0)
+    newest = history.of_script(SCRIPT)[1]
+    folder = Path(newest.folder)
+    history.pin(newest, "main")
+    for first in ("@main", "@last", folder, folder / "summary.json"):
+        code, out, err = compared(capsys, first, "@last", "--fail-on-regression", 5)
+        assert (code, out) == (2, "")
+        assert f"newest run of project/train.py is run 2, which is {first} itself" in err
+        assert "do: Measure again: instrument run project/train.py" in err
+    code, out, _ = compared(capsys, folder.parent / "1", "@last")
+    assert code == 0 and out.startswith("@last (run 2) against 1")
 
 
+def test_a_later_run_in_the_same_folder_is_another_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = remembered(tmp_path, 1.0)
+    folder = Path(history.of_script(SCRIPT)[0].folder)
+    (folder / "run.json").write_text(json.dumps({"started": "later"}))
+    code, out, err = compared(capsys, folder / "summary.json", "@last")
+    assert code == 0, err
+    assert out.startswith("@last (run 1) against 1")
+
+
+@pytest.fixture
+def two_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One history with two scripts; each has @main and a newer run, the second is slower by it."""
+    monkeypatch.chdir(tmp_path)
+    for name, factor in (("one.py", 1.0), ("my two.py", 2.0)):
+        (tmp_path / name).touch()
+        place = place_of(tmp_path / name)
+        history = remembered(tmp_path / "runs", 1.0, factor, place=place)
+        history.pin(history.of_script(place)[0], "main")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["main", "last"])
 def test_a_name_that_several_scripts_have(
+    two_scripts: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    code, _, err = compared(capsys, two_scripts / "runs" / "one.py" / "1", f"@{name}")
+    assert code == 2 and f"@{name}: several scripts have such a run (" in err
+    assert "one.py, " in err and "my two.py)" in err
+    assert f"one.py@{name}" in err
+
+
+@pytest.mark.parametrize(
+    ("names", "regressed"),
+    [
+        (("one.py@main", "@last"), False),
+        (("my two.py@main", "@last"), True),
+        (("@main", "my two.py@last"), True),
+        (("my two.py@main", "my two.py@last"), True),
+        (("one.py@last", "my two.py@last"), True),
+    ],
+)
+def test_a_name_of_one_script(
+    two_scripts: Path,
+    capsys: pytest.CaptureFixture[str],
+    names: tuple[str, str],
+    regressed: bool,
+) -> None:
+    code, _, err = compared(capsys, *names, "--fail-on-regression", 5)
+    assert code == (6 if regressed else 0), err
+
+
+def test_a_path_with_an_at_sign_is_a_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    history = History()
-    document = json.loads((run(tmp_path / "a") / "summary.json").read_text())
-    for script in ("one.py", "two.py"):
-        history.add(tmp_path / "gone", document, ("project", script))
-        history.pin(history.of_script(("project", script))[0], "main")
-    code, _, err = compared(capsys, tmp_path / "a", "@main")
-    assert code == 2 and "several scripts have such a run (one.py, two.py)" in err
+    code, out, _ = compared(capsys, run(tmp_path / "run@main"), run(tmp_path / "run@last"))
+    assert code == 0 and out.startswith("run@last against run@main")
+    code, _, err = compared(capsys, tmp_path / "run@main", tmp_path / "gone.py@last")
+    assert code == 2 and "gone.py: no such file" in err

@@ -1,7 +1,7 @@
 """Training scripts without torch, and what every end-to-end test asks of a run.
 
-The injected code asks a loss for nothing but ``.device.type``, so objects with ``backward()`` and
-``step()`` are a training loop that starts in a moment.
+The injected code asks a loss for nothing but ``.device.type`` and a ``dtype``, so objects with
+``backward()`` and ``step()`` are a training loop that starts in a moment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Device:
 
 
 class Loss:
-    device = Device()
+    device, dtype = Device(), "float32"
 
     def backward(self):
         time.sleep(0.002)

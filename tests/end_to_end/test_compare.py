@@ -41,12 +41,12 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
     assert wide.returncode == 0, wide.stderr
 
     found = run_cli(
-        *("compare", "@last", "repo_wide", "--json", "--markdown", "c.md", "--html", "c.html"),
+        *("compare", "repo_baseline", "@last", "--json", "--markdown", "c.md", "--html", "c.html"),
         *("--fail-on-regression", "20"),
         cwd=repo,
     )
     assert found.returncode == 6, found.stderr
-    assert "slower than @last (run 1) by more than 20 % for sure" in found.stderr
+    assert "@last (run 2): slower than repo_baseline by more than 20 % for sure" in found.stderr
     document = json.loads(found.stdout)
     assert document["basis"] == "sample"
     assert [document[side]["batch_size"] for side in ("base", "new")] == [32, 64]

@@ -115,7 +115,7 @@ TRACY = [
     ("no-port", "--port"),
     ("capture-died", "--port"),
     ("capture-timeout", "--port"),
-    ("no-data", "own error first"),
+    ("no-data", "without os._exit"),
     ("pandas", "pandas < 3"),
     ("overflow", "--op-support-count"),
     ("plugin", "--tt-xla"),
@@ -135,6 +135,31 @@ def test_a_failure_of_tracy_is_explained(
     if failure == "overflow":
         assert "running once more with room for 10000 programs" in ran.err
         assert (ran.folder / "first_attempt_run.log").is_file()
+
+
+@pytest.mark.parametrize("failure", ["no-tools", "no-port"])
+def test_a_script_that_never_started_is_not_blamed(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], failure: str
+) -> None:
+    repo = git_repo({"train.py": script()})
+    env = {**tracy, "STANDIN_TRACY_FAIL": failure}
+    ran = measure(repo, "train.py", profiler="tracy", env=env)
+    assert ran.code == 1
+    assert "the profiler ended with code 1 before the script started: " in ran.err
+
+
+def test_a_script_that_leaves_before_tracy_has_its_data_did_run(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
+) -> None:
+    repo = git_repo({"train.py": script(after="os._exit(0)")})
+    env = {**tracy, "STANDIN_TRACY_WAIT": "1"}
+    ran = measure(repo, "train.py", profiler="tracy", env=env)
+    assert ran.code == 1
+    assert "the profiler ended with code" in ran.err
+    assert "the script ended with code" not in ran.err + ran.out
+    assert "never" not in ran.err.partition("error: ")[2]
+    assert "the script left without its usual end (os._exit, or a crash)" in ran.err
+    assert read(ran.folder)["script_exit_code"] is None
 
 
 def test_missing_markers_are_told_of_a_good_run(

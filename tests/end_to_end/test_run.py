@@ -203,6 +203,58 @@ def test_linked_folders(git_repo: RepoFactory, measure: Measure) -> None:
     assert "link True False" in chosen.log
 
 
+def linking_repo(git_repo: RepoFactory, before: str = "pass") -> Path:
+    """A repository with an ignored folder of data, which a copy links to."""
+    repo = git_repo({"train.py": script(before=before), ".gitignore": "/data/\n"})
+    (repo / "data" / "cached").mkdir(parents=True)
+    (repo / "data" / "tokens.bin").write_bytes(b"tokens")
+    return repo
+
+
+WRITES = (
+    "open('data/tokens.bin', 'wb').write(b'TOKENS')\nopen('data/cached/new.bin', 'w').write('n')"
+)
+CHANGED = (
+    "files of your own changed during the run: data/tokens.bin, data/cached/new.bin; "
+    "the folder is linked, not copied: --no-link data copies it"
+)
+
+
+def test_what_is_linked_is_named(git_repo: RepoFactory, measure: Measure) -> None:
+    ran = measure(linking_repo(git_repo), "train.py")
+    assert "] Linked data (your own, not copied; watched)\n" in ran.err
+    assert "Wrote repo_baseline/ (your files were not touched)\n" in ran.err
+    facts = read(ran.folder, "run.json")
+    assert (facts["linked"], facts["linked_changed"]) == (["data"], [])
+    assert facts["linked_whole"] is True
+
+
+def test_writing_through_a_link_is_told(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = linking_repo(git_repo, WRITES)
+    done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    assert "not touched" not in done.stderr
+    assert "Wrote repo_baseline/ (files in linked folders changed: see above)" in done.stderr
+    assert CHANGED in read(repo / "repo_baseline")["warnings"]
+    assert "--no-link data" in done.stdout
+    facts = read(repo / "repo_baseline", "run.json")
+    assert facts["linked_changed"] == ["data/tokens.bin", "data/cached/new.bin"]
+
+
+def test_a_copied_folder_is_not_written_through(git_repo: RepoFactory, measure: Measure) -> None:
+    ran = measure(linking_repo(git_repo, WRITES), "--no-link", "data", "train.py")
+    assert ran.code == 0 and "(your files were not touched)" in ran.err
+
+
+def test_a_script_that_failed_before_the_loop_may_have_written(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    repo = linking_repo(git_repo, f"{WRITES}\nsys.exit(3)")
+    done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo)
+    assert done.returncode != 0
+    assert f"warning: {CHANGED}" in done.stderr
+
+
 def test_keep_validation(git_repo: RepoFactory, measure: Measure) -> None:
     source = (
         script()

@@ -18,7 +18,7 @@ from instrumentor.tune.edits import patch
 from instrumentor.tune.levers import Setting
 from instrumentor.tune.target import read_target
 from tests.conftest import RepoFactory, RunCli, git
-from tests.end_to_end.small import processes_with, read, snapshot, start, wait_for
+from tests.end_to_end.small import processes_with, read, script, snapshot, start, wait_for
 from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
 
 ENV = {"PYTHONPATH": str(STANDINS)}
@@ -113,6 +113,19 @@ def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: Ru
     assert "Training finished" in whole.stdout + whole.stderr
 
 
+def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
+    writes = "def train():\n    open('data/cache.txt', 'w').write('x' * 9)\n"
+    (repo / "train.py").write_text(TRAIN.replace("def train():\n", writes))
+    (repo / ".gitignore").write_text("*_tune/\ndata/\n")
+    (repo / "data").mkdir()
+    (repo / "data" / "read.txt").touch()
+    done = run_cli("tune", *FEW, "--levers", "bfp8", "train.py", cwd=repo, env=ENV)
+    assert done.returncode == 0, done.stderr
+    assert "Linked into the copies: data (your own, not copied)" in done.stderr
+    assert "warning: files of your own changed during the trials: data/cache.txt;" in done.stderr
+    assert "Wrote repo_tune/ (files in linked folders changed: see above)" in done.stderr
+
+
 def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
     env = {**ENV, "TUNING_BROKEN": "1", "TUNING_HANGS": "2"}
     done = run_cli(
@@ -126,6 +139,7 @@ def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
         "as it is again": "baseline",
         "optimization_level 1": "compile failure",
         "optimization_level 2": "timeout",
+        "as it is at the end": "baseline",
     }
     assert "failed to legalize" in document["trials"][2]["reason"]
     assert document["best"] == {} and document["patch"] is None
@@ -150,7 +164,7 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
     assert {p: p.stat().st_mtime_ns for p in results} == results
     verdicts = trials(read(folder, "tune.json"))
     assert verdicts["optimization_level 2"] == "kept"
-    assert len(verdicts) == 4
+    assert len(verdicts) == 5
 
 
 def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
@@ -255,3 +269,22 @@ def test_usage_errors(repo: Path, run_cli: RunCli, words: tuple[str, ...], said:
     done = run_cli("tune", *words, cwd=repo)
     assert done.returncode == 2
     assert said in done.stderr
+    assert not (repo / "repo_tune").exists()
+
+
+def test_without_a_lever_that_applies_nothing_is_run(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": script(), "pyproject.toml": ""})
+    done = run_cli("tune", *FEW, "--levers", "dtype,batch_size", "train.py", cwd=repo)
+    assert done.returncode == 3, done.stderr
+    assert "no lever can be applied:" in done.stderr
+    assert "  dtype: " in done.stderr and "  batch_size: " in done.stderr
+    assert not (repo / "repo_tune").exists()
+
+
+def test_levers_of_another_device_are_not_tried(repo: Path, run_cli: RunCli) -> None:
+    env = {**ENV, "TUNING_DEVICE": "cpu"}
+    done = run_cli("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
+    assert done.returncode == 3, done.stderr
+    assert "nothing to try: the steps ran on cpu" in done.stderr

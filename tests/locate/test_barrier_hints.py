@@ -152,6 +152,8 @@ def test_nothing_in_sight() -> None:
         ("bar = enumerate(loader)", "for index, (x, y) in bar:", "pass", "x, y"),
         ("", "for index in tqdm(range(9)):", "x, y = next(data)", "x, y"),
         ("", "for x, y in loader:", "pass", "x, y"),
+        ("loader = [make(i) for i in range(9)]", "for x, y in loader:", "pass", "x, y"),
+        ("loader = [b for _, b in enumerate(data)]", "for x, y in loader:", "pass", "x, y"),
     ],
 )
 def test_the_batch(before: str, header: str, first: str, expected: str) -> None:

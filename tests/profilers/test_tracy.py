@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +16,13 @@ from instrumentor.diagnose import diagnose, last_traceback
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.process import Finished, Stall, Stop, Watch, run
 from instrumentor.profilers import TRACY, Artifacts, LaunchRequest, NoDeviceOperations
-from instrumentor.profilers.tracy import free_port, newest_report, parse_options, shell_safe
+from instrumentor.profilers.tracy import (
+    check_port,
+    free_port,
+    newest_report,
+    parse_options,
+    shell_safe,
+)
 
 STANDINS = Path(__file__).resolve().parents[1] / "standins"
 RequestFactory = Callable[..., LaunchRequest]
@@ -319,3 +326,14 @@ def test_free_ports_differ() -> None:
 )
 def test_shell_safe(text: str, safe: bool) -> None:
     assert shell_safe(text) is safe
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.socket() as busy:
+        busy.bind(("", 0))
+        port = busy.getsockname()[1]
+        busy.listen()
+        with pytest.raises(NotReady, match=f"port {port} cannot be used by Tracy: ") as raised:
+            check_port(port)
+        assert "--port" in raised.value.hint
+    check_port(port)

@@ -31,9 +31,24 @@ def test_the_document_is_plain_json(tmp_path: Path) -> None:
     assert back["schema"] == "instrument-tune/1"
     assert back["best"] == {"optimization_level": 1, "dtype": "bfloat16", "batch_size": 16}
     assert back["best_against_baseline"]["per"] == "sample"
-    failed = back["trials"][-1]
+    assert (back["trials"][-1]["name"], back["drift_percent"]) == ("as it is at the end", 0)
+    failed = back["trials"][-2]
     assert failed["status"] == "out of memory"
     assert [failed[key] for key in ("step_ms", "compile_ms", "samples_per_s", "loss")] == [None] * 4
+
+
+def test_a_drift_is_told(tmp_path: Path) -> None:
+    lab = Lab(times)
+    lab.slower = 1.2
+    search = Search(lab, choices("optimization_level"), Judge())
+    search.run("one-at-a-time")
+    target = target_of(tmp_path, TRAIN)
+    done = Tuned(tmp_path, target, survey(target, LEVERS), search, TuneOptions(), 1.0)
+    document = report.make_report(done).document
+    assert document["drift_percent"] == 20
+    assert any("The machine drifted" in note and "20.0 %" in note for note in document["notes"])
+    # The gain is against all three runs of the script as it is.
+    assert document["best_against_baseline"]["interval"][1] > 2.1
 
 
 def test_figures_of_a_trial(tmp_path: Path) -> None:

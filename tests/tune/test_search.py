@@ -11,7 +11,7 @@ from instrumentor.tune import judge as j
 from instrumentor.tune.judge import Judge, Measured
 from instrumentor.tune.levers import LEVERS, Setting, lever
 from instrumentor.tune.outcome import OUT_OF_MEMORY, Outcome
-from instrumentor.tune.search import Ask, Choice, Search, batch_sizes
+from instrumentor.tune.search import Ask, Choice, NothingToTry, Search, batch_sizes
 
 Model = Callable[[Setting], "float | Outcome"]
 
@@ -19,8 +19,10 @@ Model = Callable[[Setting], "float | Outcome"]
 class Lab:
     """Measures by a formula; counts."""
 
-    def __init__(self, model: Model, budget: int = 100) -> None:
+    def __init__(self, model: Model, budget: int = 100, device: str = "") -> None:
         self.model = model
+        self.device = device
+        self.slower = 1.0  # than by the formula, the script as it is at the end
         self.budget = budget
         self.asked: list[str] = []
         self.expected: list[int] = []
@@ -39,10 +41,18 @@ class Lab:
         batch = int(ask.setting.get("batch_size") or 4)
         if isinstance(made, Outcome):
             return Measured(made, batch)
+        made *= self.slower if ask.again == 2 else 1.0
         samples = tuple(made * (1 + 0.001 * i) for i in range(10))
         loss = 1.1 if ask.setting.get("bfp8") else 1.0
         return Measured(
-            Outcome("measured", label="step", samples_ms=samples, losses=(loss,) * 10), batch
+            Outcome(
+                "measured",
+                label="step",
+                samples_ms=samples,
+                losses=(loss,) * 10,
+                device=self.device,
+            ),
+            batch,
         )
 
 
@@ -84,17 +94,18 @@ def test_one_change_at_a_time_on_top_of_the_best() -> None:
         "optimization_level 1, dtype bfloat16, batch_size 8",
         "optimization_level 1, dtype bfloat16, batch_size 16",
         "optimization_level 1, dtype bfloat16, batch_size 32",
+        "as it is #2",
     ]
     assert str(search.best) == "optimization_level 1, dtype bfloat16, batch_size 16"
     assert [row.judgement.verdict for row in search.rows] == [
         j.BASELINE, j.BASELINE, j.KEPT, j.KEPT, j.KEPT, j.CHANGES_LOSS, j.KEPT, j.KEPT,
-        OUT_OF_MEMORY,
+        OUT_OF_MEMORY, j.BASELINE,
     ]  # fmt: skip
 
 
 def test_every_row_says_what_it_was_held_against() -> None:
     search, _ = searched(times, "optimization_level", "dtype")
-    assert [str(row.against) for row in search.rows[2:]] == [
+    assert [str(row.against) for row in search.rows[2:-1]] == [
         "as it is",
         "as it is",
         "optimization_level 1",
@@ -107,13 +118,13 @@ def test_batch_sizes_go_down_where_up_does_not_help() -> None:
         return batch**2 + 1.0
 
     search, lab = searched(small_is_fast, "batch_size")
-    assert lab.asked[2:] == ["batch_size 8", "batch_size 2", "batch_size 1"]
+    assert lab.asked[2:-1] == ["batch_size 8", "batch_size 2", "batch_size 1"]
     assert search.best == Setting.of({"batch_size": 1})
 
 
 def test_the_plateau_ends_the_way_up() -> None:
     _, lab = searched(lambda s: float(s.get("batch_size") or 4), "batch_size")
-    assert lab.asked[2:] == ["batch_size 8", "batch_size 2"]
+    assert lab.asked[2:-1] == ["batch_size 8", "batch_size 2"]
 
 
 def test_nothing_helps() -> None:
@@ -126,15 +137,72 @@ def test_bfp8_brings_bfloat16_where_that_did_not_help_by_itself() -> None:
         return 12.0 if setting.get("dtype") else 10.0
 
     _, lab = searched(model, "dtype", "bfp8")
-    assert lab.asked[2:] == ["dtype bfloat16", "dtype bfloat16, bfp8"]
+    assert lab.asked[2:-1] == ["dtype bfloat16", "dtype bfloat16, bfp8"]
 
 
 def test_a_grid_holds_what_belongs_together() -> None:
     search, lab = searched(times, "optimization_level", "dtype", "bfp8", strategy="grid")
-    assert len(lab.asked) == 2 + 3 * 3 - 1
+    assert len(lab.asked) == 3 + 3 * 3 - 1
     assert not any("bfp8" in key and "dtype" not in key for key in lab.asked)
     assert str(search.best) == "optimization_level 1, dtype bfloat16"
     assert lab.expected[0] == len(lab.asked)
+
+
+@pytest.mark.parametrize("strategy", ["one-at-a-time", "grid"])
+def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
+    lab = Lab(times, device="cpu")
+    told: list[str] = []
+    names = "optimization_level", "dtype", "bfp8", "trace"
+    search = Search(lab, choices(*names), Judge(), tell=told.append)
+    search.run(strategy)
+    assert lab.asked == ["as it is", "as it is #1", "dtype bfloat16", "as it is #2"]
+    reason = "the steps ran on cpu, this acts on an XLA device only"
+    assert search.without_effect == dict.fromkeys(("optimization_level", "bfp8", "trace"), reason)
+    assert told[0] == f"optimization_level: not tried: {reason}"
+
+
+def test_on_an_xla_device_everything_is_tried() -> None:
+    lab = Lab(times, device="xla")
+    search = Search(lab, choices("optimization_level", "trace"), Judge())
+    search.run("one-at-a-time")
+    assert len(lab.asked) == 6 and not search.without_effect
+
+
+def test_nothing_can_act_on_the_device() -> None:
+    lab = Lab(times, device="cpu")
+    with pytest.raises(NothingToTry, match="the steps ran on cpu, and optimization_level, trace"):
+        Search(lab, choices("optimization_level", "trace"), Judge()).run("one-at-a-time")
+    assert lab.asked == ["as it is"]
+    assert NothingToTry.exit_code == 3
+
+
+def test_a_gain_of_a_machine_that_drifted_is_none() -> None:
+    def model(setting: Setting) -> float:
+        return 9.0 if setting.get("dtype") else 10.0
+
+    lab = Lab(model)
+    lab.slower = 0.85  # what slowed the first runs down is over
+    search = Search(lab, choices("dtype"), Judge())
+    search.run("one-at-a-time")
+    assert search.drift == pytest.approx(1 / 0.85 - 1)
+    assert not search.best.values
+    assert [row.judgement.verdict for row in search.rows][2] == j.NO_GAIN
+
+
+def test_a_gain_beyond_the_drift_stays() -> None:
+    lab = Lab(times)
+    lab.slower = 1.1
+    search = Search(lab, choices("optimization_level", "dtype"), Judge())
+    search.run("one-at-a-time")
+    assert search.drift == pytest.approx(0.1)
+    assert str(search.best) == "optimization_level 1, dtype bfloat16"
+    assert len(search.baseline().outcome.samples_ms) == 30
+
+
+def test_without_drift_nothing_is_said_of_it() -> None:
+    search, _ = searched(times, "dtype")
+    assert search.drift == 0
+    assert search.rows[-1].judgement.text == "the same at the end: 0.0 % apart"
 
 
 def test_too_large_a_grid_is_refused_before_anything_runs() -> None:

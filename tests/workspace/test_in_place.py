@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -298,6 +299,41 @@ def test_the_repository_tells_when_the_cache_is_gone(repo: Path, monkeypatch, tm
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "another cache"))
     assert [each.action for each in restore(repo)] == ["restored"]
     assert facts(repo / "train.py") == before and left_over(repo) == []
+
+
+def test_the_repository_tells_when_another_cache_is_in_use(
+    repo: Path, monkeypatch, tmp_path
+) -> None:
+    before = facts(repo / "train.py")
+    process = start(repo / "train.py")
+    (location,) = journal.pending()
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "another cache"))
+    assert [each.action for each in restore(repo)] == ["running"]
+    process.kill()
+    process.communicate()
+    with journal.taken(location):
+        assert [each.action for each in restore(repo)] == ["running"]
+    assert [each.action for each in restore(repo)] == ["restored"]
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+    assert not location.exists()
+
+
+def test_only_a_file_that_is_the_journal_is_removed(repo: Path, monkeypatch, tmp_path) -> None:
+    before = facts(repo / "train.py")
+    process = start(repo / "train.py")
+    (location,) = journal.pending()
+    process.kill()
+    process.communicate()
+    (found,) = journal.in_repository(repo)
+    elsewhere = replace(found.entries[0], path=tmp_path / "elsewhere.py")
+    for text in (b"notes", replace(found, entries=(elsewhere,)).text()):
+        location.write_bytes(text)
+        monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "another cache"))
+        assert [each.action for each in restore(repo)] == ["restored"]
+        assert facts(repo / "train.py") == before and left_over(repo) == []
+        assert location.read_bytes() == text
+        (repo / "train.py").write_bytes(INSTRUMENTED)
+        journal.hold(found, disk_module.Disk())
 
 
 def test_a_damaged_journal_is_named(repo: Path) -> None:

@@ -11,9 +11,8 @@ from instrumentor.project import find_project
 from instrumentor.workspace import Originals
 
 
-def taken(repo: Path, *names: str, watched: tuple[str, ...] = ()) -> Originals:
-    project = find_project(repo / "train.py")
-    return Originals.take(project, [repo / n for n in names], [repo / w for w in watched])
+def taken(repo: Path, *names: str) -> Originals:
+    return Originals.take(find_project(repo / "train.py"), [repo / name for name in names])
 
 
 def test_nothing_changed_nothing_to_say(git_repo) -> None:
@@ -66,14 +65,6 @@ def test_mode_time_and_absence_are_found(git_repo) -> None:
         "gone.py is gone",
         "linked.py is no regular file any more",
     )
-
-
-def test_linked_files_that_were_written_through_are_told(git_repo) -> None:
-    repo = git_repo({"train.py": "", "data.bin": "x", "other.bin": "y"})
-    originals = taken(repo, "train.py", watched=("data.bin", "other.bin"))
-    (repo / "data.bin").write_text("longer")
-    assert originals.touched() == (repo / "data.bin",)
-    assert originals.verify() == ()
 
 
 def test_a_project_without_git_is_proved_too(tmp_path: Path) -> None:

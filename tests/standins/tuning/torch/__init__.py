@@ -4,11 +4,12 @@ The time is made in torch_xla's stand-in, from the compile options in effect, th
 the batch. A type that does not fit the model's is an error, as it is in torch.
 """
 
+import os
 import types
 
 __version__ = "2.7.0"
 float32, bfloat16, int64 = "float32", "bfloat16", "int64"
-_XLA = types.SimpleNamespace(type="xla", index=0)
+_XLA = types.SimpleNamespace(type=os.environ.get("TUNING_DEVICE", "xla"), index=0)
 
 
 class Tensor:

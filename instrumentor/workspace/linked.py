@@ -1,0 +1,211 @@
+# ruff: noqa: PTH112, PTH114, PTH116
+# (plain strings: a Path object per entry costs more than the look at it)
+"""What stands behind the links of a copy is the user's own: noted before a run, compared after.
+
+A fingerprint is every name with size and modification time, not the content: a data folder is too
+large to be read. It is bounded, because even names take long on a slow disk; a folder that was
+only noted in part is compared in that part, and :attr:`Linked.whole` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_ENTRIES = 200_000
+MAX_S = 5.0
+"""Limit of the noting, and of the comparison, seconds."""
+
+SHOWN = 3
+
+Facts = tuple[int, int] | None
+"""Size and mtime in ns of a file; None for a folder."""
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+@dataclass
+class _Folder:
+    entries: dict[str, Facts]
+    whole: bool
+
+
+@dataclass
+class Linked:
+    """The linked files and folders as they were.
+
+    Attributes:
+        root: of the project.
+        links: the user's files and folders that a copy links to, absolute.
+        whole: everything was noted, and compared as far as :meth:`changed` was asked.
+    """
+
+    root: Path
+    links: tuple[Path, ...]
+    whole: bool = True
+    clock: Callable[[], float] = time.monotonic
+    _files: dict[str, Facts] = field(default_factory=dict)
+    _folders: dict[str, _Folder] = field(default_factory=dict)
+    _apart: set[Identity] = field(default_factory=set)
+
+    @classmethod
+    def take(
+        cls,
+        root: Path,
+        links: Iterable[Path],
+        apart_from: Iterable[Path] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Linked:
+        """Note what the links lead to.
+
+        Args:
+            root: of the project.
+            links: absolute.
+            apart_from: folders of ours that may lie below a link.
+            clock: seconds, monotonic.
+        """
+        found = cls(root, tuple(links), clock=clock)
+        found._apart = {_identity(str(path)) for path in apart_from if path.exists()}
+        found._note()
+        return found
+
+    @property
+    def names(self) -> tuple[Path, ...]:
+        """The links, relative to the root."""
+        return tuple(map(self._shown, self.links))
+
+    def changed(self) -> tuple[Path, ...]:
+        """What is new, changed or gone since, relative to the root."""
+        found = [path for path, before in self._files.items() if _facts(path) != before]
+        limit = self.clock() + MAX_S
+        for folder, before in self._folders.items():
+            found.extend(self._differences(folder, before, limit))
+        return tuple(self._shown(Path(path)) for path in dict.fromkeys(found))
+
+    def sentence(self, changed: Iterable[Path]) -> str:
+        """What to tell about changed files, and the option that copies their folders."""
+        names = list(changed)
+        behind = [
+            link
+            for link in self.names
+            if any(name == link or link in name.parents for name in names)
+        ]
+        options = " ".join(f"--no-link {shlex.quote(str(link))}" for link in behind)
+        return (
+            f"files of your own changed during the run: {listed(names)}; "
+            f"the folder is linked, not copied: {options} copies it"
+        )
+
+    def _note(self) -> None:
+        limit = self.clock() + MAX_S
+        room = MAX_ENTRIES
+        waiting: deque[str] = deque()
+        entered = set(self._apart)
+        for link in map(str, self.links):
+            if os.path.isdir(link):
+                waiting.append(link)
+            else:
+                self._files[link] = _facts(link)
+        while waiting:
+            folder = waiting.popleft()
+            identity = _identity(folder)
+            if identity in entered:
+                continue
+            entered.add(identity)
+            noted = self._read(folder, room, limit)
+            self._folders[folder] = noted
+            room -= len(noted.entries)
+            if not noted.whole:
+                self.whole = False
+                return
+            for name, facts in noted.entries.items():
+                if facts is None and not self._leads_around(f"{folder}/{name}"):
+                    waiting.append(f"{folder}/{name}")
+
+    def _read(self, folder: str, room: int, limit: float) -> _Folder:
+        read = _Folder({}, whole=True)
+        for entry in _entries(folder):
+            if len(read.entries) >= room or self.clock() > limit:
+                read.whole = False
+                break
+            read.entries[entry.name] = _facts(entry.path)
+        return read
+
+    def _differences(self, folder: str, before: _Folder, limit: float) -> list[str]:
+        if self.clock() > limit:
+            self.whole = False
+            return []
+        if not os.path.lexists(folder):
+            return [folder]
+        now = {entry.name: entry.path for entry in _entries(folder)}
+        found = []
+        for name, facts in before.entries.items():
+            if self.clock() > limit:
+                self.whole = False
+                break
+            if name not in now or _facts(now[name]) != facts:
+                found.append(f"{folder}/{name}")
+        if before.whole:
+            found += [path for name, path in now.items() if name not in before.entries]
+        return sorted(found)
+
+    def _leads_around(self, folder: str) -> bool:
+        """Whether a symlink in a linked folder leads to where the whole project lies."""
+        return os.path.islink(folder) and self.root.is_relative_to(os.path.realpath(folder))
+
+    def _shown(self, path: Path) -> Path:
+        return path.relative_to(self.root) if path.is_relative_to(self.root) else path
+
+
+def fate(*, changed: bool, whole: bool) -> str:
+    """What to say of the user's files at the end of a run in a copy."""
+    if changed:
+        return "files in linked folders changed: see above"
+    if not whole:
+        return "your files were not touched, as far as the linked folders could be watched"
+    return "your files were not touched"
+
+
+def listed(names: Iterable[Path], count: int = SHOWN) -> str:
+    """The first few names, and how many more there are."""
+    every = [str(name) for name in names]
+    more = f" and {len(every) - count} more" if len(every) > count else ""
+    return ", ".join(every[:count]) + more
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Nothing for a folder that cannot be read: the script cannot read it either."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _facts(path: str) -> Facts:
+    """Through a symlink: what it leads to can be written as well. (-1, -1) when it is gone."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        try:
+            facts = os.lstat(path)
+        except OSError:
+            return -1, -1
+    if stat.S_ISDIR(facts.st_mode):
+        return None
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _identity(path: str) -> Identity:
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return -1, -1
+    return facts.st_dev, facts.st_ino
