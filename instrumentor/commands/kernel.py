@@ -261,7 +261,10 @@ def run(
         raise
     _show(result.report, json=json)
     if not quiet and not json:
-        console.say(f"Wrote {console.shown(result.folder)}/ (your files were not touched)")
+        from instrumentor.workspace.linked import fate
+
+        fared = fate(changed=bool(result.linked_changed), whole=result.linked_whole)
+        console.say(f"Wrote {console.shown(result.folder)}/ ({fared})")
         console.say(f"Next: instrument kernel iterate {console.quoted(script)}")
     if result.verdict is not None and not result.verdict.ok:
         raise RunFailed(

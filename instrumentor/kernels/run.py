@@ -48,12 +48,16 @@ class KernelRun:
         report: what it says.
         script_exit_code: the script's own code.
         verdict: of the validation; None when none was asked for.
+        linked_changed: what changed of the user's own behind links, relative to the project.
+        linked_whole: all that is behind links was compared.
     """
 
     folder: Path
     report: KernelReport
     script_exit_code: int
     verdict: Verdict | None
+    linked_changed: tuple[Path, ...] = ()
+    linked_whole: bool = True
 
     @property
     def valid(self) -> bool:
@@ -92,6 +96,8 @@ class _KernelRun:
         self.started = time.time()
         self.warnings: list[str] = []
         self.code = 0
+        self.linked_changed: tuple[Path, ...] = ()
+        self.linked_whole = True
 
     def go(self) -> KernelRun:
         """All stages, in order."""
@@ -113,7 +119,8 @@ class _KernelRun:
         if failure is not None:
             failure.result = self._partial()
             raise failure
-        return KernelRun(self.folder, self._report(), self.code, verdict)
+        report, links = self._report(), (self.linked_changed, self.linked_whole)
+        return KernelRun(self.folder, report, self.code, verdict, *links)
 
     def _examine(self) -> Machine:
         from instrumentor.environment import examine
@@ -128,13 +135,14 @@ class _KernelRun:
         )
 
     def _in_copy(self, run_test: Path | None) -> InstrumentError | None:
-        from instrumentor.workspace import Originals, shadow
+        from instrumentor.workspace import Linked, Originals, shadow
 
         project, replacements = self.plan.project, self.prepared.replacements
         watched = dict.fromkeys([*replacements, self.prepared.script])
         originals = Originals.take(project, watched)
         try:
             with shadow(project, self.prepared.script, self.cwd, replacements) as workspace:
+                linked = Linked.take(project.root, workspace.linked, [self.folder])
                 failure = self._execute(workspace, run_test)
                 failure = failure or self._count(workspace)
         except InstrumentError:
@@ -143,6 +151,10 @@ class _KernelRun:
         differences = originals.verify()
         if differences:
             self.warnings.append("the original changed meanwhile: " + "; ".join(differences))
+        self.linked_changed = linked.changed()
+        self.linked_whole = linked.whole
+        if self.linked_changed:
+            self.warnings.append(linked.sentence(self.linked_changed, optional=False))
         return failure
 
     def _execute(self, workspace: Workspace, run_test: Path | None) -> InstrumentError | None:

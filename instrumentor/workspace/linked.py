@@ -89,9 +89,12 @@ class Linked:
             found.extend(self._differences(folder, before, limit))
         return tuple(self._shown(Path(path)) for path in dict.fromkeys(found))
 
-    def sentence(self, changed: Iterable[Path]) -> str:
-        """What to tell about changed files, and the option that copies their folders."""
+    def sentence(self, changed: Iterable[Path], *, optional: bool = True) -> str:
+        """What to tell about changed files, and where there is one the option that copies them."""
         names = list(changed)
+        if not optional:
+            told = "files of your own changed during the run"
+            return f"{told}: {listed(names)}; they are linked, not copied"
         behind = [
             link
             for link in self.names

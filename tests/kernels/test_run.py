@@ -57,6 +57,18 @@ def test_a_run_that_dies_keeps_what_it_printed(kernels: Path, standin: Environme
     assert (partial.folder / "summary.json").is_file()
 
 
+def test_what_a_script_writes_through_a_link_is_told(kernels: Path, standin: Environment) -> None:
+    (kernels / "data").mkdir()
+    (kernels / "data" / "x.bin").write_bytes(b"mine")
+    (kernels / ".gitignore").write_text("data/\n")
+    script = kernels / "add_one_core.py"
+    script.write_text(script.read_text() + "\nopen('data/x.bin', 'wb').write(b'theirs!')\n")
+    run = measure(kernels, "add_one_core.py", standin())
+    assert run.linked_changed == (Path("data/x.bin"),)
+    assert any("changed during the run: data/x.bin" in text for text in run.report.warnings)
+    assert measure(kernels, "loop.py", standin()).linked_changed == ()
+
+
 def test_nothing_printed(kernels: Path, standin: Environment) -> None:
     assert "none of tt-lang's profiles" in failed(kernels, "loop.py", standin("silent")).message
 
