@@ -32,6 +32,7 @@ from instrumentor.errors import (
 )
 from instrumentor.options import Options
 from instrumentor.outputs import write_json
+from instrumentor.own_lines import in_own_lines
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.progress import Progress, Silent
 
@@ -434,6 +435,13 @@ class _Run:
             self.last = made
             self.warnings.extend(made.warnings)
             self.failure = self._doubt(made, site) or made.failure
+            if isinstance(self.failure, RunFailed):
+                self.failure.message = in_own_lines(
+                    self.failure.message,
+                    site.root,
+                    self.prepared.project.root,
+                    self.prepared.replacements,
+                )
             self.new_files = tuple(p for p in site.new_files() if not _is_ours(p))
         self._compare_links(linked)
         return dataclasses.replace(made, failure=self.failure)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.engine import apply_edits
-from instrumentor.engine.marks import Line, classify
 from instrumentor.kernels.plan import Choice, KernelPlan, make_plan
+from instrumentor.own_lines import original_lines
 from instrumentor.prepare import script_path
 from instrumentor.proofs import prove
 from instrumentor.rewrite import refuse_instrumented, unified_patch
@@ -63,22 +63,3 @@ def prepare_kernel(script: Path, choice: Choice) -> PreparedKernel:
         prove(originals[file], code, edits, allowed_names=plan.bound_names(file))
         replacements[file] = code
     return PreparedKernel(path, plan, originals, replacements)
-
-
-def original_lines(instrumented: bytes) -> dict[int, int]:
-    """Line numbers of an instrumented text -> of the original; inserted lines are absent.
-
-    A replaced statement stands behind its disabled original: its lines count as the last of it.
-    """
-    found: dict[int, int] = {}
-    original = 0
-    off = False
-    for number, (kind, _) in enumerate(classify(instrumented.splitlines(keepends=True)), 1):
-        if kind is Line.OURS:
-            if off:
-                found[number] = original
-            continue
-        original += 1
-        off = kind is Line.OFF
-        found[number] = original
-    return found

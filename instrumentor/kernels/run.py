@@ -7,7 +7,6 @@ happens: a failure comes out as a typed error with the run folder in it.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import time
@@ -23,9 +22,10 @@ from instrumentor.kernels.launching import Start, find_run_test, start
 from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import chained
-from instrumentor.kernels.prepare import PreparedKernel, original_lines, prepare_kernel
+from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
 from instrumentor.kernels.validate import Verdict, validate
 from instrumentor.outputs import write_json
+from instrumentor.own_lines import in_own_lines
 from instrumentor.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -261,7 +261,9 @@ class _KernelRun:
 
         log = self.folder / "run.log"
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        text = users_words(text, self.site_root, self.prepared)
+        text = in_own_lines(
+            text, self.site_root, self.plan.project.root, self.prepared.replacements
+        )
         what = f"the script ended with code {self.code}"
         if self.finished.signal:
             what = f"the script was ended by signal {self.finished.signal}"
@@ -415,39 +417,6 @@ class _KernelRun:
             (self.folder / name).unlink(missing_ok=True)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
-
-
-_FRAME = re.compile(r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<rest>.*)$')
-
-
-def users_words(text: str, copy: Path, prepared: PreparedKernel) -> str:
-    """Tracebacks in the user's files and lines; the gate's own frames are left out."""
-    root = prepared.plan.project.root
-    maps = {file: original_lines(new) for file, new in prepared.replacements.items()}
-    kept: list[str] = []
-    dropping: int | None = None
-    for line in text.splitlines():
-        match = _FRAME.match(line)
-        if match is None:
-            deeper = len(line) - len(line.lstrip()) > (dropping if dropping is not None else -1)
-            if dropping is None or not deeper:
-                dropping = None
-                kept.append(line)
-            continue
-        dropping = None
-        path = Path(match["file"])
-        if not path.is_relative_to(copy):
-            kept.append(line)
-            continue
-        own = root / path.relative_to(copy)
-        number: int | None = int(match["line"])
-        if own in maps:
-            number = maps[own].get(int(match["line"]))
-        if number is None:
-            dropping = len(match["indent"])
-            continue
-        kept.append(f'{match["indent"]}File "{own}", line {number}{match["rest"]}')
-    return "\n".join(kept)
 
 
 def _text_of(kernel: Kernel) -> str:

@@ -103,8 +103,9 @@ def records(folder: Path, event: str | None = None) -> list[dict[str, Any]]:
 
 
 def beside_noise(warnings: list[str]) -> list[str]:
-    """Warnings other than those of a step that took long: a busy machine makes these true."""
-    return [text for text in warnings if "times the median" not in text]
+    """Warnings other than those of steps that took long: a busy machine makes these true."""
+    noise = ("times the median", "is uncertain")
+    return [text for text in warnings if not any(part in text for part in noise)]
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:

@@ -71,6 +71,20 @@ def test_the_exit_code_of_a_script_that_was_measured_counts(
     assert (summary["script_exit_code"], summary["wall_clock_ms"]["samples"]) == (9, 4)
 
 
+def test_a_traceback_is_told_in_the_users_own_files_and_lines(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    source = script(loop="if batch == 2:\n    raise ValueError('boom')")
+    repo = git_repo({"train.py": source})
+    line = source.splitlines().index("            raise ValueError('boom')") + 1
+    ran = measure(repo, "train.py")
+    assert ran.code == 1
+    assert f'File "{repo}/train.py", line {line}, in train' in ran.err
+    assert "shadows" not in ran.err.partition("error:")[2]
+    # The output as it was stands in the log.
+    assert "shadows" in (ran.folder / "run.log").read_text()
+
+
 def test_a_script_that_is_killed(git_repo: RepoFactory, measure: Measure) -> None:
     crash = "if batch == 3:\n    os.kill(os.getpid(), 11)"
     repo = git_repo({"train.py": script(loop=crash)})
