@@ -69,8 +69,10 @@ def test_tracy_ends_in_a_full_summary(
     assert ran.code == 0, ran.err
     summary = read(ran.folder)
     assert summary["profiler"] == "tracy"
-    last = records(ran.folder, "sample")[-1]
-    name = last["name"]
+    # On a busy machine the last step may be an outlier, and is then not the one shown.
+    usual = [s["name"] for s in summary["steps"] if s["kind"] == "steady" and not s["outlier"]]
+    name = usual[-1]
+    last = next(s for s in records(ran.folder, "sample") if s["name"] == name)
     assert summary["window"]["start"] == f"{name}_start"
     assert summary["window"]["end"] == f"{name}_end"
     assert summary["step_wall_clock_ms"] == pytest.approx(last["ms"])
