@@ -25,6 +25,22 @@ RepoFactory = Callable[..., Path]
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def first_line(*arguments: str, cwd: Path) -> tuple[str, str]:
+    """What `instrument ARGUMENTS | head -n 1` shows, and what the tool says on stderr.
+
+    The tool has to end well although its reader has gone.
+    """
+    command = [sys.executable, "-m", "instrumentor", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=cwd, text=True) as tool:
+        assert tool.stdout is not None and tool.stderr is not None
+        line = subprocess.check_output(["head", "-n", "1"], stdin=tool.stdout, text=True)
+        tool.stdout.close()
+        said = tool.stderr.read()
+    assert tool.returncode == 0
+    return line, said
+
+
 def browser() -> str | None:
     """Path of a Chromium-like browser, or None."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)

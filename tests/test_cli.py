@@ -21,7 +21,7 @@ from instrumentor.engine import strip
 from instrumentor.errors import EXIT_CODES, UsageError
 from instrumentor.runner import RunOptions
 from tests import options_table
-from tests.conftest import ROOT, RepoFactory, RunCli
+from tests.conftest import ROOT, RepoFactory, RunCli, first_line
 from tests.end_to_end.small import script, snapshot
 from tests.options_table import commands, options_of
 
@@ -159,8 +159,10 @@ def test_a_broken_configuration_keeps_nobody_from_restoring(
 def test_a_working_directory_that_is_gone(run_cli: RunCli, tmp_path: Path, words: str) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    command = f"rmdir ../gone; exec {sys.executable} -m instrumentor {words}"
-    done = subprocess.run(command, shell=True, cwd=gone, capture_output=True, text=True)
+    leave = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.executable, sys.argv[1:])"
+    tool = [sys.executable, "-m", "instrumentor", *words.split()]
+    done = subprocess.run([sys.executable, "-c", leave, *tool], cwd=gone, capture_output=True,
+                          text=True)  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "error: the working directory no longer exists\ndo: cd to one that does.\n"
@@ -286,11 +288,10 @@ def test_a_dry_run_stands_alone(git_repo: RepoFactory, run_cli: RunCli) -> None:
 
 def test_a_reader_that_stops_early_is_no_error(git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": script(before="\n".join("pass" for _ in range(3000)))})
-    command = f"{sys.executable} -m instrumentor --dry-run train.py | head -n 1"
-    done = subprocess.run(command, shell=True, cwd=repo, capture_output=True, text=True, check=True)
-    assert done.stdout == "--- a/train.py\n"
-    assert "Traceback" not in done.stderr
-    assert "BrokenPipe" not in done.stderr
+    line, said = first_line("--dry-run", "train.py", cwd=repo)
+    assert line == "--- a/train.py\n"
+    assert "Traceback" not in said
+    assert "BrokenPipe" not in said
 
 
 EXPLAINED = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -208,7 +209,7 @@ def _start_lean() -> None:
     variable = "OPENBLAS_NUM_THREADS"
     before = os.environ.get(variable)
     os.environ.setdefault(variable, "1")
-    import numpy  # noqa: F401
+    importlib.import_module("numpy")
 
     if before is None:
         del os.environ[variable]

@@ -19,7 +19,15 @@ from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.program import Function
 from instrumentor.locate.state import State, as_caller, outside
-from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, dotted, own_calls, own_nodes
+from instrumentor.locate.syntax import (
+    LOOPS,
+    ScopeNode,
+    Source,
+    arguments,
+    dotted,
+    own_calls,
+    own_nodes,
+)
 from instrumentor.locate.tree import contains, path_to
 from instrumentor.locate.vocabulary import callee, loss_expression, receiver
 
@@ -81,7 +89,7 @@ def _find_forward(knowledge: Knowledge, candidate: Candidate, site: Site) -> For
                 return named
     expression = loss_expression(site.backward) if not site.chain else site.call
     state = State(knowledge.program)
-    parts = _arguments(site.call) if site.chain else [expression]
+    parts = arguments(site.call) if site.chain else [expression]
     needs = carried.union(*(reads(p) | self_attributes(p) for p in parts))
     needs = needs.union(*(state.read(candidate.source, candidate.scope, p) for p in parts))
     found = _slice_forward(
@@ -153,13 +161,9 @@ def _forward_in_chain(
         call, at = step
         if named is None and knowledge.forward_call(caller.source, caller.node, call) is not None:
             named = Forward(at, at, caller.source, True)
-        expression = ast.Tuple(_arguments(call), ast.Load())
+        expression = ast.Tuple(arguments(call), ast.Load())
         carried = as_caller(left, caller.source, call, function)
     return named, set()
-
-
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(k.value for k in call.keywords)]
 
 
 def call_of(

@@ -16,7 +16,15 @@ from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.program import Class, Function
-from instrumentor.locate.syntax import FUNCTIONS, dotted, own_calls, own_nodes, root_name
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    arguments,
+    dotted,
+    own_calls,
+    own_nodes,
+    parameters,
+    root_name,
+)
 from instrumentor.locate.vocabulary import callee, loss_expression
 
 if TYPE_CHECKING:
@@ -199,7 +207,7 @@ def _model_of(knowledge: Knowledge, candidate: Candidate, forward: Forward) -> s
     if isinstance(forward.unit, COMPOUND):
         return ""
     call = knowledge.forward_call(source, candidate.scope, forward.unit)
-    for node in (call.func, *_arguments(call)) if call is not None else ():
+    for node in (call.func, *arguments(call)) if call is not None else ():
         name = dotted(node)
         if call is not None and node is call.func:
             # a function of the program may be spelled like a model
@@ -215,7 +223,7 @@ def _holders(knowledge: Knowledge, candidate: Candidate, site: Site) -> dict[str
     """What a helper's call shows of the parameters: name -> whether it certainly holds some."""
     source, found = candidate.source, dict[str, bool]()
     known = knowledge.optimizers(source)
-    for argument in _arguments(site.call) if site.chain else ():
+    for argument in arguments(site.call) if site.chain else ():
         name = dotted(argument)
         if knowledge.is_model(source, name) or (name in known and name):
             found[name] = True
@@ -231,10 +239,6 @@ def _holders(knowledge: Knowledge, candidate: Candidate, site: Site) -> dict[str
     for name in (models or [n for n in shared if n in known])[:1]:
         found[name] = True
     return found
-
-
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(k.value for k in call.keywords)]
 
 
 def _keeps_parameters(knowledge: Knowledge, function: Function) -> bool:
@@ -260,10 +264,10 @@ def _shared_names(candidate: Candidate, helper: Function) -> Iterator[str]:
     source, scope = candidate.source, candidate.scope
     if helper.source is not source or helper.node in source.class_of:
         return
-    own = binds(ast.Module(helper.node.body, [])) | _parameters(helper.node)
+    own = binds(ast.Module(helper.node.body, [])) | parameters(helper.node)
     where = source.scope_of(helper.node)
     local = (
-        _bound_for_sure(scope) | binds(ast.Module(scope.body, [])) | _parameters(scope)
+        _bound_for_sure(scope) | binds(ast.Module(scope.body, [])) | parameters(scope)
         if isinstance(scope, FUNCTIONS)
         else set[str]()
     )
@@ -280,7 +284,7 @@ def _shared_names(candidate: Candidate, helper: Function) -> Iterator[str]:
 
 def _bound_for_sure(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """Names that plain statements of a scope bind, and the parameters."""
-    found = _parameters(scope) if isinstance(scope, FUNCTIONS) else set()
+    found = parameters(scope) if isinstance(scope, FUNCTIONS) else set()
     pending = list(scope.body)
     for statement in pending:
         if isinstance(statement, (ast.Assign, ast.AnnAssign)):
@@ -290,10 +294,6 @@ def _bound_for_sure(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) 
         ):
             pending.extend(statement.body)
     return found
-
-
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    return {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
 
 
 def _optimizers(candidate: Candidate) -> Iterator[str]:

@@ -12,7 +12,14 @@ from functools import cached_property
 
 from instrumentor.locate.dataflow import binds, effects, reads, self_attributes, self_stores
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source, own_calls, own_nodes
+from instrumentor.locate.syntax import (
+    FunctionNode,
+    ScopeNode,
+    Source,
+    own_calls,
+    own_nodes,
+    parameters,
+)
 from instrumentor.locate.vocabulary import receiver
 
 _DEPTH = 6
@@ -94,14 +101,6 @@ def as_caller(names: set[str], source: Source, call: ast.Call, function: Functio
     if function.source is source:
         found |= names - attributes
     return found - {"self", "cls", ""}
-
-
-def parameters(node: FunctionNode) -> set[str]:
-    """Names of a function's parameters."""
-    arguments = node.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    every += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    return {a.arg for a in every}
 
 
 def outside(function: Function, names: set[str]) -> set[str]:

@@ -87,6 +87,19 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
             stack.extend(reversed(children(current)))
 
 
+def arguments(call: ast.Call) -> list[ast.expr]:
+    """What a call is given, by position and by name."""
+    return [*call.args, *(k.value for k in call.keywords)]
+
+
+def parameters(node: FunctionNode) -> set[str]:
+    """Names of a function's parameters."""
+    given = node.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    every += [a for a in (given.vararg, given.kwarg) if a is not None]
+    return {a.arg for a in every}
+
+
 def own_calls(node: ast.AST) -> Iterator[ast.Call]:
     """Calls below a node in source order, nested scopes left out."""
     if isinstance(node, ast.Call):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from instrumentor.kernels.model import Grid
+from instrumentor.kernels.model import Grid, Kernel
 from tests.kernels.scripts import FIXTURES, found
 
 
-def one(decorator: str, before: str = "", body: str = "pass") -> object:
+def one(decorator: str, before: str = "", body: str = "pass") -> Kernel:
     source = f"import ttl\n{before}\n@ttl.kernel({decorator})\ndef k(a, out):\n    {body}\n"
     (kernel,) = found(source).kernels
     return kernel
@@ -33,7 +33,7 @@ def one(decorator: str, before: str = "", body: str = "pass") -> object:
 )
 def test_grid(decorator: str, grid: Grid) -> None:
     before = "GRID = (2, 8)\nN = 4\ndef choose(a, out):\n    return (1, 1)\n"
-    assert one(decorator, before).grid == grid  # type: ignore[attr-defined]
+    assert one(decorator, before).grid == grid
 
 
 def test_cores() -> None:
@@ -46,7 +46,7 @@ def test_cores() -> None:
     [("pass", ""), ("return out", "out"), ("return None", ""), ("return a + out", None)],
 )
 def test_returns(body: str, returns: str | None) -> None:
-    assert one("grid=(1, 1)", body=body).returns == returns  # type: ignore[attr-defined]
+    assert one("grid=(1, 1)", body=body).returns == returns
 
 
 def test_threads_and_buffers_of_a_whole_kernel() -> None:

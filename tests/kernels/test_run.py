@@ -51,7 +51,7 @@ def test_a_kernel_that_fails_is_told_in_the_users_own_lines(
 
 def test_a_run_that_dies_keeps_what_it_printed(kernels: Path, standin: Environment) -> None:
     error = failed(kernels, "add_one_core.py", standin("die"), mode="auto-profile")
-    partial: KernelRun = error.result  # type: ignore[attr-defined]
+    partial: KernelRun = error.result
     assert partial.report.facts.lines
     assert "without the THREAD SUMMARY" in partial.report.warnings[-1]
     assert (partial.folder / "summary.json").is_file()
@@ -219,7 +219,8 @@ def test_validation_by_command_and_by_reference(kernels: Path, standin: Environm
     bad = Criteria((), kernels / "wrong.npy", Path("add_out.npy"))
     run = measure(kernels, "add_one_core.py", standin(), criteria=bad)
     assert not run.valid
-    assert "65,536 of 65,536 elements differ" in run.verdict.detail  # type: ignore[union-attr]
+    assert run.verdict is not None
+    assert "65,536 of 65,536 elements differ" in run.verdict.detail
 
 
 def test_the_command_by_hand_runs_one_call(kernels: Path, standin: Environment) -> None:
