@@ -13,12 +13,15 @@ from analysis.reports import words
 from analysis.reports.files import listed
 from analysis.reports.headline import (
     Line,
+    Place,
     Section,
     category_shares,
     category_times,
+    module_places,
     op_id,
     sections,
     slow_share,
+    source_places,
     subtitle,
     title,
     variation,
@@ -154,39 +157,23 @@ def _sources(summary: Summary, width: int, paint: Paint) -> list[str]:
     heading = paint("Device time by source line", "bold")
     if not locations.lines:
         return [heading, *indented(words.visible(locations.note or ""), width, "  ")]
-    rows: list[_Place] = [
-        (
-            f"{each.file}:{each.line}{' (once)' if each.const_eval else ''}",
-            each.op_count,
-            each.device_time_ms,
-            each.percent,
-        )
-        for each in locations.lines[:MOST_LINES]
-    ]
-    if locations.unlocated_ms:
-        count, share = locations.unlocated_count, locations.unlocated_percent
-        rows.append(("no location", count, locations.unlocated_ms, share))
-    return [heading, *_places("line", rows, width, paint)]
+    places = source_places(locations, MOST_LINES)
+    return [heading, *_places("line", places, width, paint)]
 
 
 def _modules(summary: Summary, width: int, paint: Paint) -> list[str]:
-    most = () if summary.locations is None else summary.locations.most_modules(MOST_LINES)
+    most = module_places(summary.locations, MOST_LINES)
     if not most:
         return []
-    rows = [(each.name, each.op_count, each.device_time_ms, each.percent) for each in most]
-    return [paint("Device time by module", "bold"), *_places("module", rows, width, paint)]
+    return [paint("Device time by module", "bold"), *_places("module", most, width, paint)]
 
 
-#: What ops come from, their number, device time in ms and share.
-_Place = tuple[str, int, float, float | None]
-
-
-def _places(title: str, rows: Sequence[_Place], width: int, paint: Paint) -> list[str]:
+def _places(title: str, places: Sequence[Place], width: int, paint: Paint) -> list[str]:
     columns = (
-        Column(title, [words.visible(name) for name, *_ in rows], right=False, least=24),
-        Column("ops", [words.count(count) for _, count, _, _ in rows]),
-        Column("device time", words.column([time for _, _, time, _ in rows], "ms")),
-        Column("share", [words.share(percent) for *_, percent in rows]),
+        Column(title, [words.visible(p.name + p.note) for p in places], right=False, least=24),
+        Column("ops", [words.count(p.op_count) for p in places]),
+        Column("device time", words.column([p.device_time_ms for p in places], "ms")),
+        Column("share", [words.share(p.percent) for p in places]),
     )
     return table(columns, width=width, paint=paint, indent="  ")
 

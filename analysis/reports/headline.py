@@ -15,6 +15,7 @@ from analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
     PAUSE_US,
+    Locations,
     SlowOp,
     Spread,
     Summary,
@@ -313,6 +314,50 @@ def _gaps(summary: Summary) -> list[Line]:
         together = words.readable_us(gaps.pause_us)
         note += f" ({pauses} above {PAUSE_US / 1000:.0f} ms: {together})"
     return [Line("op-to-op gap", median, note, "bad" if long else "plain")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What device time is from: a source line, a module, or what has neither.
+
+    Attributes:
+        foreign: the name is the trace's, not a word of ours.
+        note: stands behind the name.
+    """
+
+    name: str
+    op_count: int
+    device_time_ms: float
+    percent: float | None
+    foreign: bool = True
+    note: str = ""
+
+
+def source_places(locations: Locations, most: int) -> tuple[Place, ...]:
+    """The first source lines, and last what has no location where that took time."""
+    found = [
+        Place(
+            f"{each.file}:{each.line}",
+            each.op_count,
+            each.device_time_ms,
+            each.percent,
+            note=" (once)" if each.const_eval else "",
+        )
+        for each in locations.lines[:most]
+    ]
+    if locations.unlocated_ms:
+        count, share = locations.unlocated_count, locations.unlocated_percent
+        rest = Place("no location", count, locations.unlocated_ms, share, foreign=False)
+        found.append(rest)
+    return tuple(found)
+
+
+def module_places(locations: Locations | None, most: int) -> tuple[Place, ...]:
+    """The first modules, and last the constants; nothing without locations."""
+    return tuple(
+        Place(m.name, m.op_count, m.device_time_ms, m.percent, foreign=not m.const_eval)
+        for m in (() if locations is None else locations.most_modules(most))
+    )
 
 
 def warnings(summary: Summary) -> tuple[str, ...]:

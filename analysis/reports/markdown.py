@@ -12,12 +12,15 @@ from analysis.model import Summary
 from analysis.reports import words
 from analysis.reports.files import listed
 from analysis.reports.headline import (
+    Place,
     Section,
     category_shares,
     category_times,
+    module_places,
     op_id,
     sections,
     slow_share,
+    source_places,
     subtitle,
     title,
     variation,
@@ -127,46 +130,26 @@ def _sources(summary: Summary) -> str:
         return ""
     if not locations.lines:
         return f"### Device time by source line\n\n{escape(locations.note or '')}"
-    rows: list[_Place] = [
-        (
-            code(f"{each.file}:{each.line}") + (" (once)" if each.const_eval else ""),
-            each.op_count,
-            each.device_time_ms,
-            each.percent,
-        )
-        for each in locations.lines[:MOST_LINES]
-    ]
-    if locations.unlocated_ms:
-        count, share = locations.unlocated_count, locations.unlocated_percent
-        rows.append(("no location", count, locations.unlocated_ms, share))
-    return f"### Device time by source line\n\n{_places('line', rows)}"
+    return (
+        f"### Device time by source line\n\n{_places('line', source_places(locations, MOST_LINES))}"
+    )
 
 
 def _modules(summary: Summary) -> str:
-    most = () if summary.locations is None else summary.locations.most_modules(MOST_LINES)
-    if not most:
-        return ""
-    rows: list[_Place] = [
-        (
-            escape(each.name) if each.const_eval else code(each.name),
-            each.op_count,
-            each.device_time_ms,
-            each.percent,
-        )
-        for each in most
-    ]
-    return f"### Device time by module\n\n{_places('module', rows)}"
+    most = module_places(summary.locations, MOST_LINES)
+    return f"### Device time by module\n\n{_places('module', most)}" if most else ""
 
 
-#: What ops come from, as Markdown; their number, device time in ms and share.
-_Place = tuple[str, int, float, float | None]
-
-
-def _places(title: str, rows: Sequence[_Place]) -> str:
-    times = words.column([time for _, _, time, _ in rows], "ms")
+def _places(title: str, places: Sequence[Place]) -> str:
+    times = words.column([place.device_time_ms for place in places], "ms")
     cells = [
-        [name, words.count(count), time, words.share(percent)]
-        for (name, count, _, percent), time in zip(rows, times, strict=True)
+        [
+            (code(place.name) if place.foreign else escape(place.name)) + place.note,
+            words.count(place.op_count),
+            time,
+            words.share(place.percent),
+        ]
+        for place, time in zip(places, times, strict=True)
     ]
     return table((title, "ops", "device time", "share"), cells, (0,))
 

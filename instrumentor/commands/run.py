@@ -167,7 +167,8 @@ def _measure(
         if partial is not None:
             _show(partial, json=json)
             folder = console.shown(partial.folder)
-            console.say(f"Kept in {folder}/: what was measured, and the output in {folder}/run.log")
+            samples = "" if _is_empty(partial) else "what was measured, and "
+            console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
         raise
     _show(result, json=json)
     if not quiet and not json:
@@ -175,11 +176,15 @@ def _measure(
     return result
 
 
+def _is_empty(result: RunResult) -> bool:
+    return result.summary.wall_clock is None and result.summary.op_count is None
+
+
 def _show(result: RunResult, *, json: bool) -> None:
     if json:
         console.out_json({**result.summary.to_json(), "folder": str(result.folder)})
         return
-    if result.summary.wall_clock is None and result.summary.op_count is None:
+    if _is_empty(result):
         console.say("Nothing was measured")
         for warning in result.warnings:
             console.warn(warning)

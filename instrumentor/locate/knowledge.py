@@ -16,6 +16,7 @@ from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
+    arguments,
     below,
     children,
     dotted,
@@ -282,21 +283,21 @@ class Knowledge:
         """
         parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
         if isinstance(walked, ast.Call):
-            word, arguments = callee(walked), walked.args
+            word, given = callee(walked), walked.args
             owner = walked.func.value if isinstance(walked.func, ast.Attribute) else None
             if owner is not None and word in ("values", "copy"):
                 return self._bound_optimizers(source, target, owner)
             if owner is not None and word == "items" and len(parts) == 2:
                 return self._bound_optimizers(source, parts[1], owner)
-            if word == "enumerate" and len(parts) == 2 and arguments:
-                return self._bound_optimizers(source, parts[1], arguments[0])
-            if word == "zip" and len(parts) == len(arguments):
+            if word == "enumerate" and len(parts) == 2 and given:
+                return self._bound_optimizers(source, parts[1], given[0])
+            if word == "zip" and len(parts) == len(given):
                 found: dict[str, str] = {}
-                for part, argument in zip(parts, arguments, strict=True):
+                for part, argument in zip(parts, given, strict=True):
                     found |= self._bound_optimizers(source, part, argument)
                 return found
-            if owner is None and word in ("reversed", "list", "tuple", "iter") and arguments:
-                return self._bound_optimizers(source, target, arguments[0])
+            if owner is None and word in ("reversed", "list", "tuple", "iter") and given:
+                return self._bound_optimizers(source, target, given[0])
             return {}
         if isinstance(walked, (ast.List, ast.Tuple, ast.Set)):
             if not parts:
@@ -414,8 +415,8 @@ class Knowledge:
                 return True
             if word == "apply" and owner and owner.rpartition(".")[2][:1].isupper():
                 return False
-        arguments = [*call.args, *(k.value for k in call.keywords)]
-        passes_model = any(self.is_model(source, dotted(a)) for a in arguments if dotted(a))
+        given = arguments(call)
+        passes_model = any(self.is_model(source, dotted(a)) for a in given if dotted(a))
         if _FORWARD_WORD.search(word) and not _LOSS_FUNCTION.search(word):
             return True
         if depth < 4:

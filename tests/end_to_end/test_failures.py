@@ -58,6 +58,8 @@ def test_a_script_that_fails_before_its_loop_has_a_summary_all_the_same(
     assert summary["wall_clock_ms"]["median"] is None
     assert summary["wall_clock_ms"]["samples"] == 0
     assert read(ran.folder, "run.json")["script_exit_code"] == 7
+    assert "Nothing was measured\n" in ran.err
+    assert f"Kept in {ran.folder.name}/: the output in {ran.folder.name}/run.log\n" in ran.err
 
 
 def test_the_exit_code_of_a_script_that_was_measured_counts(
