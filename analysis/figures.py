@@ -176,6 +176,15 @@ def program_cache_hit_percent(ops: pd.DataFrame) -> float | None:
     return None if text.empty else float(text.isin(["true", "1", "1.0", "yes"]).mean() * 100)
 
 
+def evaluates_constants(ops: pd.DataFrame) -> pd.Series[bool]:
+    """Which ops prepare constants; none where the file does not say."""
+    import pandas as pd
+
+    if "const_eval" not in ops.columns:
+        return pd.Series(False, index=ops.index)
+    return ops["const_eval"].astype("object").astype("str").str.lower().isin(["true", "1", "1.0"])
+
+
 def shares(ops: pd.DataFrame) -> Shares:
     """Shares of the device time by category and by bound, percent."""
     time = ops["device_time_us"].fillna(0)
@@ -217,14 +226,12 @@ def remarks(ops: pd.DataFrame, pooled: int = 1) -> list[str]:
             f"{100 - hits:.0f} % of the ops missed the program cache: their programs were compiled "
             "within the window, so it is no steady state"
         )
-    if "const_eval" in ops.columns:
-        constant = ops["const_eval"].astype("object").astype("str").str.lower().eq("true")
-        again = _some(constant.sum(), pooled)
-        if again:
-            found.append(
-                f"{again} ops evaluate constants (weights prepared on the device); a steady step "
-                "should not do that again"
-            )
+    again = _some(evaluates_constants(ops).sum(), pooled)
+    if again:
+        found.append(
+            f"{again} ops evaluate constants (weights prepared on the device); a steady step "
+            "should not do that again"
+        )
     budgets = sorted(ops["available_cores"].dropna().unique(), reverse=True)
     if len(budgets) > 1 or (budgets and ops["sub_device_id"].notna().any()):
         found.append(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from analysis.figures import evaluates_constants
 from analysis.model import Locations, Module, SourceLine
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def by_source_line(ops: pd.DataFrame, diff: Path | None = None, pooled: int = 1)
     location = ops["location"].astype("object")
     where = {loc: user_place(str(loc), lines) for loc in location.dropna().unique()}
     modules = {loc: module_name(str(loc), place) for loc, place in where.items()}
-    const = _const_eval(ops)
+    const = evaluates_constants(ops)
     found = [where.get(loc) if isinstance(loc, str) else None for loc in location]
     table = pd.DataFrame(
         {
@@ -206,14 +207,6 @@ def _modules(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[Module,
     found = [module(str(n), us) for n, us in named[~named["const"]].groupby("module")["us"]]
     found.sort(key=lambda each: -each.device_time_ms)
     return (*found, *([] if once.empty else [module(CONSTANTS, once, const=True)]))
-
-
-def _const_eval(ops: pd.DataFrame) -> pd.Series[bool]:
-    import pandas as pd
-
-    if "const_eval" not in ops.columns:
-        return pd.Series(False, index=ops.index)
-    return ops["const_eval"].astype("object").astype("str").str.lower().isin(["true", "1", "1.0"])
 
 
 def _lines(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[SourceLine, ...]:

@@ -235,7 +235,8 @@ def unfit_steps(timings: Timings) -> dict[str, str]:
     A trace knows a step by its name alone; the record knows what was timed and how long it took.
     """
     label = main_label(timings)
-    slow = {} if label is None else {o.name: o for o in wall_clock(timings, label).outliers}
+    steady = [s for s in timings.samples if s.label == label and s.kind == "steady"]
+    slow = {outlier.name: outlier for outlier in outliers(steady)}
     fit: set[str] = set()
     unfit: dict[str, str] = {}
     for sample in timings.samples:
