@@ -371,8 +371,8 @@ class _Profile:
     def _write(
         self, collected: Path, scratch: Path, log: Path, exit_code: int | None
     ) -> Profiled | None:
-        from analysis.perf_trace import join
         from instrumentor.profilers.tracy import FOLDER, OPS_CSV, PERF_FOLDER
+        from instrumentor_analysis.perf_trace import join
 
         ops = collected / PERF_FOLDER / OPS_CSV
         if not ops.is_file():

@@ -22,9 +22,9 @@ from instrumentor.outputs import exists, refuse_existing, refuse_misplaced
 from instrumentor.project import find_project
 
 if TYPE_CHECKING:
-    from analysis.model import Summary
-    from analysis.report_options import Report, ReportOptions
-    from analysis.summary import Analysis
+    from instrumentor_analysis.model import Summary
+    from instrumentor_analysis.report_options import Report, ReportOptions
+    from instrumentor_analysis.summary import Analysis
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def report(
         UsageError: the source cannot be read (with line and column), the window is empty, a file
             is there already or cannot be written, two of them share a place.
     """
-    from analysis.errors import AnalysisError
-    from analysis.report_options import ReportOptions
+    from instrumentor_analysis.errors import AnalysisError
+    from instrumentor_analysis.report_options import ReportOptions
 
     given = [source] if isinstance(source, (str, Path)) else source
     sources = [Path(each) for each in given]
@@ -138,10 +138,10 @@ def _report(
     flops: float | None,
     peak_tflops: float | None,
 ) -> Reported:
-    from analysis.errors import NothingMeasured
-    from analysis.report_options import report_of
-    from analysis.run_folder import open_run
-    from analysis.summary import analyse
+    from instrumentor_analysis.errors import NothingMeasured
+    from instrumentor_analysis.report_options import report_of
+    from instrumentor_analysis.run_folder import open_run
+    from instrumentor_analysis.summary import analyse
 
     options.check()
     is_run = len(sources) == 1 and open_run(sources[0]).is_run
@@ -158,7 +158,7 @@ def _report(
     ops = None if analysis.device is None else report_of(analysis.device, options)
     targets = files.targets
     if targets:
-        from analysis.render import Choices, write_to
+        from instrumentor_analysis.render import Choices, write_to
 
         if ops is None and ("csv" in targets or "stacked" in targets):
             raise NothingMeasured(
@@ -184,7 +184,7 @@ def _why(error: OSError) -> str:
 def _refuse(files: ReportFiles) -> None:
     if not files.targets:
         return
-    from analysis.render import claimed
+    from instrumentor_analysis.render import claimed
 
     refuse = refuse_misplaced if files.force else refuse_existing
     refuse(claimed(files.targets, stacked=files.stacked))
@@ -195,7 +195,7 @@ def _with_mfu(
 ) -> Analysis:
     if flops is None:
         return analysis
-    from analysis.mfu import with_mfu
+    from instrumentor_analysis.mfu import with_mfu
 
     return with_mfu(analysis, flops, peak_tflops, arch)
 
@@ -204,17 +204,17 @@ def refresh(folder: Path) -> Analysis:
     """Analyse a run folder and write summary.json, summary.md, report.html and tt-perf-report's.
 
     Raises:
-        analysis.errors.AnalysisError: nothing in it can be analysed.
+        instrumentor_analysis.errors.AnalysisError: nothing in it can be analysed.
         OSError: it cannot be written to.
     """
-    from analysis.summary import analyse
+    from instrumentor_analysis.summary import analyse
 
     return _refreshed(analyse(folder), folder)
 
 
 def _refreshed(analysis: Analysis, folder: Path) -> Analysis:
     """Write the files of a run folder anew; the analysis with them in its summary."""
-    from analysis.render import write_all
+    from instrumentor_analysis.render import write_all
 
     summary = analysis.summary
     ops = folder / "tracy_perf" / "ops_perf_results.csv"

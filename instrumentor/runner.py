@@ -37,12 +37,12 @@ from instrumentor.prepare import Prepared, prepare
 from instrumentor.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from analysis.model import Summary
     from instrumentor.attempt import Attempt
     from instrumentor.doctor import Situation
     from instrumentor.environment import Machine
     from instrumentor.profilers import Launch, LaunchRequest, Profiler
     from instrumentor.workspace import Linked, Site
+    from instrumentor_analysis.model import Summary
 
 SCHEMA = "instrument-run/1"
 PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
@@ -606,8 +606,8 @@ class _Run:
         return result
 
     def _summarise(self) -> Summary | None:
-        from analysis.errors import AnalysisError
         from instrumentor.reporting import refresh
+        from instrumentor_analysis.errors import AnalysisError
 
         try:
             summary = refresh(self.folder).summary
@@ -619,9 +619,9 @@ class _Run:
 
     def _summary_of_nothing(self) -> Summary:
         """Profiler, exit code and warnings; every figure null. Written like any other summary."""
-        from analysis.model import Summary
-        from analysis.render import write_all
         from instrumentor.reporting import with_artifacts
+        from instrumentor_analysis.model import Summary
+        from instrumentor_analysis.render import write_all
 
         summary = Summary(
             profiler=self.profiler.name,

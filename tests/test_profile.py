@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.perf_trace import COLUMNS, join, read_messages
 from instrumentor.errors import UsageError
 from instrumentor.profile import meant_for_a_shell, split, understand
+from instrumentor_analysis.perf_trace import COLUMNS, join, read_messages
 from tests.conftest import RunCli
 
 STANDINS = Path(__file__).resolve().parent / "standins"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import instrumentor
-from analysis.report_options import ReportOptions
 from instrumentor import ReportFiles, UsageError
+from instrumentor_analysis.report_options import ReportOptions
 from tests.analysis import theirs
 from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
 from tests.analysis.reports.summaries import run_folder, torch_folder
@@ -444,7 +444,7 @@ def test_a_folder_that_cannot_be_written_to_is_reported_on(
         raise OSError(why, os.strerror(why), str(target))
 
     before = names(run)
-    monkeypatch.setattr("analysis.render.replace_bytes", full)
+    monkeypatch.setattr("instrumentor_analysis.render.replace_bytes", full)
     found = instrumentor.report(run)
     assert found.summary.wall_clock is not None and found.summary.device_time_ms
     assert found.unrefreshed == (

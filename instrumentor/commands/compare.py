@@ -16,9 +16,9 @@ from instrumentor.errors import RegressionFound, UsageError
 from instrumentor.outputs import refuse_existing, write_new
 
 if TYPE_CHECKING:
-    from analysis.comparison.model import Comparison
-    from analysis.comparison.side import Side
     from instrumentor.history import Entry, History
+    from instrumentor_analysis.comparison.model import Comparison
+    from instrumentor_analysis.comparison.side import Side
 
 # What stands before the last @ is a path; what may stand behind it, History.pin decides.
 _NAME = re.compile(r"(?P<script>.*)@(?P<name>[\w-]+)\Z", re.DOTALL)
@@ -69,9 +69,9 @@ def compare(
     history: Store = None,
 ) -> None:
     """Compare runs with a first one, with an interval."""
-    from analysis.compare import compare_all
-    from analysis.errors import AnalysisError
     from instrumentor.history import History
+    from instrumentor_analysis.compare import compare_all
+    from instrumentor_analysis.errors import AnalysisError
 
     if len(runs) < 2:
         raise UsageError("one run is no comparison", "Give BASE and NEW: two run folders.")
@@ -140,7 +140,7 @@ def _name(run: str) -> re.Match[str] | None:
 def _side(run: str, entry: Entry | None, size: int | None, history: History) -> Side:
     from dataclasses import replace
 
-    from analysis.compare import load_side, side_of_document
+    from instrumentor_analysis.compare import load_side, side_of_document
 
     if entry is None:
         return load_side(Path(run), batch_size=size)
@@ -244,20 +244,20 @@ def _write(
         if target is None:
             continue
         if kind == "html":
-            from analysis.reports.comparison.html import render
+            from instrumentor_analysis.reports.comparison.html import render
         else:
-            from analysis.reports.comparison.markdown import render
+            from instrumentor_analysis.reports.comparison.markdown import render
         write_new(target, render(comparisons).encode("utf-8", errors="replace"), force=force)
         console.say(f"Wrote {target}")
 
 
 def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
     if json:
-        from analysis.reports.comparison.json import document
+        from instrumentor_analysis.reports.comparison.json import document
 
         console.out_json(document(comparisons))
         return
-    from analysis.reports.comparison.console import render
+    from instrumentor_analysis.reports.comparison.console import render
 
     text = render(comparisons, width=console.terminal_width(), color=console.colored(sys.stdout))
     console.out(text.rstrip("\n"))
@@ -269,7 +269,7 @@ def _judge(comparisons: tuple[Comparison, ...], percent: float) -> None:
     Raises:
         RegressionFound: a run is slower by more than so much, for sure.
     """
-    from analysis.compare import regressed
+    from instrumentor_analysis.compare import regressed
 
     slower = [each for each in comparisons if regressed(each, percent)]
     for each in comparisons:

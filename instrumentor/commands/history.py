@@ -15,9 +15,9 @@ from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.outputs import refuse_existing, write_new
 
 if TYPE_CHECKING:
-    from analysis.reports.comparison.history import Point
     from instrumentor.history import Entry
     from instrumentor.runner import RunResult
+    from instrumentor_analysis.reports.comparison.history import Point
 
 SCHEMA = "instrument-history/1"
 _PLOTS = (".png", ".svg", ".pdf")
@@ -104,7 +104,7 @@ def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Ent
 
 
 def _show(entries: tuple[Entry, ...]) -> None:
-    from analysis.reports.comparison.history import render
+    from instrumentor_analysis.reports.comparison.history import render
 
     text = render(
         _points(entries), width=console.terminal_width(), color=console.colored(sys.stdout)
@@ -113,7 +113,7 @@ def _show(entries: tuple[Entry, ...]) -> None:
 
 
 def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool) -> None:
-    from analysis.reports.comparison.history import figure
+    from instrumentor_analysis.reports.comparison.history import figure
 
     drawn = figure(_points(entries), script)
     if drawn is None:
@@ -125,7 +125,7 @@ def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool)
 
 
 def _points(entries: tuple[Entry, ...]) -> list[Point]:
-    from analysis.reports.comparison.history import Point
+    from instrumentor_analysis.reports.comparison.history import Point
 
     return [
         Point(

@@ -14,10 +14,10 @@ from instrumentor.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.outputs import refuse_existing, write_new
 
 if TYPE_CHECKING:
-    from analysis.kernels.report import KernelReport
     from instrumentor.kernels.iterate import Iteration
     from instrumentor.kernels.options import KernelOptions
     from instrumentor.kernels.run import KernelRun
+    from instrumentor_analysis.kernels.report import KernelReport
 
 _SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
@@ -288,9 +288,9 @@ def report(
     json: common.Json = False,
 ) -> None:
     """Read an earlier run again, or a log that tt-lang printed."""
-    from analysis.errors import AnalysisError
-    from analysis.kernels.report import report as read
-    from analysis.kernels.report import report_of_log
+    from instrumentor_analysis.errors import AnalysisError
+    from instrumentor_analysis.kernels.report import report as read
+    from instrumentor_analysis.kernels.report import report_of_log
 
     if not force:
         refuse_existing([html])
@@ -300,7 +300,7 @@ def report(
         raise UsageError(error.message, error.hint) from error
     _show(found, json=json)
     if html is not None:
-        from analysis.reports.kernel_html import render
+        from instrumentor_analysis.reports.kernel_html import render
 
         write_new(html, render(found).encode("utf-8", errors="replace"), force=force)
         console.say(f"Wrote {html}")
@@ -489,7 +489,7 @@ def _show(found: KernelReport, *, json: bool) -> None:
     if json:
         console.out_json({**found.to_json(), "folder": str(found.folder)})
         return
-    from analysis.reports.kernel_console import render
+    from instrumentor_analysis.reports.kernel_console import render
 
     width = console.terminal_width()
     console.out(render(found, width=width, color=console.colored(sys.stdout)).rstrip("\n"))

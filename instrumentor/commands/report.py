@@ -16,10 +16,10 @@ from instrumentor.commands import common
 from instrumentor.errors import UsageError
 
 if TYPE_CHECKING:
-    from analysis.model import Summary
-    from analysis.report_options import ReportOptions
-    from analysis.stacked import GroupBy
     from instrumentor.reporting import Reported
+    from instrumentor_analysis.model import Summary
+    from instrumentor_analysis.report_options import ReportOptions
+    from instrumentor_analysis.stacked import GroupBy
 
 _GROUPS: tuple[GroupBy, ...] = ("op", "memory", "category")
 
@@ -144,9 +144,9 @@ def report(
 ) -> None:  # fmt: skip
     """Analyse and render an earlier run, or ops CSVs of Tracy."""
     _start_lean()
-    from analysis.report_options import ReportOptions
     from instrumentor.reporting import ReportFiles
     from instrumentor.reporting import report as make_report
+    from instrumentor_analysis.report_options import ReportOptions
 
     if start_signpost and signpost and start_signpost != signpost:
         raise UsageError("--signpost is --start-signpost: give one of them")
@@ -246,7 +246,7 @@ def _text(
     colored = console.colored(sys.stdout) if color is None else color
     blocks: list[str] = []
     if table and found.ops is not None:
-        from analysis.reports.ops_console import render_ops
+        from instrumentor_analysis.reports.ops_console import render_ops
 
         # What the summary says as well is said there.
         known = found.summary.warnings if summary else ()
@@ -263,7 +263,7 @@ def _text(
             )
         )
     if summary:
-        from analysis.reports.console import render
+        from instrumentor_analysis.reports.console import render
 
         blocks.append(render(found.summary, width=console.terminal_width(), color=colored))
     return "\n".join(blocks)
@@ -271,7 +271,7 @@ def _text(
 
 def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
     """The document of summary.json; on demand with the ops, None where there is no figure."""
-    from analysis.model import plain
+    from instrumentor_analysis.model import plain
 
     document = found.summary.to_json()
     if with_ops and found.ops is not None:
@@ -285,7 +285,7 @@ def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
 
 def show_summary(summary: Summary) -> None:
     """The console's summary of a run."""
-    from analysis.reports.console import render
+    from instrumentor_analysis.reports.console import render
 
     colored = console.colored(sys.stdout)
     console.out(render(summary, width=console.terminal_width(), color=colored).rstrip("\n"))

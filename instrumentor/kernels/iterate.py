@@ -30,7 +30,7 @@ from instrumentor.prepare import script_path
 from instrumentor.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from analysis.kernels.report import KernelReport
+    from instrumentor_analysis.kernels.report import KernelReport
 
 POLL_S = 0.3
 
@@ -184,8 +184,8 @@ class Iteration:
 
     def _judged(self, version: Version) -> Version:
         """The version held against the best one."""
-        from analysis.comparison.ratio import ratio_of_medians
-        from analysis.comparison.statement import statement
+        from instrumentor_analysis.comparison.ratio import ratio_of_medians
+        from instrumentor_analysis.comparison.statement import statement
 
         best = self.session.best_version
         if version.state != "unsure" or best is None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from instrumentor.outputs import write_json
 
 if TYPE_CHECKING:
-    from analysis.kernels.report import KernelReport
+    from instrumentor_analysis.kernels.report import KernelReport
 
 
 def write_reports(report: KernelReport, folder: Path) -> None:
     """summary.json, summary.txt and report.html of a measured invocation."""
-    from analysis.reports.kernel_console import render
-    from analysis.reports.kernel_html import render as render_html
+    from instrumentor_analysis.reports.kernel_console import render
+    from instrumentor_analysis.reports.kernel_html import render as render_html
 
     write_json(folder / "summary.json", report.to_json())
     (folder / "summary.txt").write_text(render(report, width=140), encoding="utf-8")

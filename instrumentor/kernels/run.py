@@ -29,10 +29,10 @@ from instrumentor.own_lines import in_own_lines
 from instrumentor.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from analysis.kernels.report import KernelReport
     from instrumentor.environment import Machine
     from instrumentor.process import Finished, Stall
     from instrumentor.workspace import Workspace
+    from instrumentor_analysis.kernels.report import KernelReport
 
 SCHEMA = "instrument-kernel-run/1"
 RECORD = "kernel.jsonl"
@@ -295,7 +295,7 @@ class _KernelRun:
 
     def records(self) -> list[dict[str, Any]]:
         """The gate's events: from the record file, else those printed into the log."""
-        from analysis.kernels.report import read_records
+        from instrumentor_analysis.kernels.report import read_records
 
         record, log = self.folder / RECORD, self.folder / "run.log"
         if self.start.via != "direct" and not record.exists() and log.is_file():
@@ -342,9 +342,9 @@ class _KernelRun:
             return None
 
     def _report(self) -> KernelReport:
-        from analysis.errors import AnalysisError
-        from analysis.kernels.report import report
         from instrumentor.kernels.rendering import write_reports
+        from instrumentor_analysis.errors import AnalysisError
+        from instrumentor_analysis.kernels.report import report
 
         self.progress.stage("analysing", str(self.folder))
         try:

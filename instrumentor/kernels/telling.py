@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.comparison.ratio import ratio_of_medians
-from analysis.comparison.statement import statement
-from analysis.reports.kernel_console import size, us
 from instrumentor.kernels.session import Session, Version
+from instrumentor_analysis.comparison.ratio import ratio_of_medians
+from instrumentor_analysis.comparison.statement import statement
+from instrumentor_analysis.reports.kernel_console import size, us
 
 _WORDS = {
     "baseline": "baseline",

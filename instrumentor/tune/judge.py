@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.comparison.ratio import Ratio, ratio_of_medians
 from instrumentor.tune.outcome import Outcome
+from instrumentor_analysis.comparison.ratio import Ratio, ratio_of_medians
 
 BASELINE = "baseline"
 KEPT = "kept"

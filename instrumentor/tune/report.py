@@ -204,7 +204,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from analysis.timings import bootstrap_median
+    from instrumentor_analysis.timings import bootstrap_median
 
     shown = [row for row in rows if row.measured.outcome.measured]
     by_rate = all(row.measured.batch_size for row in shown)
@@ -238,7 +238,7 @@ def _name(row: Row) -> str:
 
 def _gain(tuned: Tuned) -> dict[str, Any] | None:
     """The best setting against the script as it is, by its own samples."""
-    from analysis.comparison.ratio import ratio_of_medians
+    from instrumentor_analysis.comparison.ratio import ratio_of_medians
 
     search = tuned.search
     if not search.best.values:

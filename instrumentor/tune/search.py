@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from analysis.comparison.ratio import ratio_of_medians
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Measured, Noise, noise_of
 from instrumentor.tune.levers import BATCH_SIZE, Lever, Setting, Value
+from instrumentor_analysis.comparison.ratio import ratio_of_medians
 
 STRATEGIES = ("one-at-a-time", "grid")
 #: Settings of a grid above which it is refused: that is a week, not a grid.

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.categories import ORDER, category, torch_category, tt_perf_report_category
+from instrumentor_analysis.categories import (
+    ORDER,
+    category,
+    torch_category,
+    tt_perf_report_category,
+)
 
 
 def test_theirs_is_the_table_of_tt_perf_report() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.compare import Side, compare, compare_all, regressed
-from analysis.errors import NotComparable, TooFewSamples
-from analysis.model import Category, Locations, SourceLine, Step
+from instrumentor_analysis.compare import Side, compare, compare_all, regressed
+from instrumentor_analysis.errors import NotComparable, TooFewSamples
+from instrumentor_analysis.model import Category, Locations, SourceLine, Step
 from tests.analysis.comparison.sides import side, summary, wall
 
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.device import COLUMNS, per_op, with_totals
-from analysis.distinct import distinct
-from analysis.load import load
-from analysis.roofline import architecture
+from instrumentor_analysis.device import COLUMNS, per_op, with_totals
+from instrumentor_analysis.distinct import distinct
+from instrumentor_analysis.load import load
+from instrumentor_analysis.roofline import architecture
 from tests.analysis.ops_rows import Row, host_op, matmul, op, signpost, text
 
 

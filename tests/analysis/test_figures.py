@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import figures
-from analysis.device import per_op
-from analysis.load import load
-from analysis.roofline import architecture
-from analysis.stacked import stacked
+from instrumentor_analysis import figures
+from instrumentor_analysis.device import per_op
+from instrumentor_analysis.load import load
+from instrumentor_analysis.roofline import architecture
+from instrumentor_analysis.stacked import stacked
 from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
 
 WORMHOLE = architecture("wormhole")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.report_options import ReportOptions, per_op_report
-from analysis.scan import scan
-from analysis.summary import summarise
+from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.scan import scan
+from instrumentor_analysis.summary import summarise
 from tests.analysis.theirs import differences, run, stacked_differences
 from tests.benchmarks.ops_csv import HEADER, rows, write
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.errors import BadOption, DamagedFile, NotAnOpsFile
-from analysis.load import Region, load, load_hosts
-from analysis.scan import scan
+from instrumentor_analysis.errors import BadOption, DamagedFile, NotAnOpsFile
+from instrumentor_analysis.load import Region, load, load_hosts
+from instrumentor_analysis.scan import scan
 from tests.analysis.ops_rows import FIXTURES, REAL, header, op, signpost, step, text
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.device import per_op
-from analysis.load import load
-from analysis.locations import (
+from instrumentor_analysis.device import per_op
+from instrumentor_analysis.load import load
+from instrumentor_analysis.locations import (
     NO_LOCATIONS,
     LineMap,
     Place,
@@ -22,8 +22,8 @@ from analysis.locations import (
     read_diff,
     user_place,
 )
-from analysis.model import Locations
-from analysis.roofline import architecture
+from instrumentor_analysis.model import Locations
+from instrumentor_analysis.roofline import architecture
 from tests.analysis.ops_rows import FIXTURES
 
 DIFF = """\

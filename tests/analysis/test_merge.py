@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.load import load
-from analysis.merge import merge_devices, valid_duration_ns
+from instrumentor_analysis.load import load
+from instrumentor_analysis.merge import merge_devices, valid_duration_ns
 from tests.analysis.ops_rows import FIXTURES, Row, host_op, op, signpost, text
 
 

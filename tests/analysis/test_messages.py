@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.messages import find_messages, read_messages
-from analysis.summary import analyse
+from instrumentor_analysis.messages import find_messages, read_messages
+from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import op, step, text
 
 MESSAGES = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import EmptyWindow, NoSuchSignpost
-from analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost
+from instrumentor_analysis.report_options import ReportOptions, per_op_report
 from tests.analysis.ops_rows import FIXTURES, REAL, header, host_op, matmul, op, signpost, text
 from tests.analysis.random_rows import random_csv
 from tests.analysis.theirs import Theirs, differences, run, stacked_differences
@@ -134,7 +134,7 @@ def test_every_cell_is_the_same(case: Case, answers: dict[Case, Theirs]) -> None
 def test_a_window_cut_out_of_the_bytes_is_the_same(
     case: Case, answers: dict[Case, Theirs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analysis.steps.WHOLE_FILE_BYTES", 0)
+    monkeypatch.setattr("instrumentor_analysis.steps.WHOLE_FILE_BYTES", 0)
     test_every_cell_is_the_same(case, answers)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis import plots
-from analysis.model import SlowOp
-from analysis.reports import detail as details
-from analysis.summary import analyse
+from instrumentor_analysis import plots
+from instrumentor_analysis.model import SlowOp
+from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.summary import analyse
 from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_cpu, tracy
 
 
@@ -77,7 +77,7 @@ def test_hostile_names_are_drawn_as_text() -> None:
 def test_nothing_of_matplotlib_is_changed() -> None:
     code = """
 import sys
-from analysis import plots
+from instrumentor_analysis import plots
 assert "matplotlib" not in sys.modules
 import matplotlib
 before = dict(matplotlib.rcParams)

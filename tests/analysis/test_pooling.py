@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.pooling import pool
-from analysis.steps import read_steps
+from instrumentor_analysis.pooling import pool
+from instrumentor_analysis.steps import read_steps
 from tests.analysis.ops_rows import matmul, op, step, text
 
 

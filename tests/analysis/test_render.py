@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from analysis import render, reports
-from analysis.errors import BadOption, NothingMeasured
-from analysis.model import Locations, SourceLine
-from analysis.render import write_all
-from analysis.report_options import per_op_report
-from analysis.run_folder import RunFolder
-from analysis.summary import analyse
+from instrumentor_analysis import render, reports
+from instrumentor_analysis.errors import BadOption, NothingMeasured
+from instrumentor_analysis.model import Locations, SourceLine
+from instrumentor_analysis.render import write_all
+from instrumentor_analysis.report_options import per_op_report
+from instrumentor_analysis.run_folder import RunFolder
+from instrumentor_analysis.summary import analyse
 from tests.analysis.reports.summaries import run_folder, torch_folder, tracy, wallclock_only
 
 
@@ -175,8 +175,9 @@ def test_a_source_that_changed_since_the_run_has_no_text(
 def test_importing_is_cheap() -> None:
     code = """
 import sys
-import analysis.render, analysis.plots
-from analysis.reports import console, csv, html, json, markdown, ops_console, perfetto, visualizer
+import instrumentor_analysis.render, instrumentor_analysis.plots
+from instrumentor_analysis.reports import console, csv, html, json
+from instrumentor_analysis.reports import markdown, ops_console, perfetto, visualizer
 heavy = {"pandas", "numpy", "matplotlib", "jinja2", "rich"} & set(sys.modules)
 assert not heavy, heavy
 """

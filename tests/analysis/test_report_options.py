@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from analysis import steps as module
-from analysis.errors import BadOption, EmptyWindow, NoSuchStep, NotAnOpsFile
-from analysis.report_options import (
+from instrumentor_analysis import steps as module
+from instrumentor_analysis.errors import BadOption, EmptyWindow, NoSuchStep, NotAnOpsFile
+from instrumentor_analysis.report_options import (
     ReportOptions,
     find_sources,
     parse_id_range,
     per_op_report,
     report_of,
 )
-from analysis.steps import read_steps
+from instrumentor_analysis.steps import read_steps
 from tests.analysis.ops_rows import FIXTURES, host_op, matmul, op, signpost, step, text
 
 TRAINING = FIXTURES / "training_v2_1.csv"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.device import per_op
-from analysis.errors import BadOption
-from analysis.load import load
-from analysis.roofline import architecture, known, resolve
+from instrumentor_analysis.device import per_op
+from instrumentor_analysis.errors import BadOption
+from instrumentor_analysis.load import load
+from instrumentor_analysis.roofline import architecture, known, resolve
 from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import NothingMeasured
-from analysis.run_folder import open_run
+from instrumentor_analysis.errors import NothingMeasured
+from instrumentor_analysis.run_folder import open_run
 
 STAMPS = ("2026_01_05_10_20_30", "2026_01_06_10_20_30")
 

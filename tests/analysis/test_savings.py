@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.device import per_op
-from analysis.load import load
-from analysis.model import Saving
-from analysis.roofline import architecture
-from analysis.savings import CONDITIONS, above_bound_us, ideal_us, savings
+from instrumentor_analysis.device import per_op
+from instrumentor_analysis.load import load
+from instrumentor_analysis.model import Saving
+from instrumentor_analysis.roofline import architecture
+from instrumentor_analysis.savings import CONDITIONS, above_bound_us, ideal_us, savings
 from tests.analysis.ops_rows import Row, host_op, matmul, op, text
 
 WORMHOLE = architecture("wormhole")

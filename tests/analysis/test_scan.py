@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import scan as module
-from analysis.load import load
-from analysis.scan import scan
-from analysis.window import signposts_of
+from instrumentor_analysis import scan as module
+from instrumentor_analysis.load import load
+from instrumentor_analysis.scan import scan
+from instrumentor_analysis.window import signposts_of
 from tests.analysis.ops_rows import FIXTURES, Row, header, op, signpost, step, text
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from analysis import steps as steps_module
-from analysis.errors import AnalysisError, EmptyWindow, NoSuchStep, NothingMeasured
-from analysis.model import SCHEMA, Summary, WallClock
-from analysis.summary import analyse, summarise
+from instrumentor_analysis import steps as steps_module
+from instrumentor_analysis.errors import AnalysisError, EmptyWindow, NoSuchStep, NothingMeasured
+from instrumentor_analysis.model import SCHEMA, Summary, WallClock
+from instrumentor_analysis.summary import analyse, summarise
 from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
 
 #: What the issue asks of summary.json.
@@ -415,8 +415,8 @@ def test_a_broken_run_json_is_survived(tmp_path: Path, facts: str) -> None:
 
 def test_importing_the_package_is_cheap() -> None:
     code = (
-        "import sys, analysis, analysis.model, analysis.errors, analysis.summary, "
-        "analysis.report_options, analysis.timings, analysis.verdict; "
+        "import sys\nfrom instrumentor_analysis import model, errors, summary, report_options\n"
+        "from instrumentor_analysis import timings, verdict\n"
         "print([m for m in ('pandas', 'numpy', 'matplotlib', 'instrumentor') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.errors import BadOption
-from analysis.mfu import with_mfu
-from analysis.model import WallClock
-from analysis.summary import analyse
-from analysis.throughput import PERCENTILES, percentile
-from analysis.timings import read_timings, wall_clock
+from instrumentor_analysis.errors import BadOption
+from instrumentor_analysis.mfu import with_mfu
+from instrumentor_analysis.model import WallClock
+from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.throughput import PERCENTILES, percentile
+from instrumentor_analysis.timings import read_timings, wall_clock
 from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.test_summary import run_folder
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.model import Interval
-from analysis.timings import (
+from instrumentor_analysis.model import Interval
+from instrumentor_analysis.timings import (
     Sample,
     bootstrap_median,
     main_label,

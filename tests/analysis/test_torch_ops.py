@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import DamagedFile, NotAnOpsFile
-from analysis.torch_ops import read_torch_ops, torch_categories, torch_slow_ops
+from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
+from instrumentor_analysis.torch_ops import read_torch_ops, torch_categories, torch_slow_ops
 
 HEADER = "op,category,start_us,duration_us,self_time_us,device_time_us,input_shapes\n"
 

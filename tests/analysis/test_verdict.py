@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.model import Verdict
-from analysis.verdict import Shares, decide
+from instrumentor_analysis.model import Verdict
+from instrumentor_analysis.verdict import Shares, decide
 
 
 def verdict(wall: float, device: float, shares: Shares | None = None) -> Verdict:

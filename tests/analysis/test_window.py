@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
-from analysis.load import load
-from analysis.scan import Signpost
-from analysis.window import between, choose, describe, require_ops, select, signposts_of, steps
+from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
+from instrumentor_analysis.load import load
+from instrumentor_analysis.scan import Signpost
+from instrumentor_analysis.window import (
+    between,
+    choose,
+    describe,
+    require_ops,
+    select,
+    signposts_of,
+    steps,
+)
 from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, text
 
 

@@ -28,14 +28,14 @@ COMMAND = "from instrumentor.cli import main; main()"
 OURS = """
 import sys
 from pathlib import Path
-from analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.report_options import ReportOptions, per_op_report
 report = per_op_report(Path(sys.argv[1]), ReportOptions({options}))
 assert len(report.ops) == int(sys.argv[2]), len(report.ops)
 """
 OURS_SUMMARY = """
 import sys
 from pathlib import Path
-from analysis.summary import summarise
+from instrumentor_analysis.summary import summarise
 assert summarise(Path(sys.argv[1])).op_count == int(sys.argv[2])
 """
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import Summary
 from instrumentor.cli import call
 from instrumentor.commands.history import remember
 from instrumentor.history import History, place_of
 from instrumentor.runner import RunResult
+from instrumentor_analysis.model import Summary
 from tests.analysis.comparison.sides import summary
 
 

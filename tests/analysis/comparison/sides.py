@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.comparison.model import OpKind
-from analysis.comparison.op_lists import OpList
-from analysis.comparison.side import Side, side_of_document
-from analysis.model import Summary, WallClock
-from analysis.timings import Sample, Timings, wall_clock
+from instrumentor_analysis.comparison.model import OpKind
+from instrumentor_analysis.comparison.op_lists import OpList
+from instrumentor_analysis.comparison.side import Side, side_of_document
+from instrumentor_analysis.model import Summary, WallClock
+from instrumentor_analysis.timings import Sample, Timings, wall_clock
 
 
 def wall(samples: Sequence[float], label: str = "fwd+bwd", warmup: int = 1) -> WallClock:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.differences import differences, refuse
-from analysis.errors import NotComparable
+from instrumentor_analysis.comparison.differences import differences, refuse
+from instrumentor_analysis.errors import NotComparable
 from tests.analysis.comparison.sides import side
 
 

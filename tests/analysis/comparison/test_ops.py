@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.comparison.model import OpKind, Ops
-from analysis.comparison.ops import compare_ops, match
-from analysis.model import SlowOp
+from instrumentor_analysis.comparison.model import OpKind, Ops
+from instrumentor_analysis.comparison.ops import compare_ops, match
+from instrumentor_analysis.model import SlowOp
 from tests.analysis.comparison.sides import op_list, side
 
 MATMUL = OpKind("Matmul", "1x1x32x64, 1x1x64x64 -> 1x1x32x64", "BF16, BF16 -> BF16", "DRAM, DRAM")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.comparison.ratio import (
+from instrumentor_analysis.comparison.ratio import (
     chance_of_separation,
     ratio_of_medians,
     samples_needed,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.side import load_side
-from analysis.errors import NotASummary, NothingMeasured
+from instrumentor_analysis.comparison.side import load_side
+from instrumentor_analysis.errors import NotASummary, NothingMeasured
 from tests.analysis.comparison.sides import summary
 from tests.analysis.reports.summaries import run_folder, torch_folder
 

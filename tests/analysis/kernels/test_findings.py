@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from analysis.kernels.device_log import DeviceLog, Zone, ZoneKey
-from analysis.kernels.facts import Argument, Block, Facts, element_bytes, gather, tensor_bytes
-from analysis.kernels.findings import Finding, bottleneck, findings
-from analysis.kernels.log import parse_log
-from analysis.kernels.model import (
+from instrumentor_analysis.kernels.device_log import DeviceLog, Zone, ZoneKey
+from instrumentor_analysis.kernels.facts import (
+    Argument,
+    Block,
+    Facts,
+    element_bytes,
+    gather,
+    tensor_bytes,
+)
+from instrumentor_analysis.kernels.findings import Finding, bottleneck, findings
+from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.model import (
     KernelLog,
     LineCycles,
     Machine,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.kernels.graphs import read_buffers, read_document, read_pipes
-from analysis.kernels.log import parse_log
-from analysis.kernels.model import BufferUse, Pipe
+from instrumentor_analysis.kernels.graphs import read_buffers, read_document, read_pipes
+from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.model import BufferUse, Pipe
 from tests.analysis.kernels.printed import FLOW, PIPES
 
 

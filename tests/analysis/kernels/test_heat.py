@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.kernels.heat import heat_map, hottest
-from analysis.kernels.model import LineCycles, Operation
+from instrumentor_analysis.kernels.heat import heat_map, hottest
+from instrumentor_analysis.kernels.model import LineCycles, Operation
 
 ROWS = (
     LineCycles("NCRISC", "r", 2, "printed", 100, 50.0, operations=(Operation("cb_wait", 40),)),

@@ -7,8 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.kernels.log import parse_log
-from analysis.kernels.model import KernelLog, plain
+from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.model import KernelLog, plain
 from tests.analysis.kernels import printed
 
 WHOLE = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.kernels.log import parse_log
-from analysis.kernels.model import Machine, Traffic
-from analysis.kernels.programs import exact_us
+from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.model import Machine, Traffic
+from instrumentor_analysis.kernels.programs import exact_us
 from tests.analysis.kernels.printed import OLD_PERF, PERF
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.kernels.log import parse_log
-from analysis.kernels.model import SignpostRow
-from analysis.kernels.signposts import read_signposts
+from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.model import SignpostRow
+from instrumentor_analysis.kernels.signposts import read_signposts
 from tests.analysis.kernels.printed import SIGNPOSTS_NEW, SIGNPOSTS_OLD
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.kernels.text import clean_lines, decimal, integer, size_bytes, sizes
+from instrumentor_analysis.kernels.text import clean_lines, decimal, integer, size_bytes, sizes
 
 
 def test_colours_links_and_overwritten_lines_are_gone() -> None:

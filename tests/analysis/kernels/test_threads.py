@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.kernels.log import parse_log
-from analysis.kernels.model import LineCycles, Operation, ThreadCycles
-from analysis.kernels.threads import bound_of, read_roofline, read_summary
+from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.model import LineCycles, Operation, ThreadCycles
+from instrumentor_analysis.kernels.threads import bound_of, read_roofline, read_summary
 from tests.analysis.kernels.printed import AUTO, ROOFLINE
 
 

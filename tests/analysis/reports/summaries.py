@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from analysis.model import (
+from instrumentor_analysis.model import (
     Category,
     DeviceTime,
     Evidence,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import Gaps, Step
-from analysis.reports import charts
-from analysis.reports import detail as details
-from analysis.reports.detail import Detail
-from analysis.reports.roofline_chart import op_points, roofline_chart
-from analysis.summary import analyse
+from instrumentor_analysis.model import Gaps, Step
+from instrumentor_analysis.reports import charts
+from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.reports.detail import Detail
+from instrumentor_analysis.reports.roofline_chart import op_points, roofline_chart
+from instrumentor_analysis.summary import analyse
 from tests.analysis.reports.summaries import (
     run_folder,
     several_labels,

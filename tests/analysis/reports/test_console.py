@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import Locations, Module, Saving, SlowOp, Spread
-from analysis.reports import console, html, markdown, words
+from instrumentor_analysis.model import Locations, Module, Saving, SlowOp, Spread
+from instrumentor_analysis.reports import console, html, markdown, words
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
 GOLDENS = Path(__file__).parent / "goldens"

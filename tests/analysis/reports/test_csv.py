@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report_options import per_op_report
-from analysis.reports import csv
+from instrumentor_analysis.report_options import per_op_report
+from instrumentor_analysis.reports import csv
 from tests.analysis import theirs
 from tests.analysis.ops_rows import op, text
 from tests.analysis.reports.summaries import step_rows

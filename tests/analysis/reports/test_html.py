@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import Locations, SlowOp, SourceLine
-from analysis.reports import detail as details
-from analysis.reports import html
-from analysis.reports.detail import Detail
-from analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
-from analysis.summary import analyse
+from instrumentor_analysis.model import Locations, SlowOp, SourceLine
+from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.reports import html
+from instrumentor_analysis.reports.detail import Detail
+from instrumentor_analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
+from instrumentor_analysis.summary import analyse
 from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_folder, tracy
 
 VOID = {"meta", "link", "br", "img", "input", "col", "hr"}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.reports import detail as details
-from analysis.reports import html
-from analysis.reports.detail import Detail
-from analysis.summary import analyse
+from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.reports import html
+from instrumentor_analysis.reports.detail import Detail
+from instrumentor_analysis.summary import analyse
 from tests.analysis.reports.summaries import run_folder, torch_folder
 from tests.conftest import browser
 

@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from analysis.model import SlowOp
-from analysis.reports import json as report
-from analysis.summary import summarise
+from instrumentor_analysis.model import SlowOp
+from instrumentor_analysis.reports import json as report
+from instrumentor_analysis.summary import summarise
 from tests.analysis.reports.summaries import ALL, run_folder, torch_folder, tracy
 
 

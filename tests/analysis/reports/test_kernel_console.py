@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.kernels.report import report
-from analysis.reports.kernel_console import render, size, us
+from instrumentor_analysis.kernels.report import report
+from instrumentor_analysis.reports.kernel_console import render, size, us
 from tests.analysis.kernels.printed import AUTO, FLOW, OLD_PERF, PIPES, ROOFLINE, SIGNPOSTS_NEW
 from tests.analysis.kernels.test_report import folder
 

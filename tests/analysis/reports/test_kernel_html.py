@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
-from analysis.kernels.model import Buffer, BufferUse
-from analysis.kernels.report import report
-from analysis.reports.kernel_graph import render as render_graph
-from analysis.reports.kernel_html import render
+from instrumentor_analysis.kernels.model import Buffer, BufferUse
+from instrumentor_analysis.kernels.report import report
+from instrumentor_analysis.reports.kernel_graph import render as render_graph
+from instrumentor_analysis.reports.kernel_html import render
 from tests.analysis.kernels.test_report import folder
 from tests.analysis.reports.test_kernel_console import RUN, WHOLE
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import SlowOp
-from analysis.reports import markdown
+from instrumentor_analysis.model import SlowOp
+from instrumentor_analysis.reports import markdown
 from tests.analysis.reports.summaries import ALL, HOSTILE, tracy
 
 GOLDENS = Path(__file__).parent / "goldens"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report_options import Report, ReportOptions, per_op_report
-from analysis.reports import words
-from analysis.reports.advice_console import ids
-from analysis.reports.ops_console import render_ops
+from instrumentor_analysis.report_options import Report, ReportOptions, per_op_report
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.advice_console import ids
+from instrumentor_analysis.reports.ops_console import render_ops
 from tests.analysis.ops_rows import REAL, matmul, op, text
 from tests.analysis.reports.summaries import HOSTILE, step_rows
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from analysis.report_options import ReportOptions, per_op_report
-from analysis.reports import detail as details
-from analysis.reports import perfetto
-from analysis.reports.perfetto import DEVICE, HOST, STEPS, TORCH
-from analysis.summary import analyse
+from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.reports import perfetto
+from instrumentor_analysis.reports.perfetto import DEVICE, HOST, STEPS, TORCH
+from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis import plots
-from analysis.report_options import ReportOptions, per_op_report
-from analysis.reports import csv, html, ops_console, perfetto, words
-from analysis.reports import detail as details
-from analysis.summary import analyse
+from instrumentor_analysis import plots
+from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.reports import csv, html, ops_console, perfetto, words
+from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.reports.test_html import Page
 

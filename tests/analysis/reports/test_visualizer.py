@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from analysis.reports.visualizer import contents
+from instrumentor_analysis.reports.visualizer import contents
 
 
 def make(path: Path, age: int = 0) -> Path:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from analysis.reports import words
+from instrumentor_analysis.reports import words
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from analysis.compare import Comparison, compare_all, load_side
+from instrumentor_analysis.compare import Comparison, compare_all, load_side
 from tests.analysis.comparison.sides import side
 from tests.analysis.reports.summaries import run_folder
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.reports.comparison import console, html, markdown
+from instrumentor_analysis.reports.comparison import console, html, markdown
 from tests.analysis.reports.comparison.samples import timed, traced
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from analysis.reports.comparison.history import Point, figure, render
+from instrumentor_analysis.reports.comparison.history import Point, figure, render
 
 
 def point(number: int, value: float | None, how: str = "torch fwd+bwd", name: str = "a") -> Point:

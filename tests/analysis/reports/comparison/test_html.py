@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.reports.comparison import html
+from instrumentor_analysis.reports.comparison import html
 from tests.analysis.reports.comparison.samples import timed, traced
 from tests.analysis.reports.test_html_browser import chromium, dump
 

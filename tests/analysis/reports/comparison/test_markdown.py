@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.reports.comparison import markdown
+from instrumentor_analysis.reports.comparison import markdown
 from tests.analysis.reports.comparison.samples import timed, traced
 
 

@@ -1,0 +1,225 @@
+"""What tt-perf-report 1.4.1 advises, in its words, so that the two can be compared.
+
+Fidelity: a matmul's math fidelity should fit the mantissas of its operands. A bfloat16 input
+(8 bits) is cut to 7 by HiFi3 and HiFi2; bfloat8_b weights fill what HiFi2 keeps; bfloat4_b
+weights fit LoFi.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from instrumentor_analysis.model import GAP_THRESHOLD_US
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Fit = Literal["sufficient", "too_high", "too_low", "not_applicable", "unknown"]
+
+#: A gap that tracing would leave, microseconds.
+TRACED_GAP_US = 6.0
+_INTEGERS = {"UINT8", "UINT16", "INT32", "UINT32"}
+_MANTISSA = {"FLOAT32": 23, "BFLOAT16": 8, "BFLOAT8_B": 7, "BFLOAT4_B": 3}
+
+_HIFI2_ENOUGH = "HiFi2 is sufficient for BFP8 multiplication and has "
+_BFP4_HIFI4 = (
+    "HiFi2 is very likely to work for BFP4 output; it discards the lowest bit of the "
+    "activations and has 2x the throughput of HiFi4"
+)
+_BFP4_HIFI3 = "HiFi2 is very likely to work for BFP4 output and has higher throughput than HiFi3"
+_BFP4_HIFI2 = (
+    "LoFi might also be sufficient with BFP4 output and has almost 2x the throughput of HiFi2"
+)
+_FLOP_BOUND = "If your matmuls are not FLOP-bound use HiFi4 with BF16 activations for full accuracy"
+
+#: (operand class, math fidelity) -> how it fits, and the sentence for a reader.
+_FIDELITY: dict[tuple[str, str], tuple[Fit, str | None]] = {
+    ("bf16", "HiFi4"): (
+        "sufficient",
+        "HiFi2 may also work, it discards the lowest bit of the activations and has 2x the "
+        "throughput of HiFi4",
+    ),
+    ("bf16", "HiFi3"): ("too_low", _FLOP_BOUND),
+    ("bf16", "HiFi2"): ("too_low", _FLOP_BOUND),
+    ("bf16", "LoFi"): (
+        "too_low",
+        "Use HiFi2 or HiFi4 with BF16 activations for improved accuracy",
+    ),
+    ("bf16-bfp4", "HiFi4"): ("too_high", _BFP4_HIFI4),
+    ("bf16-bfp4", "HiFi3"): ("too_high", _BFP4_HIFI3),
+    ("bf16-bfp4", "HiFi2"): ("sufficient", _BFP4_HIFI2),
+    ("bf16-bfp4", "LoFi"): (
+        "too_low",
+        "HiFi2 may give better accuracy for large matmuls with many intermediate accumulations",
+    ),
+    ("bfp8", "HiFi4"): ("too_high", _HIFI2_ENOUGH + "2x the throughput of HiFi4"),
+    ("bfp8", "HiFi3"): ("too_high", _HIFI2_ENOUGH + "higher throughput than HiFi3"),
+    ("bfp8", "HiFi2"): ("sufficient", None),
+    ("bfp8", "LoFi"): (
+        "too_low",
+        "HiFi2 is recommended for accuracy; LoFi discards the lowest 2 bits of the weights",
+    ),
+    ("bfp8-bfp4", "HiFi4"): ("too_high", _HIFI2_ENOUGH + "2x the throughput of HiFi4"),
+    ("bfp8-bfp4", "HiFi3"): ("too_high", _HIFI2_ENOUGH + "higher throughput than HiFi3"),
+    ("bfp8-bfp4", "HiFi2"): ("sufficient", _BFP4_HIFI2),
+    ("bfp8-bfp4", "LoFi"): (
+        "too_low",
+        "HiFi2 may give slightly better accuracy for large matmuls with many intermediate "
+        "accumulations",
+    ),
+}
+_BLOCKING = ("in0_block_w", "out_subblock_h", "out_subblock_w")
+_NO_CONFIG = (
+    "No program_config specified, try using one to override in0_block_w and out_subblock_h/w"
+)
+_BFP4_WEIGHTS = "LoFi is sufficient with BFP4 weights, use it for much higher throughput"
+
+
+@dataclass(frozen=True)
+class GapAdvice:
+    """What tracing could save on gaps above 6.5 us.
+
+    Attributes:
+        ids: the ops behind such gaps.
+        saving_us: if each shrank to 6 us.
+        percent: of device time plus gaps.
+    """
+
+    ids: tuple[int, ...]
+    saving_us: float
+    percent: float | None
+
+
+def fidelity(
+    input_0: str | None, input_1: str | None, output: str | None, fidelity: str | None
+) -> tuple[Fit, str | None]:
+    """How a math fidelity fits the data types of a matmul, and what to say about it."""
+    types = (input_0, input_1, output)
+    if any(t in _INTEGERS for t in types):
+        listed = "UINT8, UINT16, INT32, UINT32"
+        return (
+            "not_applicable",
+            f"Fidelity evaluation is not applicable for integer datatypes ({listed}).",
+        )
+    strange = next((t for t in types if t not in _MANTISSA), "")
+    if strange != "":
+        return "unknown", f"Datatype {strange} is not supported for fidelity evaluation."
+    first, second, out = (_MANTISSA[str(t)] for t in types)
+    name = None
+    if first == 8 and (out >= 7 or out == 3):
+        name = "bf16" if out >= 7 else "bf16-bfp4"
+    elif second >= 7:
+        name = "bfp8" if out >= 7 else "bfp8-bfp4"
+    if name is None:
+        return ("sufficient", None) if fidelity == "LoFi" else ("too_high", _BFP4_WEIGHTS)
+    return _FIDELITY.get((name, fidelity or ""), ("unknown", None))
+
+
+def gap_advice(ops: pd.DataFrame) -> GapAdvice | None:
+    """Ops that waited for the host, and what tracing could save; None when there are none."""
+    gaps = ops["gap_us"]
+    long = gaps > GAP_THRESHOLD_US
+    if not long.any():
+        return None
+    saving = float((gaps[long] - TRACED_GAP_US).sum())
+    total = float(ops["device_time_us"].sum() + gaps.sum())
+    ids = tuple(int(i) for i in ops["id"][long])
+    return GapAdvice(ids, saving, saving / total * 100 if total else None)
+
+
+def matmul_advice(ops: pd.DataFrame) -> dict[int, tuple[str, ...]]:
+    """Sentences per matmul, by position in the frame (an empty tuple: nothing to improve)."""
+    import pandas as pd
+
+    codes = [i for i, op in enumerate(ops["op_code"].array) if "Matmul" in op]
+    matmuls = ops.iloc[codes]
+    matmuls = matmuls[~matmuls["is_signpost"]]
+    columns = [
+        "bound", "math_fidelity", "output_datatype", "input_0_datatype", "input_1_datatype",
+        "cores", "available_cores", "dram_sharded", "sparse", "sparse_batches_missing",
+        "input_0_memory", "in0_block_w", "out_subblock_h", "out_subblock_w",
+    ]  # fmt: skip
+    few = matmuls[columns].astype("object")
+    few = few.where(few.notna(), None)
+    weak = (matmuls["flops_percent"] < 40).tolist()
+    known: dict[tuple[Any, ...], tuple[str, ...]] = {}
+    result: dict[int, tuple[str, ...]] = {}
+    positions = pd.Index(ops.index).get_indexer(matmuls.index)
+    for at, low, values in zip(
+        positions, weak, few.itertuples(index=False, name=None), strict=True
+    ):
+        key = (*values, low)
+        if key not in known:
+            known[key] = _matmul(dict(zip(columns, values, strict=True)), low)
+        result[int(at)] = known[key]
+    return result
+
+
+def _matmul(op: dict[str, Any], low_flops: bool) -> tuple[str, ...]:
+    if op["sparse_batches_missing"]:
+        return (
+            "Sparse matmul utilization is omitted because the CSV row has nnz=std::nullopt; pass "
+            "--active-experts K to model K active experts per input batch group",
+        )
+    words = str(op["math_fidelity"] or "").split()
+    fit, sentence = fidelity(
+        op["input_0_datatype"],
+        op["input_1_datatype"],
+        op["output_datatype"],
+        words[0] if words else None,
+    )
+    advice: list[str | None] = []
+    if op["bound"] in ("DRAM", "BOTH"):
+        if not op["dram_sharded"] and not op["sparse"]:
+            advice.append(
+                "Try a DRAM-sharded program config "
+                "(MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig) to improve throughput "
+                "further"
+            )
+        if (fit == "too_low" and low_flops) or fit == "too_high":
+            advice.append(sentence)
+    elif op["bound"] == "FLOP":
+        cores, available = op["cores"], op["available_cores"]
+        if not op["dram_sharded"] and cores is not None and cores < available:
+            advice.append(f"Increase grid size (currently using {int(cores)} of {int(available)})")
+        if fit == "too_high":
+            advice.append(sentence)
+    elif op["bound"] == "SLOW":
+        configured = op["dram_sharded"] or any(op[key] is not None for key in _BLOCKING)
+        advice += _placement(op)
+        # Without a program config, blocking comes before the math fidelity.
+        advice += [*_blocking(op), sentence] if configured else [_NO_CONFIG]
+    return tuple(line for line in advice if line)
+
+
+def _placement(op: dict[str, Any]) -> list[str]:
+    place = op["input_0_memory"]
+    if place and "L1" not in place:
+        return [f"If possible place input 0 in L1 (currently in {place})"]
+    return []
+
+
+def _blocking(op: dict[str, Any]) -> list[str]:
+    """Of a program config's block sizes, those that are small; or that they look good."""
+    block, height, width = (None if op[key] is None else int(op[key]) for key in _BLOCKING)
+    sharded = op["dram_sharded"]
+    advice: list[str] = []
+    if block is None:
+        advice.append("No inner dim block size found")
+    elif block < 2:
+        advice.append(f"in0_block_w={block} is small, try in0_block_w=2 or above")
+    # A DRAM-sharded config has no output subblocks to tune.
+    if not sharded:
+        if height is None or width is None:
+            advice.append("No output subblock size found")
+        elif height * width < 2:
+            advice.append(
+                f"Output subblock {height}x{width} is small, try out_subblock_h * "
+                "out_subblock_w >= 2 if possible"
+            )
+    if advice:
+        return advice
+    if sharded:
+        return [f"in0_block_w={block} looks good \N{SHRUG}"]
+    return [f"in0_block_w={block} and output subblock {height}x{width} look good \N{SHRUG}"]

@@ -1,0 +1,133 @@
+"""The single ops of one analysed step, each with what tells it apart from others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from instrumentor_analysis.comparison.model import OpKind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from instrumentor_analysis.summary import Analysis
+
+_TENSORS = ("input_0", "input_1", "output_0")
+_AXES = ("w", "z", "y", "x")
+
+
+@dataclass(frozen=True)
+class OpList:
+    """The ops of one step in order.
+
+    Attributes:
+        kinds: the distinct ones.
+        sequence: per op the position of its kind.
+        times_us: per op its time, None where it was not timed.
+        time: what that is: ``device time`` or ``self time``.
+    """
+
+    kinds: tuple[OpKind, ...]
+    sequence: tuple[int, ...]
+    times_us: tuple[float | None, ...]
+    time: str
+
+
+def op_list(analysis: Analysis) -> OpList | None:
+    """The ops of the analysis's window; None when there are none."""
+    if analysis.ops is None:
+        return None
+    if analysis.device is not None:
+        return _device_ops(analysis)
+    return _torch_ops(analysis.ops)
+
+
+def _device_ops(analysis: Analysis) -> OpList | None:
+    from instrumentor_analysis.distinct import distinct
+    from instrumentor_analysis.merge import merge_devices
+
+    assert analysis.ops is not None and analysis.device is not None
+    # The per-op figures do not bear the tensors: those stand in the rows that they are made of.
+    rows, ops = merge_devices(analysis.device.rows)[0], analysis.ops
+    if len(rows) != len(ops):
+        return None
+    columns = [c for c in _kind_columns() if c in rows.columns]
+    kept = ~ops["is_signpost"].to_numpy(bool)
+    which, first = distinct(rows, columns)
+    firsts = rows[columns].iloc[first].astype("object")
+    texts = firsts.where(firsts.notna(), "").to_dict("records")
+    return OpList(
+        tuple(_device_kind({str(k): v for k, v in cells.items()}) for cells in texts),
+        tuple(int(at) for at in which[kept]),
+        _times(ops["device_time_us"][kept]),
+        "device time",
+    )
+
+
+def _kind_columns() -> list[str]:
+    parts = [*_AXES, "datatype", "memory"]
+    return ["op_code", *(f"{tensor}_{part}" for tensor in _TENSORS for part in parts)]
+
+
+def _device_kind(cells: Mapping[str, Any]) -> OpKind:
+    """The kind of one row; a tensor that is not there is left out."""
+    from instrumentor_analysis.cells import clean
+
+    here = [t for t in _TENSORS if any(cells.get(f"{t}_{axis}", "") != "" for axis in _AXES)]
+    shapes = ["x".join(_logical(cells.get(f"{t}_{a}", "")) for a in _AXES) for t in here]
+    return OpKind(
+        op=clean(str(cells["op_code"])),
+        shapes=_to_output(here, shapes),
+        types=_to_output(here, [str(cells.get(f"{t}_datatype", "")) for t in here]),
+        memory=_to_output(here, [_memory(cells.get(f"{t}_memory", "")) for t in here]),
+    )
+
+
+def _to_output(tensors: Sequence[str], texts: Sequence[str]) -> str:
+    """``a, b -> out``; the output alone, or the inputs alone, where there is no more."""
+    inputs = [x for t, x in zip(tensors, texts, strict=True) if t != "output_0" and x]
+    outputs = [x for t, x in zip(tensors, texts, strict=True) if t == "output_0" and x]
+    return " -> ".join(part for part in (", ".join(inputs), ", ".join(outputs)) if part)
+
+
+def _logical(cell: Any) -> str:
+    """``19`` of ``32[19]``; a plain number as it is."""
+    text = str(cell)
+    inner = text[text.find("[") + 1 : -1] if text.endswith("]") else text
+    return inner.removesuffix(".0")
+
+
+def _memory(cell: Any) -> str:
+    """``DRAM_INTERLEAVED`` of ``DEV_0_DRAM_INTERLEAVED``: which device it is tells no ops apart."""
+    text = str(cell)
+    head, _, rest = text.partition("_")
+    number, _, place = rest.partition("_")
+    return place if head == "DEV" and number.isdigit() and place else text
+
+
+def _torch_ops(ops: pd.DataFrame) -> OpList:
+    from instrumentor_analysis.distinct import distinct
+
+    on_device = bool(ops["device_time_us"].notna().any())
+    columns = [c for c in ("op", "input_shapes", "input_dtypes") if c in ops.columns]
+    texts = ops[columns].fillna("").astype("str").astype("category")
+    which, first = distinct(texts, columns)
+    kinds = [
+        OpKind(
+            op=str(row["op"]),
+            shapes=str(row.get("input_shapes", "")),
+            types=str(row.get("input_dtypes", "")),
+        )
+        for row in texts.iloc[first].astype("object").to_dict("records")
+    ]
+    return OpList(
+        tuple(kinds),
+        tuple(int(at) for at in which),
+        _times(ops["device_time_us" if on_device else "self_time_us"]),
+        "device time" if on_device else "self time",
+    )
+
+
+def _times(column: pd.Series[float]) -> tuple[float | None, ...]:
+    return tuple(None if value != value else float(value) for value in column.tolist())

@@ -1,0 +1,423 @@
+"""What is wrong with a measured kernel, the bottleneck first, with what to change and its worth.
+
+The goals are tt-lang's own, in this order: all cores busy, little DRAM traffic, large blocks. A
+gain is an upper bound: no kernel gets faster than its DRAM traffic at the chip's full bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, tensor_bytes
+from instrumentor_analysis.kernels.model import COMPUTERS
+
+GOALS = {1: "use all cores", 2: "reduce DRAM traffic", 3: "larger blocks", 0: "measurement"}
+#: Below this share of the cores the grid is the bottleneck.
+CORES_SHARE = 0.9
+#: Tensors and traffic that agree within this factor count as read once.
+REDUNDANT = 1.1
+#: Below this many transfers a barrier, blocks are too small to hide the latency.
+SMALL_BURST = 4
+SMALL_BYTES = 4096
+MANY_TRANSFERS = 256
+#: Cores whose times differ by more than this share are not evenly loaded.
+IMBALANCE = 0.2
+STALL_SHARE = 0.3
+LOW_BANDWIDTH = 0.3
+#: Share of L1 that a larger block may take: the rest is for code, stacks and semaphores.
+USABLE_L1 = 0.9
+_WAITS = ("cb_wait", "cb_reserve")
+_PAIRS = (("cb_reserve", "cb_push"), ("cb_wait", "cb_pop"))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One observation.
+
+    Attributes:
+        kind: stable word.
+        goal: 1 cores, 2 DRAM traffic, 3 block size, 0 for the measurement itself.
+        title: what it is.
+        evidence: the figures.
+        change: what to do.
+        gain: the most that it can bring, times faster; None when it cannot be told.
+        limits: whether this is a bottleneck, not only a remark.
+    """
+
+    kind: str
+    goal: int
+    title: str
+    evidence: str
+    change: str
+    gain: float | None = None
+    limits: bool = False
+
+    @property
+    def worth(self) -> str:
+        """The gain in words."""
+        if self.gain is None:
+            return "not known"
+        return "none to speak of" if self.gain < 1.05 else f"at most {self.gain:.2g}x"
+
+
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """All findings: bottlenecks by the order of the goals, then remarks."""
+    found = [
+        *_cores(facts),
+        *_traffic(facts),
+        *_chained(facts),
+        *_blocks(facts),
+        *_balance(facts),
+        *_stalls(facts),
+        *_bandwidth(facts),
+        *_fit(facts),
+        *_pairs(facts),
+        *_markers(facts),
+        *_repeated(facts),
+    ]
+    return tuple(sorted(found, key=lambda f: (not f.limits, f.goal or 9)))
+
+
+def bottleneck(facts: Facts, found: tuple[Finding, ...]) -> Finding | None:
+    """The first goal that is missed; else what bounds the kernel; None when nothing is known."""
+    for finding in found:
+        if finding.limits:
+            return finding
+    roofline = facts.log.roofline
+    if roofline is not None and roofline.bound == "compute":
+        return Finding(
+            "compute-bound",
+            0,
+            f"{roofline.percent:.0f} % compute bound: the math itself takes the time",
+            _work(facts),
+            "Restructure the math: fewer or cheaper operations, a lower math fidelity, work "
+            "shared by the compute threads of more cores.",
+        )
+    if roofline is not None and roofline.bound == "memory":
+        return Finding(
+            "memory-bound",
+            2,
+            f"{roofline.percent:.0f} % memory bound: data movement takes the time",
+            _work(facts),
+            "Overlap more: a higher buffer_factor, reads and writes on both data movement "
+            "threads, data that is reused kept in L1.",
+            _memory_gain(facts),
+        )
+    return None
+
+
+def _work(facts: Facts) -> str:
+    roofline = facts.log.roofline
+    if roofline is None or roofline.memory is None or roofline.compute is None:
+        return "as tt-lang's THREAD SUMMARY says"
+    return (
+        f"data movement {roofline.memory:,} cycles of work, compute {roofline.compute:,}, "
+        "waits left out"
+    )
+
+
+def _memory_gain(facts: Facts) -> float | None:
+    if not facts.duration_us or not facts.floor_us:
+        return None
+    return max(facts.duration_us / facts.floor_us, 1.0)
+
+
+def _capped(facts: Facts, gain: float) -> float:
+    """A gain, but no faster than the DRAM traffic allows."""
+    limit = _memory_gain(facts)
+    return gain if limit is None else min(gain, limit)
+
+
+def used_cores(facts: Facts) -> int | None:
+    """Cores of a chip that ran the kernel: as printed, else those in the device log."""
+    if facts.program is not None and facts.program.cores:
+        return facts.program.cores
+    if facts.device is not None:
+        devices = Counter(device for device, _, _ in facts.device.core_cycles())
+        return max(devices.values(), default=None)
+    return None
+
+
+def _cores(facts: Facts) -> Iterator[Finding]:
+    used, available = used_cores(facts), facts.available_cores
+    if not used or not available or used >= available:
+        return
+    share = used / available
+    grid = facts.program.grid if facts.program else None
+    single = used == 1
+    most = available / used
+    capped = _capped(facts, most)
+    note = "" if capped == most else f"; {most:.3g}x more cores, but then DRAM is the limit"
+    yield Finding(
+        "single-core" if single else "unused-cores",
+        1,
+        "the kernel runs on a single core" if single else f"{available - used} cores are idle",
+        f"{used} of {available} cores ({share:.0%})"
+        + (f", grid {grid[0]}x{grid[1]}" if grid else "")
+        + note,
+        'Share the blocks out over the grid: grid="auto" (or "full"), ttl.grid_size() and '
+        "ttl.node() in every thread, blocks per core rounded up, and bounds checks for the rest.",
+        capped,
+        limits=share < CORES_SHARE,
+    )
+
+
+def _traffic(facts: Facts) -> Iterator[Finding]:
+    program = facts.program
+    if program is None or program.dram_read is None or len(facts.arguments) < 2:
+        return
+    inputs = sum(argument.bytes for argument in facts.arguments[:-1])
+    output = facts.arguments[-1].bytes
+    written = program.dram_write.bytes if program.dram_write else 0
+    excess = max(program.dram_read.bytes - inputs, 0) + max(written - output, 0)
+    total = program.dram_read.bytes + written
+    if program.dram_read.bytes <= REDUNDANT * inputs and written <= REDUNDANT * output:
+        return
+    memory = facts.log.roofline is None or facts.log.roofline.bound != "compute"
+    yield Finding(
+        "redundant-traffic",
+        2,
+        f"data is moved {total / max(inputs + output, 1):.1f} times",
+        f"read {_mb(program.dram_read.bytes)} for inputs of {_mb(inputs)}, wrote {_mb(written)} "
+        f"for an output of {_mb(output)}",
+        "Keep what is used again in L1 (a buffer that is filled once, or multicast over a pipe), "
+        "and fuse kernels that hand a tensor to each other through DRAM.",
+        total / max(total - excess, 1) if memory else None,
+        limits=memory,
+    )
+
+
+def _chained(facts: Facts) -> Iterator[Finding]:
+    """Kernels of the script that hand a tensor to each other through DRAM."""
+    pairs = [pair for pair in facts.run.get("chained") or () if isinstance(pair, Mapping)]
+    if not pairs:
+        return
+    words = [f"{pair.get('tensor')} from {pair.get('from')} to {pair.get('to')}" for pair in pairs]
+    yield Finding(
+        "kernels-chained",
+        2,
+        "kernels hand tensors to each other through DRAM",
+        ", ".join(words),
+        "Fuse them into one kernel: the intermediate then stays in dataflow buffers.",
+    )
+
+
+def _blocks(facts: Facts) -> Iterator[Finding]:
+    program = facts.program
+    size = facts.block_bytes
+    room = L1_BYTES * USABLE_L1 / size if size else None
+    if size is not None and size > L1_BYTES:
+        yield Finding(
+            "blocks-above-l1",
+            3,
+            "the dataflow buffers are larger than L1",
+            f"{_mb(size)} of about {_mb(L1_BYTES)} a core",
+            "Make the blocks smaller, or lower buffer_factor.",
+        )
+        return
+    if program is None or program.dram_read is None:
+        return
+    transfers = program.dram_read.transfers + (
+        program.dram_write.transfers if program.dram_write else 0
+    )
+    reads, writes = program.barriers or (0, 0)
+    bursts = transfers / (reads + writes) if reads + writes else None
+    small = max(program.transfer_sizes, default=0) <= SMALL_BYTES
+    if not small or transfers < MANY_TRANSFERS or bursts is None or bursts >= SMALL_BURST:
+        return
+    grow = _growth(room)
+    where = "" if size is None else f"; buffers take {size / L1_BYTES:.0%} of L1"
+    yield Finding(
+        "small-blocks",
+        3,
+        f"{transfers:,} transfers of {_sizes(program.transfer_sizes)}, "
+        f"{bursts:.1f} between two waits",
+        f"{reads} read and {writes} write barriers{where}",
+        (
+            f"Enlarge shape=(R, C) of the dataflow buffers, by {grow}x at a time as long as they "
+            "fit L1, so that each wait covers more transfers."
+            if grow > 1
+            else "The buffers fill L1: lower buffer_factor before enlarging shape=(R, C)."
+        ),
+        _capped(facts, float(grow)) if grow > 1 else None,
+        limits=grow > 1,
+    )
+
+
+def _growth(room: float | None) -> int:
+    """The largest power of two by which the blocks can grow and still fit, at most 16."""
+    if room is None:
+        return 2
+    return min(2 ** int(math.log2(room)), 16) if room >= 2 else 1
+
+
+def _balance(facts: Facts) -> Iterator[Finding]:
+    spans = facts.program.kernel_cycles if facts.program else {}
+    longest = max((high for _, high in spans.values()), default=0)
+    spreads = [
+        ((high - low) / longest, f"{thread} takes {low:,} to {high:,} cycles")
+        for thread, (low, high) in spans.items()
+        if longest > 0
+    ]
+    cores = facts.device.core_cycles() if facts.device else {}
+    if len(cores) > 1 and max(cores.values()) > 0:
+        low, high = min(cores.values()), max(cores.values())
+        slowest = max(cores, key=lambda core: cores[core])
+        place = f"({slowest[1]}, {slowest[2]})"
+        words = f"cores take {low:,} to {high:,} cycles, {place} the most"
+        spreads.append(((high - low) / high, words))
+    worst = max(spreads, default=(0.0, ""))
+    if worst[0] <= IMBALANCE:
+        return
+    mean = sum(cores.values()) / len(cores) if cores else 0
+    yield Finding(
+        "imbalanced-cores",
+        1,
+        f"cores are not evenly loaded: {worst[0]:.0%} between the fastest and the slowest",
+        worst[1],
+        "Share the blocks out evenly: a grid that divides their number, or the rest spread over "
+        "all cores.",
+        max(cores.values()) / mean if mean else None,
+    )
+
+
+def _stalls(facts: Facts) -> Iterator[Finding]:
+    shares = {
+        thread: (waits / total, waits, total)
+        for thread, (total, waits) in _thread_waits(facts).items()
+        if total and waits / total > STALL_SHARE
+    }
+    if not shares:
+        return
+    computing = any(thread in COMPUTERS for thread in shares)
+    yield Finding(
+        "stalls",
+        2,
+        "threads stand still: " + ", ".join(f"{t} {s[0]:.0%}" for t, s in shares.items()),
+        "; ".join(f"{t} waits {s[1]:,} of {s[2]:,} cycles" for t, s in shares.items()),
+        ("The math waits for data: " if computing else "")
+        + "see the lines marked as waiting. A higher buffer_factor overlaps more; several copies "
+        "started before the first wait() do too.",
+    )
+
+
+def _thread_waits(facts: Facts) -> Mapping[str, tuple[int, int]]:
+    roofline = facts.log.roofline
+    if roofline is not None and roofline.total:
+        return {t: (roofline.total[t], roofline.waits.get(t, 0)) for t in roofline.total}
+    found: dict[str, tuple[int, int]] = {}
+    for row in facts.lines:
+        waits = sum(part.cycles for part in row.operations if part.name in _WAITS)
+        total, before = found.get(row.thread, (0, 0))
+        found[row.thread] = total + row.cycles, before + waits
+    return found
+
+
+def _bandwidth(facts: Facts) -> Iterator[Finding]:
+    program = facts.program
+    if program is None or program.bandwidth_gb_s is None or not facts.peak_gb_s:
+        return
+    share = program.bandwidth_gb_s / facts.peak_gb_s
+    compute = facts.log.roofline is not None and facts.log.roofline.bound == "compute"
+    if share >= LOW_BANDWIDTH or compute:
+        return
+    yield Finding(
+        "low-bandwidth",
+        2,
+        f"{program.bandwidth_gb_s:.1f} GB/s, {share:.0%} of the chip's {facts.peak_gb_s:.0f}",
+        f"{_mb(facts.dram_bytes or 0)} in {facts.duration_us or 0:.1f} us",
+        "More cores and larger blocks keep more transfers under way.",
+        _memory_gain(facts),
+    )
+
+
+def _fit(facts: Facts) -> Iterator[Finding]:
+    """Test data that fits L1 hides what production will do."""
+    if not facts.production or not facts.arguments:
+        return
+    cores = (facts.available_cores or 64) * facts.chips
+    room = cores * L1_BYTES
+    test = sum(argument.bytes for argument in facts.arguments)
+    shapes = facts.production
+    production = sum(
+        tensor_bytes(shapes[at] if at < len(shapes) else shapes[-1], argument.dtype)
+        for at, argument in enumerate(facts.arguments)
+    )
+    if test <= room < production:
+        yield Finding(
+            "fits-only-in-test",
+            0,
+            "the test data fits L1, production's does not",
+            f"{_mb(test)} here, {_mb(production)} in production; L1 of {cores} cores holds about "
+            f"{_mb(room)}",
+            "Do not keep whole tensors in L1: stream them through small buffers, and measure with "
+            "a shape that does not fit either.",
+        )
+
+
+def _pairs(facts: Facts) -> Iterator[Finding]:
+    counts: dict[tuple[str, str], int] = {}
+    for row in facts.lines:
+        for part in row.operations:
+            key = row.thread, part.name
+            counts[key] = counts.get(key, 0) + part.count
+    for thread in dict.fromkeys(thread for thread, _ in counts):
+        for begin, end in _PAIRS:
+            begins, ends = counts.get((thread, begin), 0), counts.get((thread, end), 0)
+            if begins and ends and begins != ends:
+                yield Finding(
+                    "unequal-counts",
+                    0,
+                    f"{thread}: {begins} {begin} but {ends} {end}",
+                    "a core keeps 125 signposts and drops the others silently",
+                    "Cycles of these lines are too low: profile fewer iterations (a smaller "
+                    "tensor), or mark single regions with ttl.signpost() and --mode signposts. "
+                    "If the numbers are right, a block is reserved and never pushed.",
+                )
+
+
+def _markers(facts: Facts) -> Iterator[Finding]:
+    if facts.device is None:
+        return
+    unpaired, full = facts.device.unpaired(), facts.device.at_limit()
+    if unpaired:
+        first = unpaired[0]
+        yield Finding(
+            "dropped-markers",
+            0,
+            f"{len(unpaired)} zones of the device log have unequal begins and ends",
+            f"the first: {first.key.zone} on {first.key.risc} of core ({first.key.x}, "
+            f"{first.key.y}), {first.begins} begins and {first.ends} ends",
+            "Markers were dropped: profile fewer iterations.",
+        )
+    elif full:
+        yield Finding(
+            "marker-limit",
+            0,
+            f"{len(full)} core{'s' * (len(full) > 1)} kept 125 zones, which is all they can",
+            "what came after is missing",
+            "Profile fewer iterations, or mark single regions with ttl.signpost().",
+        )
+
+
+def _repeated(facts: Facts) -> Iterator[Finding]:
+    times = max(facts.log.summaries(kind) for kind in ("threads", "programs", "signposts"))
+    if times > 1:
+        yield Finding(
+            "several-outputs",
+            0,
+            f"{times} profiles were printed: more than one kernel ran",
+            "each call reads the device log anew, and repeated calls mix in it",
+            "Kernels of installed packages are not held back: call only one of them.",
+        )
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:,.2f} MB" if count >= 10_000 else f"{count:,} B"
+
+
+def _sizes(sizes: Mapping[int, int]) -> str:
+    return ", ".join(f"{size:,} B" for size in sorted(sizes)) or "unknown size"

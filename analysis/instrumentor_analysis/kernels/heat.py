@@ -1,0 +1,74 @@
+"""Cycles over the source: one row a line, with what its threads spent there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from instrumentor_analysis.kernels.model import LineCycles, Operation
+
+_WAITS = ("cb_wait", "cb_reserve", "wait")
+
+
+@dataclass(frozen=True)
+class HotLine:
+    """A source line.
+
+    Attributes:
+        cycles: by thread.
+        share: of the cycles of the thread that spends most here, 0 to 1.
+        waits: cycles of waiting among them.
+    """
+
+    line: int
+    text: str
+    cycles: tuple[tuple[str, int], ...]
+    share: float
+    waits: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def total(self) -> int:
+        """Cycles of all threads."""
+        return sum(count for _, count in self.cycles)
+
+
+def heat_map(
+    rows: Sequence[LineCycles], source: Sequence[str], around: int = 0
+) -> tuple[HotLine, ...]:
+    """The measured lines, and those between them, in source order.
+
+    Args:
+        rows: cycles by line and thread.
+        source: lines of the file; where it is empty the printed text is used.
+        around: how many further lines before the first and behind the last.
+    """
+    if not rows:
+        return ()
+    by_line: dict[int, list[LineCycles]] = {}
+    for row in rows:
+        by_line.setdefault(row.line, []).append(row)
+    first, last = min(by_line), max(by_line)
+    if last - first > 4000:  # a damaged line number: only the measured lines
+        return tuple(_hot(number, by_line[number], source) for number in sorted(by_line))
+    numbers = range(max(first - around, 1), last + around + 1)
+    return tuple(_hot(number, by_line.get(number, []), source) for number in numbers)
+
+
+def _hot(number: int, rows: Sequence[LineCycles], source: Sequence[str]) -> HotLine:
+    printed = next((row.source for row in rows if row.source), "")
+    text = source[number - 1] if 0 < number <= len(source) else printed
+    operations = tuple(operation for row in rows for operation in row.operations)
+    return HotLine(
+        number,
+        text,
+        tuple((row.thread, row.cycles) for row in rows),
+        max((row.percent / 100 for row in rows), default=0.0),
+        sum(part.cycles for part in operations if part.name in _WAITS),
+        operations,
+    )
+
+
+def hottest(rows: Sequence[LineCycles], count: int = 3) -> Iterator[LineCycles]:
+    """The lines that take most cycles, over all threads."""
+    yield from sorted(rows, key=lambda row: -row.cycles)[:count]

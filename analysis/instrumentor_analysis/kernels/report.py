@@ -1,0 +1,215 @@
+"""A run folder of ``instrument kernel run`` (or a bare log) -> everything that is told about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor_analysis.errors import NothingMeasured
+from instrumentor_analysis.kernels.device_log import DeviceLog, read_device_log
+from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, gather
+from instrumentor_analysis.kernels.findings import GOALS, Finding, bottleneck, findings, used_cores
+from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.model import plain
+
+SCHEMA = "instrument-kernel-summary/1"
+DEVICE_LOG = "profile_log_device.csv"
+RECORD = "kernel.jsonl"
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """A measured invocation with its verdict.
+
+    Attributes:
+        limit: the bottleneck; None when the mode does not tell.
+        source: lines of the user's file, for the heat map; empty when it is gone.
+        folder: where it came from.
+    """
+
+    facts: Facts
+    found: tuple[Finding, ...]
+    limit: Finding | None
+    warnings: tuple[str, ...]
+    source: tuple[str, ...]
+    folder: Path
+
+    @property
+    def wall_us(self) -> float | None:
+        """Device time of the kernel, microseconds: the ground truth."""
+        return self.facts.duration_us
+
+    @property
+    def rerun(self) -> str:
+        """The command for the whole auto-profile by hand."""
+        return str(self.facts.run.get("rerun") or "")
+
+    def to_json(self) -> dict[str, Any]:
+        """The document `instrument-kernel-summary/1`."""
+        facts, run = self.facts, self.facts.run
+        program = facts.program
+        used = used_cores(facts)
+        return {
+            "schema": SCHEMA,
+            "name": run.get("name"),
+            "script": run.get("script"),
+            "kernel": facts.kernel,
+            "mode": facts.mode,
+            "invocation": run.get("invocation"),
+            "validated": run.get("validated"),
+            "wall_time_us": facts.duration_us,
+            "duration_cycles": program.duration_cycles if program else None,
+            "arch": facts.machine.arch or None,
+            "mhz": facts.machine.mhz,
+            "arguments": [
+                {"name": a.name, "shape": list(a.shape), "dtype": a.dtype, "bytes": a.bytes}
+                for a in facts.arguments
+            ],
+            "grid": list(program.grid) if program and program.grid else None,
+            "grid_asked": run.get("grid"),
+            "cores_used": used,
+            "cores_available": facts.available_cores,
+            "core_utilization": used / facts.available_cores
+            if used and facts.available_cores
+            else None,
+            "program": plain(program) if program else None,
+            "programs": plain(facts.log.programs),
+            "dram_bytes": facts.dram_bytes,
+            "dram_floor_us": facts.floor_us,
+            "peak_gb_s": facts.peak_gb_s,
+            "threads": plain(facts.log.threads),
+            "roofline": plain(facts.log.roofline) if facts.log.roofline else None,
+            "lines": plain(facts.lines),
+            "buffers": plain(facts.log.buffers),
+            "pipes": plain(facts.log.pipes),
+            "signposts": plain(facts.log.signposts),
+            "blocks": plain(facts.blocks),
+            "block_bytes": facts.block_bytes,
+            "l1_bytes": L1_BYTES,
+            "chips": facts.chips,
+            "production_shapes": [list(shape) for shape in facts.production],
+            "bottleneck": _finding(self.limit) if self.limit else None,
+            "findings": [_finding(finding) for finding in self.found],
+            "sections": plain(facts.log.sections),
+            "warnings": list(self.warnings),
+            "rerun": self.rerun or None,
+        }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {**plain(finding), "goal_text": GOALS[finding.goal], "worth": finding.worth}
+
+
+def report(folder: Path) -> KernelReport:
+    """Read a run folder again.
+
+    Raises:
+        NothingMeasured: it holds no log, or nothing of tt-lang's output is in it.
+        DamagedFile: its device log is none.
+    """
+    log = folder / "run.log"
+    if not log.is_file():
+        raise NothingMeasured(
+            f"{folder}: no run.log", "Give a folder that `instrument kernel run` wrote."
+        )
+    run = _json_file(folder / "run.json")
+    device = folder / DEVICE_LOG
+    return _report(
+        log.read_text(encoding="utf-8", errors="replace"),
+        read_device_log(device) if device.is_file() else None,
+        run,
+        read_records(folder / RECORD),
+        folder,
+    )
+
+
+def report_of_log(log: Path) -> KernelReport:
+    """Read a log that was written by hand.
+
+    Raises:
+        NothingMeasured: nothing of tt-lang's output is in it.
+    """
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise NothingMeasured(f"{log}: cannot be read: {error.strerror}") from error
+    return _report(text, None, {"name": log.stem}, [], log.parent)
+
+
+def _report(
+    text: str,
+    device: DeviceLog | None,
+    run: Mapping[str, Any],
+    records: list[dict[str, Any]],
+    folder: Path,
+) -> KernelReport:
+    log = parse_log(text)
+    if not log.sections and (device is None or not device.zones):
+        raise NothingMeasured(
+            f"{folder}: none of tt-lang's profiles is in the log",
+            _why_nothing(text) or "See run.log; the profilers print only on hardware.",
+        )
+    facts = gather(log, device, run, records)
+    found = findings(facts)
+    warnings = [*run.get("warnings", ()), *log.warnings]
+    if device is not None and device.skipped:
+        warnings.append(
+            f"{DEVICE_LOG}: {device.skipped} rows cannot be read, the first at line "
+            f"{device.first_skipped_line}"
+        )
+    return KernelReport(
+        facts,
+        found,
+        bottleneck(facts, found),
+        tuple(dict.fromkeys(warnings)),
+        _source(run),
+        folder,
+    )
+
+
+_NOTHING = (
+    ("TT_METAL_HOME not set", "Set TT_METAL_HOME to the tt-metal checkout: the profilers need it."),
+    ("requires TT_METAL_HOME", "Set TT_METAL_HOME to the tt-metal checkout."),
+    ("Profile CSV not found", "The device profiler wrote nothing: is this a build with Tracy?"),
+    ("No signpost results found", "The kernel ran without markers: was it taken from a cache?"),
+    (
+        "No user-defined signpost zones found",
+        'Mark regions of the kernel with ttl.signpost("name"), or use --mode auto-profile.',
+    ),
+)
+
+
+def _why_nothing(text: str) -> str:
+    return next((remedy for words, remedy in _NOTHING if words in text), "")
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The gate's events; a half-written last line is left out."""
+    if not path.is_file():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            found.append(event)
+    return found
+
+
+def _json_file(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _source(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The kernel's file as it was measured: its text is kept in run.json."""
+    text = run.get("source_text")
+    return tuple(text.splitlines()) if isinstance(text, str) else ()

@@ -1,0 +1,229 @@
+"""Device time by line of the user's source.
+
+MLIR locations (``loc("train.py":12:3)``, named, call sites, fused; the writer of the CSV may have
+turned ``,`` into ``;``) name lines of the *instrumented* file; the run's diff turns them back
+into lines of the original.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from instrumentor_analysis.figures import evaluates_constants
+from instrumentor_analysis.model import Locations, Module, SourceLine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NO_LOCATIONS = (
+    "no source locations in this trace: they need a runtime built with perf tracing and "
+    "XLA_HLO_DEBUG=1 in the script's environment"
+)
+#: What stands for the modules of all constants together.
+CONSTANTS = "(constants, evaluated once)"
+_FILE_LINE = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*(\d+)(?:\s*:\s*\d+)?')
+# Frontends without structured locations write them into the name: `Linear[fc]/model.py:45/mm`.
+_IN_NAME = re.compile(r"([\w./\\-]+\.py)(?::|\",?\s*line\s+)(\d+)")
+# A torch module in a name: its class, and the attribute that holds it.
+_MODULE = re.compile(r"\b([A-Za-z_]\w*\[[\w.]+\])")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_LIBRARY = ("site-packages", "dist-packages", "lib/python", "<frozen", "torch_xla/")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One file and 1-based line, as a location names it."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class LineMap:
+    """Lines of instrumented files to those of the originals, out of a unified diff.
+
+    Attributes:
+        files: by path in the diff: (first new line, old line of it) at every shift, rising.
+        inserted: by path: new lines that the original does not have, each with the original line
+            of the same code when one was taken out (a moved statement), else None.
+    """
+
+    files: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    inserted: Mapping[str, Mapping[int, int | None]] = field(default_factory=dict)
+
+    def original(self, place: Place) -> Place:
+        """The place in the user's file; of an inserted line, where its code stood or the line
+        before it.
+
+        A file that the diff does not name is returned as it is.
+        """
+        posix = place.file.replace("\\", "/")
+        path = next((p for p in self.files if posix == p or posix.endswith(f"/{p}")), None)
+        if path is None:
+            return place
+        line = place.line
+        moved = self.inserted[path].get(line)
+        if moved is not None:
+            return Place(path, moved)
+        while line > 1 and line in self.inserted[path]:
+            line -= 1
+        shifts = self.files[path]
+        new, old = shifts[bisect_right(shifts, (line, 1 << 60)) - 1]
+        return Place(path, max(1, old + line - new))
+
+
+def read_diff(text: str) -> LineMap:
+    """Read the unified diff of an instrumentation (original to instrumented)."""
+    files: dict[str, list[tuple[int, int]]] = {}
+    inserted: dict[str, dict[int, str]] = {}
+    removed: dict[str, dict[int, str]] = {}
+    path: str | None = None
+    old = new = old_left = new_left = 0
+    for line in text.splitlines():
+        hunk = _HUNK.match(line)
+        if old_left <= 0 and new_left <= 0 and line.startswith("+++ "):
+            name = line[4:].split("\t")[0].strip().strip('"')
+            path = name[2:] if name.startswith("b/") else name
+            files[path], inserted[path], removed[path] = [(1, 1)], {}, {}
+        elif hunk and path is not None and old_left <= 0 and new_left <= 0:
+            old, new = int(hunk[1]), int(hunk[3])
+            old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+            # A hunk without lines on one side names the line before it.
+            old, new = old + (old_left == 0), new + (new_left == 0)
+            files[path].append((new, old))
+        elif path is not None and (old_left > 0 or new_left > 0) and not line.startswith("\\"):
+            if line.startswith("+"):
+                inserted[path][new] = _code(line[1:])
+                new, new_left = new + 1, new_left - 1
+            elif line.startswith("-"):
+                removed[path][old] = _code(line[1:])
+                old, old_left = old + 1, old_left - 1
+            else:
+                old, new = old + 1, new + 1
+                old_left, new_left = old_left - 1, new_left - 1
+            files[path].append((new, old))
+    return LineMap(
+        {p: tuple(shifts) for p, shifts in files.items()},
+        {p: _moved(lines, removed[p]) for p, lines in inserted.items()},
+    )
+
+
+def _code(line: str) -> str:
+    """A line without indentation, and without a marker comment at its end."""
+    return line.split("# [instrument]")[0].strip()
+
+
+def _moved(inserted: Mapping[int, str], removed: Mapping[int, str]) -> dict[int, int | None]:
+    """Where the code of each inserted line stood; a removed line is taken once."""
+    left = {old: code for old, code in removed.items() if code}
+    found: dict[int, int | None] = {}
+    for new, code in inserted.items():
+        found[new] = next((old for old, text in left.items() if text == code), None)
+        left.pop(found[new] or 0, None)
+    return found
+
+
+def places(location: str) -> tuple[Place, ...]:
+    """Every file and line of an MLIR location, innermost call first, each once."""
+    found = [Place(m[1], int(m[2])) for m in _FILE_LINE.finditer(location)]
+    found += [Place(m[1], int(m[2])) for m in _IN_NAME.finditer(location)]
+    return tuple(dict.fromkeys(place for place in found if place.line > 0))
+
+
+def user_place(location: str, lines: LineMap) -> Place | None:
+    """The place a user would look at: innermost in an instrumented file, else in no library."""
+    candidates = places(location)
+    mapped = [(place, lines.original(place)) for place in candidates]
+    for _, original in mapped:
+        if original.file in lines.files:
+            return original
+    own = [o for p, o in mapped if not any(part in p.file for part in _LIBRARY)]
+    python = [o for o in own if PurePosixPath(o.file).suffix == ".py"]
+    return next(iter(python or own or [o for _, o in mapped]), None)
+
+
+def module_name(location: str, place: Place | None) -> str | None:
+    """The chain of torch modules that a location names, else the file of its place."""
+    chain = list(dict.fromkeys(_MODULE.findall(location)))
+    if chain:
+        return ".".join(chain)
+    return None if place is None else place.file
+
+
+def by_source_line(ops: pd.DataFrame, diff: Path | None = None, pooled: int = 1) -> Locations:
+    """Device time per source line of a per-op frame, most first; const-eval ops apart.
+
+    Args:
+        diff: the instrumentation's unified diff; without it lines are of the file that ran.
+        pooled: number of steps in the frame; times and counts are of one.
+    """
+    if "location" not in ops.columns or ops["location"].isna().all():
+        return Locations(note=NO_LOCATIONS)
+    import pandas as pd
+
+    text = diff.read_text(encoding="utf-8", errors="replace") if diff and diff.is_file() else ""
+    lines = read_diff(text)
+    location = ops["location"].astype("object")
+    where = {loc: user_place(str(loc), lines) for loc in location.dropna().unique()}
+    modules = {loc: module_name(str(loc), place) for loc, place in where.items()}
+    const = evaluates_constants(ops)
+    found = [where.get(loc) if isinstance(loc, str) else None for loc in location]
+    table = pd.DataFrame(
+        {
+            "module": [modules.get(loc) if isinstance(loc, str) else None for loc in location],
+            "file": [p.file if p else None for p in found],
+            "line": [p.line if p else 0 for p in found],
+            "const": const.to_numpy(),
+            "us": ops["device_time_us"].to_numpy(),
+            "op": ops["op_code"].astype("str").str.split().str[0].to_numpy(),
+        }
+    )
+    known = table["file"].notna()
+    total_us = float(table["us"].sum())
+    return Locations(
+        lines=_lines(table[known], total_us, pooled),
+        modules=_modules(table, total_us, pooled),
+        unlocated_ms=float(table["us"][~known].sum()) / 1000 / pooled,
+        unlocated_count=round(int((~known).sum()) / pooled),
+        note=None if known.any() else NO_LOCATIONS,
+    )
+
+
+def _modules(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[Module, ...]:
+    """Modules by device time; last the constants, which are no module's work in a step."""
+
+    def module(name: str, times: pd.Series[float], const: bool = False) -> Module:
+        us = float(times.sum())
+        percent = us / total_us * 100 if total_us else None
+        return Module(name, us / 1000 / pooled, percent, round(len(times) / pooled), const)
+
+    named = table[table["module"].notna()]
+    once = named["us"][named["const"]]
+    found = [module(str(n), us) for n, us in named[~named["const"]].groupby("module")["us"]]
+    found.sort(key=lambda each: -each.device_time_ms)
+    return (*found, *([] if once.empty else [module(CONSTANTS, once, const=True)]))
+
+
+def _lines(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[SourceLine, ...]:
+    found: list[SourceLine] = []
+    for key, rows in table.groupby(["file", "line", "const"], sort=True):
+        file, line, const = key if isinstance(key, Sequence) else (key, 0, False)
+        time = float(rows["us"].sum())
+        by_op = rows.groupby("op")["us"].sum().sort_values(ascending=False, kind="stable")
+        found.append(
+            SourceLine(
+                file=str(file),
+                line=int(str(line)),
+                device_time_ms=time / 1000 / pooled,
+                percent=time / total_us * 100 if total_us else None,
+                op_count=round(len(rows) / pooled),
+                const_eval=bool(const),
+                ops=tuple(str(op) for op in by_op.index[:5]),
+            )
+        )
+    return tuple(sorted(found, key=lambda entry: -entry.device_time_ms))

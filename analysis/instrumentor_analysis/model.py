@@ -1,0 +1,516 @@
+"""What an analysis says: frozen dataclasses, and their JSON form ``instrument-summary/1``.
+
+Units stand in the names: ``_ms`` milliseconds, ``_us`` microseconds, ``_percent`` 0 to 100,
+``_gb_s`` 10^9 bytes a second. A figure that was not measured is ``None`` (``null`` in JSON),
+never 0: an op that took no time and an op that was never timed are different things.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+SCHEMA = "instrument-summary/1"
+
+#: Host overhead above which a step is called host-bound, percent of the wall clock.
+HOST_BOUND_PERCENT = 70.0
+#: Op-to-op gap above which the device waited for the host, microseconds.
+GAP_THRESHOLD_US = 6.5
+#: Gap above which the host did something else (compilation, data, a debugger) than dispatch,
+#: microseconds.
+PAUSE_US = 10_000.0
+
+Profiler = Literal["tracy", "torch", "wallclock"]
+SavingKind = Literal["bound", "grid", "gap"]
+VerdictName = Literal[
+    "host-bound",
+    "memory-bound",
+    "compute-bound",
+    "data-movement-bound",
+    "mixed",
+]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A bootstrap interval of a median: bounds in the unit of the figure, confidence 0 to 1."""
+
+    low: float
+    high: float
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A sample far above the rest of its label: the usual cause is a recompilation.
+
+    Attributes:
+        name: the step's name, as in its signposts.
+        ms: its wall clock.
+        times_median: how many medians of its label that is.
+    """
+
+    name: str
+    ms: float
+    times_median: float
+
+
+@dataclass(frozen=True)
+class Mfu:
+    """Model FLOPs utilisation: the FLOPs that the model needs, over what the chip could do.
+
+    Attributes:
+        percent: FLOPs per sample * samples per second / peak.
+        flops_per_sample: as given, of what the label times.
+        peak_tflops: 10^12 FLOPs a second.
+        peak_source: where the peak is from, in words.
+    """
+
+    percent: float
+    flops_per_sample: float
+    peak_tflops: float
+    peak_source: str
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """Statistics of the steady samples of one label; None where there was no such sample.
+
+    Attributes:
+        label: what was timed: ``fwd+bwd``, ``fwd+bwd+optimizer``, ``step``, ``region``...
+        samples: number of steady samples; the other figures describe these only.
+        mean_ms, median_ms, min_ms, max_ms: the usual ones (an even number of samples has
+            the mean of the middle two as its median).
+        stdev_ms: sample standard deviation; None below two samples.
+        compile_ms: the label's first sample, which compiles.
+        warmup_ms: the samples between the first and the steady ones.
+        median_interval_ms: 95 % bootstrap interval of the median (percentiles, fixed seed);
+            below six samples their range, with the confidence that it has; None below three.
+        outliers: samples far above the rest.
+        trend_percent: drift from the first steady sample to the last along the Theil-Sen
+            line, percent of the median, outliers left out; None below four samples.
+        samples_ms: the steady samples in order.
+        p50_ms, p90_ms, p95_ms, p99_ms: latency percentiles, interpolated linearly; None where
+            the samples are too few to tell (:mod:`instrumentor_analysis.throughput`).
+        samples_per_s, tokens_per_s: what the steady steps worked on over the time they took;
+            None unless each of them says its batch.
+        batch_shape: of the first tensor in a step's batch, when all steady steps share it.
+        mfu: model FLOPs utilisation; None unless FLOPs were given.
+    """
+
+    label: str
+    samples: int
+    mean_ms: float | None = None
+    median_ms: float | None = None
+    min_ms: float | None = None
+    max_ms: float | None = None
+    stdev_ms: float | None = None
+    compile_ms: float | None = None
+    warmup_ms: tuple[float, ...] = ()
+    median_interval_ms: Interval | None = None
+    outliers: tuple[Outlier, ...] = ()
+    trend_percent: float | None = None
+    samples_ms: tuple[float, ...] = ()
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    batch_shape: tuple[int, ...] | None = None
+    mfu: Mfu | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The record of ``wall_clock_ms``; the unit stands in that key, hence bare names."""
+        return {
+            "label": self.label,
+            "mean": plain(self.mean_ms),
+            "median": plain(self.median_ms),
+            "min": plain(self.min_ms),
+            "max": plain(self.max_ms),
+            "stdev": plain(self.stdev_ms),
+            "samples": self.samples,
+            "compile": plain(self.compile_ms),
+            "warmup": plain(self.warmup_ms),
+            "median_interval": plain(self.median_interval_ms),
+            "outliers": plain(self.outliers),
+            "trend_percent": plain(self.trend_percent),
+            "values": plain(self.samples_ms),
+            "p50": plain(self.p50_ms),
+            "p90": plain(self.p90_ms),
+            "p95": plain(self.p95_ms),
+            "p99": plain(self.p99_ms),
+            "samples_per_s": plain(self.samples_per_s),
+            "tokens_per_s": plain(self.tokens_per_s),
+            "batch_shape": plain(self.batch_shape),
+            "mfu": plain(self.mfu),
+        }
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of the ops that the figures describe.
+
+    Attributes:
+        start, end: the signposts, or None where the window has no such border.
+        step: name of the chosen step; None when the window is not one step.
+        how: in words, how it was chosen.
+        steps: names of all steps pooled into it (one for a single step).
+        order: ``host-time``, or ``file`` where host times say nothing about it (replays of a
+            trace bear the time of its capture).
+    """
+
+    start: str | None
+    end: str | None
+    step: str | None
+    how: str
+    steps: tuple[str, ...] = ()
+    order: Literal["host-time", "file"] = "host-time"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the run: what the clock said and what the device said.
+
+    Attributes:
+        name: as in its signposts, e.g. ``step_steady_3``.
+        kind: ``compile``, ``warmup``, ``steady`` or ``profiled``; None when no record names it.
+        label: what its sample timed.
+        complete: both signposts were found; None when there is no ops CSV.
+        op_count, device_time_ms: device ops between its signposts, and their kernel time;
+            None when there is no ops CSV or the step is not complete.
+        overhead_percent: (wall - device) / wall of this step.
+    """
+
+    name: str
+    kind: str | None
+    label: str | None
+    wall_clock_ms: float | None
+    complete: bool | None = None
+    op_count: int | None = None
+    device_time_ms: float | None = None
+    overhead_percent: float | None = None
+    outlier: bool = False
+
+
+@dataclass(frozen=True)
+class Category:
+    """Device time of one category of ops; ``percent`` is of the device time of all ops."""
+
+    name: str
+    device_time_ms: float
+    percent: float | None
+    op_count: int
+
+
+@dataclass(frozen=True)
+class SlowOp:
+    """All ops of one name together, and what bounds them.
+
+    Attributes:
+        percent: of the device time of all ops (of the op self time under torch on CPU).
+        bound: the bound of most of its device time (DRAM, FLOP, BOTH, SLOW, HOST), or None
+            when no roofline model covers it.
+    """
+
+    op: str
+    count: int
+    device_time_ms: float | None
+    percent: float | None
+    bound: str | None
+    category: str | None = None
+    op_self_time_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Distribution of op-to-op gaps, the first op of the window left out.
+
+    Attributes:
+        over_threshold_count, over_threshold_us: gaps above ``GAP_THRESHOLD_US`` and their sum.
+        histogram: (upper edge in us, or None for the last bin; count) in rising order.
+        pause_count, pause_us: of the gaps above the threshold those above ``PAUSE_US``.
+    """
+
+    count: int
+    total_us: float
+    median_us: float | None
+    p95_us: float | None
+    max_us: float | None
+    over_threshold_count: int
+    over_threshold_us: float
+    histogram: tuple[tuple[float | None, int], ...] = ()
+    pause_count: int = 0
+    pause_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """Two durations of the same ops, and how busy the device was in the window.
+
+    Attributes:
+        kernel_ms: sum of DEVICE KERNEL DURATION, the figure of tt-perf-report.
+        firmware_ms: sum of DEVICE FW DURATION (kernel plus launch), the figure of tt-xla's docs.
+        span_ms: first firmware start to last firmware end on the busiest device.
+        busy_percent: share of the span in which that device ran firmware (overlaps once).
+        devices: number of devices with ops in the window.
+    """
+
+    kernel_ms: float | None
+    firmware_ms: float | None
+    span_ms: float | None
+    busy_percent: float | None
+    devices: int
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """Device time of the ops that one line of the user's source led to."""
+
+    file: str
+    line: int
+    device_time_ms: float
+    percent: float | None
+    op_count: int
+    const_eval: bool = False
+    ops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Module:
+    """Device time of the ops of one module: ``Net[net].Linear[fc1]``, else the Python file.
+
+    Attributes:
+        const_eval: no module, but all ops that are evaluated once, not in every step.
+    """
+
+    name: str
+    device_time_ms: float
+    percent: float | None
+    op_count: int
+    const_eval: bool = False
+
+
+@dataclass(frozen=True)
+class Locations:
+    """Device time by source line and by module, most first.
+
+    Attributes:
+        lines: one entry per (file, line, const_eval).
+        modules: torch modules where the locations name them, else files; last, in one entry, the
+            constants.
+        unlocated_ms, unlocated_count: device time and number of ops with no usable location.
+        note: one sentence when there are no locations, and how to get them.
+    """
+
+    lines: tuple[SourceLine, ...] = ()
+    unlocated_ms: float | None = None
+    note: str | None = None
+    modules: tuple[Module, ...] = ()
+    unlocated_count: int = 0
+
+    @property
+    def unlocated_percent(self) -> float | None:
+        """Of the device time of all ops; None without any."""
+        unlocated = self.unlocated_ms or 0.0
+        total = unlocated + sum(line.device_time_ms for line in self.lines)
+        return unlocated / total * 100 if total else None
+
+    def most_modules(self, most: int) -> tuple[Module, ...]:
+        """The first so many modules, and the constants."""
+        constants = tuple(module for module in self.modules if module.const_eval)
+        return (*[module for module in self.modules if not module.const_eval][:most], *constants)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What a change could win at most, in theory.
+
+    Attributes:
+        op: op name with its shape (all ops of that name together).
+        kind: ``bound`` (every op at its roofline), ``grid`` (beyond that: on all the cores that
+            it had) or ``gap`` (every gap at 6.5 us, pauses left out).
+        percent: of the window's device time plus gaps, pauses left out.
+    """
+
+    op: str
+    kind: SavingKind
+    count: int
+    now_us: float
+    saving_us: float
+    percent: float | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One number a verdict rests on, and the threshold that it was held against."""
+
+    what: str
+    value: float
+    unit: str
+    threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One thing to try next, and how."""
+
+    what: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What bounds the step, why, and what to try next."""
+
+    name: VerdictName
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    levers: tuple[Lever, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One op over several steps: mean and standard deviation, microseconds.
+
+    Attributes:
+        position: in its step, from 0.
+        id: of the op in the step that is shown; None when that step lacks it.
+    """
+
+    position: int
+    op: str
+    mean_us: float
+    stdev_us: float
+    steps: int
+    id: int | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything that one run says, independent of how it is shown.
+
+    Attributes:
+        profiler: ``tracy``, ``torch`` or ``wallclock``.
+        scope: the label of the main wall-clock figures.
+        window: the ops described; None without an ops CSV.
+        wall_clock: statistics of the main label; None when nothing was timed.
+        wall_clock_by_label: the same per label; never pooled.
+        step_wall_clock_ms: wall clock of the very step that ``window`` shows.
+        device_time_ms: kernel time of the window's device ops; None where no device was timed.
+        device_time_source: which column or trace that is.
+        overhead_percent: (wall - device) / wall, both of the window's step.
+        dispatch_ms_per_op: (wall - device) / op count of the window's step.
+        op_self_time_ms: torch on CPU: sum of the ops' self times in the profiled step; it is
+            no device time and is never set against the wall clock.
+        host_bound: overhead above 70 %; None without an overhead.
+        untraced: the same label, run once without the profiler; None when that was not done.
+        profiler_cost_percent: how much longer the median step takes under the profiler.
+        script_exit_code: of the measured script; None when unknown.
+        run: facts of the run as recorded (name, label, script, command, times).
+    """
+
+    profiler: str
+    scope: str | None = None
+    window: Window | None = None
+    wall_clock: WallClock | None = None
+    wall_clock_by_label: Mapping[str, WallClock] = field(default_factory=dict)
+    step_wall_clock_ms: float | None = None
+    device_time_ms: float | None = None
+    device_time_source: str | None = None
+    device_time: DeviceTime | None = None
+    overhead_percent: float | None = None
+    dispatch_ms_per_op: float | None = None
+    op_count: int | None = None
+    host_op_count: int | None = None
+    op_self_time_ms: float | None = None
+    categories: tuple[Category, ...] = ()
+    matmul_flops_percent: float | None = None
+    dram_percent: float | None = None
+    slow_ops: tuple[SlowOp, ...] = ()
+    gaps: Gaps | None = None
+    savings: tuple[Saving, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    program_cache_hit_percent: float | None = None
+    locations: Locations | None = None
+    host_bound: bool | None = None
+    verdict: Verdict | None = None
+    steps: tuple[Step, ...] = ()
+    architecture: str | None = None
+    loop: Mapping[str, Any] | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    interrupted: bool = False
+    partial: bool = False
+    script_exit_code: int | None = None
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    untraced: WallClock | None = None
+    profiler_cost_percent: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of summary.json: JSON types only, NaN and infinity as null."""
+        wall = self.wall_clock or WallClock(label=self.scope or "", samples=0)
+        return {
+            "schema": SCHEMA,
+            "profiler": self.profiler,
+            "scope": self.scope,
+            "window": plain(self.window),
+            "wall_clock_ms": wall.to_json(),
+            "wall_clock_by_label": {k: v.to_json() for k, v in self.wall_clock_by_label.items()},
+            "step_wall_clock_ms": plain(self.step_wall_clock_ms),
+            "device_time_ms": plain(self.device_time_ms),
+            "device_time_source": self.device_time_source,
+            "device_time": plain(self.device_time),
+            "overhead_percent": plain(self.overhead_percent),
+            "dispatch_ms_per_op": plain(self.dispatch_ms_per_op),
+            "op_count": self.op_count,
+            "host_op_count": self.host_op_count,
+            "op_self_time_ms": plain(self.op_self_time_ms),
+            "categories": {
+                c.name: {
+                    "percent": plain(c.percent),
+                    "device_time_ms": plain(c.device_time_ms),
+                    "op_count": c.op_count,
+                }
+                for c in self.categories
+            },
+            "matmul_flops_percent": plain(self.matmul_flops_percent),
+            "dram_percent": plain(self.dram_percent),
+            "slow_ops": plain(self.slow_ops),
+            "gaps": plain(self.gaps),
+            "savings": plain(self.savings),
+            "spread": plain(self.spread),
+            "program_cache_hit_percent": plain(self.program_cache_hit_percent),
+            "locations": plain(self.locations),
+            "host_bound": self.host_bound,
+            "verdict": None if self.verdict is None else self.verdict.name,
+            "verdict_detail": plain(self.verdict),
+            "steps": plain(self.steps),
+            "architecture": self.architecture,
+            "loop": plain(self.loop),
+            "environment": plain(self.environment),
+            "run": plain(self.run),
+            "interrupted": self.interrupted,
+            "partial": self.partial,
+            "script_exit_code": self.script_exit_code,
+            "artifacts": plain(self.artifacts),
+            "warnings": list(self.warnings),
+            "untraced_wall_clock_ms": None if self.untraced is None else self.untraced.to_json(),
+            "profiler_cost_percent": plain(self.profiler_cost_percent),
+        }
+
+
+def plain(value: Any) -> Any:
+    """A value in JSON's own types: dataclasses to objects, tuples to lists, NaN to None."""
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value

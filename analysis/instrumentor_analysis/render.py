@@ -1,0 +1,330 @@
+"""Write a run's reports into its folder.
+
+Each file is written beside its place and renamed into it, so that a reader never sees half of
+one and a failed write leaves the earlier one. Only the paths of
+:data:`instrumentor_analysis.reports.FORMATS` are ever written.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from instrumentor_analysis import reports
+from instrumentor_analysis.errors import NothingMeasured
+from instrumentor_analysis.model import Summary
+from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.reports.detail import Detail
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.report_options import Report
+    from instrumentor_analysis.run_folder import RunFolder
+    from instrumentor_analysis.summary import Analysis
+
+#: Larger source files are no source files.
+_LARGEST_SOURCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every writer may need."""
+
+    summary: Summary
+    detail: Detail
+    report: Report | None
+    folder: Path
+    target: Path
+    choices: Choices
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How files that a user names are written.
+
+    Attributes:
+        replace: over what is there; else FileExistsError, also for a folder that holds anything.
+        raw_op_codes, advice, stacked: columns of the CSV, and whether there is a second one.
+        ops_csv: what was read, where it is no run folder's.
+    """
+
+    replace: bool = True
+    raw_op_codes: bool = False
+    advice: bool = True
+    stacked: bool = True
+    ops_csv: Path | None = None
+
+
+def write_all(
+    summary: Summary,
+    folder: Path,
+    *,
+    report: Report | None = None,
+    analysis: Analysis | None = None,
+    source_root: Path | None = None,
+    formats: Sequence[str] = reports.DEFAULT,
+) -> Mapping[str, Path]:
+    """Write the reports of a summary.
+
+    Args:
+        folder: of the run; it must exist.
+        report: a per-op report, for ``csv``; where given, its ops are shown by the others too.
+        analysis: what the summary came from, for the formats that show single ops.
+        source_root: folder of the user's project, to show source lines with their code.
+        formats: names from :data:`instrumentor_analysis.reports.FORMATS`.
+
+    Returns:
+        Format name to the path written, in the order of writing; without ``plots`` when there
+        is nothing to draw.
+
+    Raises:
+        BadOption: an unknown format.
+        NothingMeasured: a format was asked for that the run has nothing for.
+        OSError: the folder cannot be written to.
+    """
+    wanted = {reports.named(name).name for name in formats}
+    run = None if analysis is None else analysis.folder
+    detail = details.of(analysis, report, read_sources(summary, source_root, run))
+    targets = {each.name: folder / each.path for each in reports.FORMATS if each.name in wanted}
+    # What lists files names those of this call, itself included.
+    found = {name: str(path.relative_to(folder)) for name, path in targets.items()}
+    summary = replace(summary, artifacts={**summary.artifacts, **found})
+    return {
+        name: target
+        for name, target in targets.items()
+        if _WRITERS[name](_Job(summary, detail, report, folder, target, Choices()))
+    }
+
+
+def write_to(
+    targets: Mapping[str, Path],
+    analysis: Analysis,
+    *,
+    report: Report | None = None,
+    source_root: Path | None = None,
+    choices: Choices | None = None,
+) -> tuple[Path, ...]:
+    """Write reports where the user wants them; each is there whole or not at all.
+
+    Args:
+        targets: format (of :data:`.reports.FORMATS`, or ``stacked``, the stacked report
+            as CSV) to file or folder.
+
+    Returns:
+        What was written.
+
+    Raises:
+        NothingMeasured: a format was asked for that the run has nothing for.
+        FileExistsError: something is there already, and must not be replaced.
+        OSError: a file cannot be written.
+    """
+    choices = choices or Choices()
+    choices = replace(choices, stacked=choices.stacked and "stacked" not in targets)
+    summary = analysis.summary
+    detail = details.of(analysis, report, read_sources(summary, source_root, analysis.folder))
+    # Before the first is written, so that there are all or none.
+    for target in claimed(targets, stacked=choices.stacked):
+        taken = any(target.iterdir()) if target.is_dir() else target.exists()
+        if taken and not choices.replace:
+            raise FileExistsError(errno.EEXIST, "exists", str(target))
+    # What may turn out to have nothing to show goes first: then nothing is written at all.
+    first = ("visualizer", "plots")
+    for name in sorted(targets, key=lambda name: first.index(name) if name in first else 2):
+        target = targets[name]
+        job = _Job(summary, detail, report, analysis.folder.path, target, choices)
+        write = _stacked if name == "stacked" else _own_visualizer if name == "visualizer" else None
+        if not (write or _WRITERS[name])(job):
+            raise NothingMeasured(f"there is nothing to draw for {target}")
+    return claimed(targets, stacked=choices.stacked)
+
+
+def claimed(targets: Mapping[str, Path], *, stacked: bool = True) -> tuple[Path, ...]:
+    """The files and folders that :func:`write_to` writes."""
+    found = list(targets.values())
+    if "csv" in targets and "stacked" not in targets and stacked:
+        found.append(_beside_csv(targets["csv"]))
+    return tuple(found)
+
+
+def _beside_csv(target: Path) -> Path:
+    return target.with_name(f"{target.stem}_stacked.csv")
+
+
+def read_sources(
+    summary: Summary, root: Path | None, run: RunFolder | None = None
+) -> dict[str, str | None]:
+    """Text of the files that the summary's source lines name; only files below the root.
+
+    Args:
+        run: what is known of the files as they ran. One that was changed since has no text: its
+            lines are not those that were measured.
+    """
+    if root is None or summary.locations is None:
+        return {}
+    found: dict[str, str | None] = {}
+    root = root.resolve()
+    for name in dict.fromkeys(line.file for line in summary.locations.lines):
+        path = (root / PurePosixPath(name)).resolve()
+        if path.is_relative_to(root) and path.is_file() and path.stat().st_size < _LARGEST_SOURCE:
+            data = path.read_bytes()
+            changed = run is not None and _changed(name, data, path.stat().st_mtime, run)
+            found[name] = None if changed else data.decode("utf-8", errors="replace")
+    return found
+
+
+def _changed(name: str, data: bytes, modified_s: float, run: RunFolder) -> bool:
+    """By its hash where the run took one, else by its time; unchanged where there is neither."""
+    then = run.mapping("source_hashes").get(name)
+    if isinstance(then, str):
+        return hashlib.sha256(data).hexdigest() != then
+    try:
+        started = datetime.fromisoformat(run.text("started") or "")
+    except ValueError:
+        return False
+    # It is recorded in whole seconds, rounded down.
+    return modified_s >= started.timestamp() + 1
+
+
+def _json(job: _Job) -> bool:
+    from instrumentor_analysis.reports import json
+
+    replace_text(job.target, json.render(job.summary))
+    return True
+
+
+def _markdown(job: _Job) -> bool:
+    from instrumentor_analysis.reports import markdown
+
+    replace_text(job.target, markdown.render(job.summary))
+    return True
+
+
+def _html(job: _Job) -> bool:
+    from instrumentor_analysis.reports import html
+
+    replace_text(job.target, html.render(job.summary, job.detail))
+    return True
+
+
+def _plots(job: _Job) -> bool:
+    from instrumentor_analysis import plots
+
+    drawn = plots.figures(job.summary, job.detail)
+    if drawn:
+        job.target.mkdir(exist_ok=True)
+    for name, figure in drawn.items():
+        for kind in plots.KINDS:
+            replace_bytes(job.target / f"{name}.{kind}", plots.encode(figure, kind))
+    return bool(drawn)
+
+
+def _csv(job: _Job) -> bool:
+    from instrumentor_analysis.reports import csv
+
+    if job.report is None:
+        raise NothingMeasured("there are no device ops to write as CSV", "Profile with tracy.")
+    choices = job.choices
+    text = csv.render(job.report, raw_op_codes=choices.raw_op_codes, advice=choices.advice)
+    replace_text(job.target, text)
+    if choices.stacked:
+        replace_text(_beside_csv(job.target), csv.render_stacked(job.report))
+    return True
+
+
+def _stacked(job: _Job) -> bool:
+    from instrumentor_analysis.reports import csv
+
+    if job.report is None:
+        raise NothingMeasured("there are no device ops to add up", "Profile with tracy.")
+    replace_text(job.target, csv.render_stacked(job.report))
+    return True
+
+
+def _perfetto(job: _Job) -> bool:
+    from instrumentor_analysis.reports import perfetto
+
+    replace_text(job.target, perfetto.render(job.summary, job.detail))
+    return True
+
+
+def _visualizer(job: _Job) -> bool:
+    # It tells reports apart by the name of the folder that is chosen.
+    _collect(job, job.target / job.folder.resolve().name)
+    return True
+
+
+def _own_visualizer(job: _Job) -> bool:
+    _collect(job, job.target)
+    return True
+
+
+def _collect(job: _Job, inside: Path) -> None:
+    from instrumentor_analysis.reports import visualizer
+
+    found = visualizer.contents(job.folder, job.choices.ops_csv)
+    if found.missing:
+        raise NothingMeasured(
+            f"ttnn-visualizer needs {', '.join(found.missing)}, which the run does not have",
+            "It comes from a Tracy run with device profiling, in tracy_profile/reports.",
+        )
+    inside.mkdir(parents=True, exist_ok=True)
+    for name, source in found.files.items():
+        _put(source, inside / name)
+
+
+_WRITERS: Mapping[str, Callable[[_Job], bool]] = {
+    "json": _json,
+    "markdown": _markdown,
+    "html": _html,
+    "plots": _plots,
+    "csv": _csv,
+    "perfetto": _perfetto,
+    "visualizer": _visualizer,
+}
+
+
+def replace_text(target: Path, text: str) -> None:
+    """Put a text file in place at once; UTF-8, newlines as they are."""
+    replace_bytes(target, text.encode("utf-8", errors="replace"))
+
+
+def replace_bytes(target: Path, content: bytes) -> None:
+    """Put a file in place at once: the old content or the new, never part of one."""
+    # Opened as any file is, not by tempfile: its 0600 would hide the report from colleagues.
+    with _becoming(target) as temporary, temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _put(source: Path, target: Path) -> None:
+    """A second name for a file, where the file system can; else a copy. Traces are large."""
+    with _becoming(target) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+
+
+@contextmanager
+def _becoming(target: Path) -> Iterator[Path]:
+    """A new file beside a target, put in its place at the end; errors name the target."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        temporary.replace(target)
+    except OSError as error:
+        if error.filename not in (None, str(temporary), temporary):
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

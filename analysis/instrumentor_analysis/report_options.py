@@ -1,0 +1,303 @@
+"""The per-op report with every option that tt-perf-report's users know.
+
+``per_op_report(source, options)`` returns frames; printing them is somebody else's. IDs are the
+line numbers of the file, as theirs are, and survive every filter.
+
+Every figure is that of tt-perf-report 1.4.1. What differs, and why:
+
+* With no window named, the last complete steady step of our signposts is shown; a file without
+  those is read by their rule (what follows the last signpost's name).
+* A window or an ID range without an op, or a signpost that is not there, is an error that says
+  what is there; theirs is empty, or passes over the name.
+* A row with too few or too many cells is an error that names the line; theirs reads it shifted.
+* Where theirs crashes (a matmul without memory or math fidelity, a host op or a signpost named
+  like a matmul, no GLOBAL CALL COUNT or DEVICE ID column, an architecture without peaks) only
+  the figures concerned are blank.
+* In a file above :data:`.load.WHOLE_FILE_BYTES` the core budget of rows that report none
+  is the largest of the window, not of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instrumentor_analysis.advice import GapAdvice, gap_advice, matmul_advice
+from instrumentor_analysis.device import per_op, with_totals
+from instrumentor_analysis.errors import BadOption, NotAnOpsFile
+from instrumentor_analysis.figures import overall_dram, remarks
+from instrumentor_analysis.load import Ops
+from instrumentor_analysis.merge import device_ids, merge_devices
+from instrumentor_analysis.pooling import pool
+from instrumentor_analysis.roofline import Architecture, resolve
+from instrumentor_analysis.stacked import GroupBy, stacked
+from instrumentor_analysis.steps import Files, StepChoice
+from instrumentor_analysis.window import Named
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from instrumentor_analysis.steps import DeviceSteps
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What to report, named after tt-perf-report's options.
+
+    Attributes:
+        start_signpost, end_signpost: borders of the window. With neither, the last complete
+            steady step of our signposts; in a file without those, tt-perf-report's rule (see
+            :func:`instrumentor_analysis.window.select`).
+        ignore_signposts: the whole file.
+        print_signposts: keep the signposts in the window as rows.
+        step: another of our steps, by number (0: the compile step), or ``"all"`` steady ones: a
+            row per op then, its mean over the steps.
+        id_range: ``5-10``, ``31-`` or ``-12``.
+        min_percentage: rows below this share of the total are of no interest (``minor``).
+        no_host_ops: leave host ops out.
+        arch: architecture to hold the figures against.
+        group_by: of the stacked report.
+        tracing_mode: keep the order of the file (trace replays carry their capture's time).
+        raw_op_codes: kept for the command line; the frame always has ``op_code``.
+        no_merge_devices: one row per device.
+        active_experts: per input batch group, for sparse matmuls that do not say.
+    """
+
+    start_signpost: str | None = None
+    end_signpost: str | None = None
+    ignore_signposts: bool = False
+    print_signposts: bool = False
+    step: StepChoice = None
+    id_range: str | None = None
+    min_percentage: float = 0.5
+    no_host_ops: bool = False
+    arch: str | None = None
+    group_by: GroupBy = "memory"
+    tracing_mode: bool = False
+    raw_op_codes: bool = False
+    no_merge_devices: bool = False
+    active_experts: int | None = None
+
+    def check(self) -> None:
+        """Refuse what no file could satisfy, before one is read.
+
+        Raises:
+            BadOption: an ID range or a number of experts that is none.
+        """
+        if self.active_experts is not None and self.active_experts <= 0:
+            raise BadOption("the number of active experts must be positive")
+        if self.id_range is not None:
+            parse_id_range(self.id_range)
+
+    @property
+    def named(self) -> Named:
+        """The window, where it is no step."""
+        return Named(
+            self.start_signpost, self.end_signpost, self.ignore_signposts, self.tracing_mode
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """Frames of a per-op report.
+
+    Attributes:
+        ops: one row per op (:data:`instrumentor_analysis.device.COLUMNS`) plus ``minor``: below
+            ``min_percentage`` and no host op, shown grey.
+        stacked: see :func:`instrumentor_analysis.stacked.stacked`.
+        advice: sentences per matmul, by position in ``ops``.
+        gaps: what tracing could save; None when no gap is above 6.5 us.
+        architecture: what the figures were held against.
+        window: in words, which ops these are.
+        dram_gb_s, dram_percent: of all ops with a DRAM model, over all device time.
+        device_ops, host_ops, signposts: number of rows of each kind in the window, before the
+            ID range and the host filter.
+        notes: what was assumed or odd.
+        pooled: steps of which ``ops`` are the mean; above 1 with the columns of
+            :func:`instrumentor_analysis.pooling.pool`.
+        per_device: a row per op and device, not one of all devices.
+    """
+
+    ops: pd.DataFrame
+    stacked: pd.DataFrame
+    advice: dict[int, tuple[str, ...]]
+    gaps: GapAdvice | None
+    architecture: Architecture
+    window: str
+    dram_gb_s: float | None
+    dram_percent: float | None
+    device_ops: int
+    host_ops: int
+    signposts: int
+    notes: tuple[str, ...] = ()
+    pooled: int = 1
+    per_device: bool = False
+
+
+def find_sources(source: Path) -> tuple[Path, ...]:
+    """The ops CSVs of a path: itself, a report folder's, or those of the newest report below.
+
+    Raises:
+        NotAnOpsFile: there is none.
+    """
+    if source.is_file():
+        return (source,)
+    here = sorted(source.glob("ops_perf_results*.csv"))
+    picked = source / "tracy_perf" / "ops_perf_results.csv"
+    if picked.is_file():
+        return (picked,)
+    if here:
+        return tuple(here)
+    below = sorted(source.rglob("ops_perf_results*.csv"), key=lambda path: path.stat().st_mtime)
+    if below:
+        return (below[-1],)
+    raise NotAnOpsFile(source, f"{source} holds no ops_perf_results*.csv")
+
+
+def parse_id_range(text: str) -> tuple[int | None, int | None]:
+    """``5-10``, ``31-``, ``-12`` to inclusive bounds.
+
+    Raises:
+        BadOption: anything else.
+    """
+    found = re.fullmatch(r"\s*([\d,]*)\s*-\s*([\d,]*)\s*", text)
+    low, high = (found.group(i).replace(",", "") for i in (1, 2)) if found else ("", "")
+    if not low and not high:
+        raise BadOption(f"{text!r} is no range of IDs", "Write 5-10, 31- or -12.")
+    return (int(low) if low else None), (int(high) if high else None)
+
+
+def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None = None) -> Report:
+    """Report on ops CSVs (several: the hosts of one system), or on a folder that holds one.
+
+    Raises:
+        AnalysisError: one of :mod:`.errors`; an empty window says what was found.
+    """
+    options = options or ReportOptions()
+    options.check()
+    sources = find_sources(source) if isinstance(source, Path) else tuple(source)
+    return _read(Files.look(sources), options)
+
+
+def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Report:
+    """The per-op report of files that were read already, and of the same window.
+
+    Args:
+        options: as the window of ``device`` was chosen; a step or signposts of its own are not
+            looked for where the rows at hand will do.
+    """
+    options = options or ReportOptions()
+    apart = options.no_merge_devices or options.active_experts is not None
+    if apart or options.print_signposts or options.ignore_signposts:
+        return _read(device.files, options, device.chosen)
+    names = device.window.steps
+    how = _steps_in_words(names) if names else device.window.how
+    replayed = bool(device.rows["trace_replay_session"].notna().any())
+    return _report(
+        device.by_step(), device.architecture, how, list(device.warnings), replayed, options
+    )
+
+
+def _read(files: Files, options: ReportOptions, chosen: Sequence[int] | None = None) -> Report:
+    ops, parts, how = _window(files, options, chosen)
+    arch, notes = resolve(ops, options.arch)
+    warnings = [*ops.warnings, *notes]
+    tables: list[pd.DataFrame] = []
+    for rows in parts:
+        merged = rows
+        if not options.no_merge_devices or device_ids(rows).nunique() < 2:
+            merged, odd = merge_devices(rows)
+            warnings += odd
+        tables.append(per_op(merged, arch, options.active_experts))
+    replayed = any(bool(rows["trace_replay_session"].notna().any()) for rows in parts)
+    return _report(tables, arch, how, warnings, replayed, options)
+
+
+def _report(
+    tables: Sequence[pd.DataFrame],
+    arch: Architecture,
+    how: str,
+    warnings: list[str],
+    replayed: bool,
+    options: ReportOptions,
+) -> Report:
+    bounds = None if options.id_range is None else parse_id_range(options.id_range)
+    table = pool(tables, per_device=options.no_merge_devices) if len(tables) > 1 else tables[0]
+    counts = (
+        int((~table["is_host"] & ~table["is_signpost"]).sum()),
+        int(table["is_host"].sum()),
+        int(table["is_signpost"].sum()),
+    )
+    table = _filtered(table, bounds, options.no_host_ops)
+    warnings += remarks(table)
+    if not options.tracing_mode and replayed:
+        warnings.append(
+            "replays of a trace bear the host time of its capture; --tracing-mode keeps the order "
+            "of the file"
+        )
+    return Report(
+        ops=table.assign(
+            minor=(table["total_percent"] < options.min_percentage) & ~table["is_host"]
+        ),
+        stacked=stacked(
+            table,
+            options.group_by,
+            per_device=options.no_merge_devices,
+        ),
+        advice=matmul_advice(table),
+        gaps=gap_advice(table),
+        architecture=arch,
+        window=how,
+        **dict(zip(("dram_gb_s", "dram_percent"), overall_dram(table), strict=True)),
+        device_ops=counts[0],
+        host_ops=counts[1],
+        signposts=counts[2],
+        pooled=len(tables),
+        per_device=options.no_merge_devices,
+        notes=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _window(
+    files: Files, options: ReportOptions, chosen: Sequence[int] | None
+) -> tuple[Ops, list[pd.DataFrame], str]:
+    """What was read, the rows that the options ask for (of each step, when pooled), and how."""
+    picked: Sequence[int] = ()
+    if not options.named.given:
+        picked = files.pick(options.step) if chosen is None else chosen
+    if not picked:
+        ops, rows, how = files.between_names(options.named, keep_signposts=options.print_signposts)
+        return ops, [rows], how
+    parts = [files.chosen(files.marks[at]) for at in picked]
+    how = _steps_in_words([files.marks[at].name for at in picked])
+    return files.whole or parts[-1], [part.frame for part in parts], how
+
+
+def _steps_in_words(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"step {names[0]}"
+    return f"mean of {len(names)} steps, {names[0]} .. {names[-1]}"
+
+
+def _filtered(
+    table: pd.DataFrame, bounds: tuple[int | None, int | None] | None, no_host_ops: bool
+) -> pd.DataFrame:
+    if bounds is not None:
+        low, high = bounds
+        inside = table["id"] == table["id"]
+        if low is not None:
+            inside &= table["id"] >= low
+        if high is not None:
+            inside &= table["id"] <= high
+        if not inside.any():
+            ends = f"{table['id'].min()} to {table['id'].max()}"
+            raise BadOption(f"no op in the ID range; the IDs run from {ends}")
+        table = table[inside].reset_index(drop=True)
+        # What came before the first row is no longer shown, so neither is the gap to it.
+        table.loc[0, "gap_us"] = float("nan")
+    if no_host_ops:
+        table = table[~table["is_host"]].reset_index(drop=True)
+    return with_totals(table)

@@ -1,0 +1,73 @@
+"""Figures of a comparison as the cells of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from instrumentor_analysis.comparison.model import Comparison, Timing
+from instrumentor_analysis.reports import words
+
+#: Times of a step that differ by less are no difference between ops or lines, milliseconds.
+_NOTHING_MS = 0.0005
+
+
+def interval(timing: Timing, inverse: bool = False) -> str:
+    """Ends of the change in percent; ``inverse`` for a rate instead of a time."""
+    if timing.interval is None:
+        return words.ABSENT
+    ends = timing.interval.low, timing.interval.high
+    low, high = (1 / ends[1], 1 / ends[0]) if inverse else ends
+    return f"{signed((low - 1) * 100)} .. {signed((high - 1) * 100)}"
+
+
+def signed(value: float | None, unit: str = "%") -> str:
+    """A change with its sign."""
+    if value is None or not words.measured(value):
+        return words.ABSENT
+    size = abs(value)
+    if size == 0:
+        return f"0 {unit}"
+    digits = 0 if size >= 1000 else 1 if size >= 0.95 else 2
+    return f"{value:+,.{digits}f} {unit}"
+
+
+def column(values: Sequence[float | None], like: Sequence[float | None] = ()) -> list[str]:
+    """Times of one column in the unit that suits the largest of them and of ``like``."""
+    factor, unit = _scale([*values, *like])
+    return words.column([None if v is None else v * factor for v in values], unit)
+
+
+def _scale(values: Sequence[float | None]) -> tuple[float, str]:
+    largest = max((abs(v) for v in values if v is not None), default=0.0)
+    return (1e3, "us") if largest < 0.5 else (1.0, "ms")
+
+
+def changes(
+    values: Sequence[float], comparison: Comparison, like: Sequence[float | None]
+) -> list[str]:
+    """Differences in the unit of the times that they are of."""
+    factor, unit = _scale(like)
+    texts = words.column([value * factor for value in values], unit)
+    nothing = nothing_ms(comparison)
+    return [
+        f"0 {unit}" if abs(value) < nothing else text if value < 0 else f"+{text}"
+        for value, text in zip(values, texts, strict=True)
+    ]
+
+
+def per_sample(comparison: Comparison) -> str:
+    """What a heading over times says of their basis."""
+    return ", per sample" if comparison.basis == "sample" else ""
+
+
+def nothing_ms(comparison: Comparison) -> float:
+    """Less than this is no difference between ops or lines."""
+    sizes = comparison.base.batch_size or 1, comparison.new.batch_size or 1
+    return _NOTHING_MS / (max(sizes) if comparison.basis == "sample" else 1)
+
+
+def counts(base: int | None, new: int | None) -> str:
+    """``12``, or ``12 > 10`` where both sides differ."""
+    if base == new:
+        return words.ABSENT if new is None else f"{new:,}"
+    return f"{base or 0:,} > {new or 0:,}"

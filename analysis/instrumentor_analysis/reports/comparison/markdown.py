@@ -1,0 +1,54 @@
+"""Comparisons as a pull request shows them: the verdict, the figures, the rest folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from instrumentor_analysis.comparison.model import Comparison
+from instrumentor_analysis.reports.comparison import rows
+from instrumentor_analysis.reports.comparison.rows import Limits, Table
+from instrumentor_analysis.reports.markdown import code, escape, table
+
+_SAID = {"good": "**faster**", "bad": "**slower**"}
+_LIMITS = Limits(ops=15, lines=10, modules=10)
+
+
+def render(comparisons: Sequence[Comparison]) -> str:
+    """The document, ending in a newline."""
+    return "\n\n".join("\n\n".join(_blocks(each)) for each in comparisons) + "\n"
+
+
+def _blocks(comparison: Comparison) -> list[str]:
+    blocks = [f"## {escape(rows.title(comparison))}", escape(rows.subtitle(comparison))]
+    said = [
+        f"- {_SAID.get(tone, 'not sure')} · {escape(what)}: {escape(statement)}"
+        for what, statement, tone in rows.statements(comparison)
+    ]
+    blocks.append("\n".join(said))
+    if comparison.notes:
+        notes = "\n".join(f"> {escape(note)}  " for note in comparison.notes)
+        blocks.append(f"> [!WARNING]\n{notes}")
+    first, *rest = rows.tables(comparison, _LIMITS) or (None,)
+    blocks += [_table(first)] if first is not None else []
+    blocks += [_folded(each) for each in rest]
+    return [block for block in blocks if block]
+
+
+def _table(one: Table) -> str:
+    if not one.rows:
+        return escape(one.note)
+    lines = [
+        [code(cell) if at == 0 and _foreign(one) else escape(cell) for at, cell in enumerate(row)]
+        for row in one.rows
+    ]
+    text = table([escape(head) for head in one.heads], lines, one.text)
+    return f"{text}\n\n{escape(one.note)}" if one.note else text
+
+
+def _foreign(one: Table) -> bool:
+    return one.heads[0] in ("op", "line", "module")
+
+
+def _folded(one: Table) -> str:
+    summary = escape(one.title).replace("<", "&lt;")
+    return f"<details><summary>{summary}</summary>\n\n{_table(one)}\n\n</details>"

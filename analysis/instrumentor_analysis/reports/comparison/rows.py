@@ -1,0 +1,253 @@
+"""A comparison as tables of text, the same for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from instrumentor_analysis.comparison.model import (
+    Comparison,
+    Difference,
+    Figure,
+    OpChange,
+    OpKind,
+    Share,
+    Timing,
+)
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.comparison import cells
+from instrumentor_analysis.reports.headline import Tone
+
+_LONGEST_NAME = 160
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rows of each kind that a format shows."""
+
+    ops: int = 10
+    lines: int = 5
+    modules: int = 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table.
+
+    Attributes:
+        title: above it.
+        heads: one per column; the last but one of the figures is the change.
+        text: positions of the columns that hold names; the first one is foreign text.
+        rows: a text per column.
+        tones: per row, of its change.
+        change: position of the change.
+        note: below it.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    tones: tuple[Tone, ...]
+    change: int = 3
+    text: tuple[int, ...] = (0,)
+    note: str = ""
+
+
+def title(comparison: Comparison) -> str:
+    """Which against which."""
+    return f"{comparison.new.name} against {comparison.base.name}"
+
+
+def subtitle(comparison: Comparison) -> str:
+    """How both were measured, where that is the same."""
+    base, new = comparison.base, comparison.new
+    parts = [
+        old if old == now else f"{old or 'unknown'} against {now or 'unknown'}"
+        for old, now in (
+            (base.profiler, new.profiler),
+            (base.scope, new.scope),
+            (base.architecture, new.architecture),
+        )
+        if old or now
+    ]
+    if comparison.basis == "sample":
+        parts.append(f"per sample: batch size {base.batch_size} against {new.batch_size}")
+    return " · ".join(part for part in parts if part)
+
+
+def tone(timing: Timing) -> Tone:
+    """Good and bad only for what is sure."""
+    if not timing.real:
+        return "absent"
+    return "good" if timing.ratio < 1 else "bad"
+
+
+def statements(comparison: Comparison) -> tuple[tuple[str, str, Tone], ...]:
+    """What was timed, what can be said of it, and its tone."""
+    every = [*comparison.timings, *([comparison.device] if comparison.device else [])]
+    return tuple((_timed(timing), timing.statement, tone(timing)) for timing in every)
+
+
+def _timed(timing: Timing) -> str:
+    name = timing.label if timing.label == "device time" else f"wall clock of {timing.label}"
+    return f"{name}, per sample" if timing.basis == "sample" else name
+
+
+def tables(comparison: Comparison, limits: Limits | None = None) -> tuple[Table, ...]:
+    """All tables that there is something for; one of ops may be without rows."""
+    limits = limits or Limits()
+    found = [
+        times(comparison),
+        figures(comparison),
+        _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
+        ops(comparison, limits.ops),
+        _shares("Source lines", "line", comparison, _moved(comparison, "lines"), limits.lines),
+        _shares("Modules", "module", comparison, _moved(comparison, "modules"), limits.modules),
+        differences(comparison),
+    ]
+    return tuple(t for t in found if t is not None and (t.rows or t.heads[0] == "op"))
+
+
+def _heads(comparison: Comparison, first: str, *more: str) -> tuple[str, ...]:
+    return (first, comparison.base.name, comparison.new.name, "change", *more)
+
+
+def times(comparison: Comparison) -> Table | None:
+    """Medians and rates with the interval of their change."""
+    rows: list[tuple[str, ...]] = []
+    tones: list[Tone] = []
+    for timing in [*comparison.timings, *([comparison.device] if comparison.device else [])]:
+        medians = cells.column([timing.base_median_ms, timing.new_median_ms])
+        rows.append(
+            (_timed(timing), *medians, cells.signed(timing.change_percent), cells.interval(timing))
+        )
+        tones.append(tone(timing))
+        rates_known = timing.base_rate is not None and timing.new_rate is not None
+        if rates_known and timing is not comparison.device:
+            rates = words.column([timing.base_rate, timing.new_rate], "/s")
+            change = cells.signed((1 / timing.ratio - 1) * 100)
+            rows.append(("samples a second", *rates, change, cells.interval(timing, inverse=True)))
+            tones.append(tone(timing))
+    heads = _heads(comparison, "median", "95 % interval")
+    return Table("Steady steps", heads, tuple(rows), tuple(tones))
+
+
+def figures(comparison: Comparison) -> Table:
+    """What was taken once: no interval, so no colour either."""
+    kept = [f for f in comparison.figures if not (comparison.device and f.key == "device_time_ms")]
+    rows = [_figure(each) for each in kept]
+    note = "taken once on each side: there is no interval"
+    return Table("Figures", _heads(comparison, ""), tuple(rows), _plain(rows), note=note)
+
+
+def _figure(figure: Figure) -> tuple[str, ...]:
+    values = figure.base, figure.new
+    if not figure.unit:
+        texts = [words.ABSENT if v is None else f"{v:,.0f}" for v in values]
+    else:
+        texts = words.column(values, figure.unit)
+    unit = "points" if figure.unit == "%" else "%"
+    return (figure.name, *texts, cells.signed(figure.change_percent, unit))
+
+
+def _moved(comparison: Comparison, which: Literal["lines", "modules"]) -> list[Share]:
+    shares = comparison.lines if which == "lines" else comparison.modules
+    return [share for share in shares if abs(share.change_ms) >= cells.nothing_ms(comparison)]
+
+
+def _shares(
+    heading: str, name: str, comparison: Comparison, shares: Sequence[Share], most: int
+) -> Table:
+    shown = shares[:most]
+    old, now = [s.base_ms or None for s in shown], [s.new_ms or None for s in shown]
+    columns = [
+        cells.column(old, now),
+        cells.column(now, old),
+        cells.changes([share.change_ms for share in shown], comparison, [*old, *now]),
+        [cells.counts(share.base_ops, share.new_ops) for share in shown],
+    ]
+    rows = zip([share.name for share in shown], *columns, strict=True)
+    left = len(shares) - len(shown)
+    return Table(
+        heading + cells.per_sample(comparison),
+        _heads(comparison, name, "ops"),
+        tuple(rows),
+        _plain(shown),
+        note=f"{left:,} more" if left else "",
+    )
+
+
+def ops(comparison: Comparison, most: int) -> Table | None:
+    """The ops whose time differs most, and how many were added, removed, changed."""
+    every = comparison.ops
+    if every is None:
+        return None
+    nothing = cells.nothing_ms(comparison)
+    moved = [c for c in every.changes if c.status != "same" or abs(c.change_ms) >= nothing]
+    shown = moved[:most]
+    old, now = [change.base_ms for change in shown], [change.new_ms for change in shown]
+    columns = [
+        cells.column(old, now),
+        cells.column(now, old),
+        cells.changes([change.change_ms for change in shown], comparison, [*old, *now]),
+        [cells.counts(change.base_count or None, change.new_count or None) for change in shown],
+        [outcome(change) for change in shown],
+    ]
+    rows = zip([named(change) for change in shown], *columns, strict=True)
+    counted = ", ".join(
+        f"{every.counts.get(status, 0):,} {'the same' if status == 'same' else status}"
+        for status in ("same", "changed", "added", "removed")
+    )
+    notes = [every.note or "", f"{len(moved) - len(shown):,} more" if len(moved) > most else ""]
+    return Table(
+        f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}",
+        _heads(comparison, "op", "ops", "what"),
+        tuple(rows),
+        _plain(shown),
+        text=(0, 5),
+        note="; ".join(note for note in notes if note),
+    )
+
+
+def named(change: OpChange) -> str:
+    """Name and shapes of an op; of one whose shapes changed the name alone."""
+    kind = change.new or change.base or OpKind("")
+    shapes = "" if "shapes" in change.changed else kind.shapes
+    return words.clip(f"{kind.op or '(no name)'} {shapes}".rstrip(), _LONGEST_NAME)
+
+
+def outcome(change: OpChange) -> str:
+    """``memory: DRAM > L1``, ``added``; empty for the same."""
+    if change.status != "changed" or change.base is None or change.new is None:
+        return "" if change.status == "same" else change.status
+    return "; ".join(
+        f"{part}: {getattr(change.base, part) or 'none'} > {getattr(change.new, part) or 'none'}"
+        for part in change.changed
+    )
+
+
+def differences(comparison: Comparison) -> Table:
+    """What is not the same on both sides, beside the code."""
+    every = comparison.differences
+    rows = [(each.what, each.base, each.new, _meaning(each.weight, each.meaning)) for each in every]
+    return Table(
+        "Not the same on both sides",
+        (*_heads(comparison, "")[:3], ""),
+        tuple(rows),
+        tuple(_weight(each) for each in every),
+        text=(0, 1, 2, 3),
+    )
+
+
+def _weight(difference: Difference) -> Tone:
+    return "room" if difference.weight == "doubt" else "plain"
+
+
+def _plain(rows: Sequence[object]) -> tuple[Tone, ...]:
+    tone: Tone = "plain"
+    return (tone,) * len(rows)
+
+
+def _meaning(weight: str, meaning: str) -> str:
+    return meaning or ("may explain a difference" if weight == "doubt" else "")

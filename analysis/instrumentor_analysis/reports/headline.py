@@ -1,0 +1,405 @@
+"""The figures of a summary in the order in which a person asks for them, for every format.
+
+What the figures are called, how they are rounded and what stands beside them is decided here;
+console, Markdown and HTML only lay them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from instrumentor_analysis.figures import MOST_PERCENT
+from instrumentor_analysis.model import (
+    GAP_THRESHOLD_US,
+    HOST_BOUND_PERCENT,
+    PAUSE_US,
+    Locations,
+    SlowOp,
+    Spread,
+    Summary,
+    WallClock,
+)
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.throughput import PERCENTILES
+
+#: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
+Tone = Literal["plain", "good", "room", "bad", "absent"]
+#: Utilisation from which an op uses what it has, and below which there is room, percent.
+GOOD_PERCENT = 65.0
+#: Standard deviation over the steps from which an op is said to vary, percent of its mean.
+VARIES_PERCENT = 5.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure: what it is, its value with the unit, and what the reader should know of it."""
+
+    name: str
+    value: str
+    note: str = ""
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures that belong together."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+def title(summary: Summary) -> str:
+    """What was measured: the run, its label and its script."""
+    run = summary.run
+    name, label = (str(run[key]) if run.get(key) else "" for key in ("name", "label"))
+    both = " ".join(part for part in (name, label) if part)
+    unnamed = "Ops of a trace" if summary.wall_clock is None else "Run"
+    read = run.get("ops") or ""
+    ops = Path(read).name if isinstance(read, str) else words.plural(len(read), "ops CSV")
+    return both or str(run.get("script") or "") or ops or unnamed
+
+
+def subtitle(summary: Summary) -> str:
+    """How: profiler, scope, architecture, and whether it came to its end."""
+    parts = [summary.profiler, summary.scope, summary.architecture]
+    if summary.interrupted:
+        parts.append("interrupted")
+    elif summary.partial:
+        parts.append("partial")
+    return " · ".join(part for part in parts if part)
+
+
+def sections(summary: Summary) -> tuple[Section, ...]:
+    """All figures of a summary; sections without one left out."""
+    found = [*wall_clock_sections(summary), _untraced(summary), step_section(summary)]
+    return tuple(section for section in found if section.lines)
+
+
+def wall_clock_sections(summary: Summary) -> tuple[Section, ...]:
+    """One section per label that was timed, the main one first."""
+    main = summary.wall_clock
+    if main is None:
+        absent = Line("wall clock", words.NOT_MEASURED, "no step was timed", "absent")
+        return (Section("Wall clock", (absent,)),)
+    others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
+    return tuple(_wall_clock(wall) for wall in (main, *others))
+
+
+def _untraced(summary: Summary) -> Section:
+    """The wall clock without the profiler, and what the profiler costs."""
+    wall = summary.untraced
+    if wall is None:
+        return Section("", ())
+    lines = [
+        _line("mean", wall.mean_ms, _plus_minus(wall)),
+        _line("median", wall.median_ms),
+        _line("min", wall.min_ms),
+        _line("max", wall.max_ms),
+    ]
+    if summary.profiler_cost_percent is not None:
+        cost = f"{summary.profiler_cost_percent:+.1f} %"
+        lines.append(Line("profiler's cost", cost, "of the median step, in the figures above"))
+    samples = words.plural(wall.samples, "steady step")
+    return Section(f"Without the profiler, {samples}", tuple(lines))
+
+
+def _wall_clock(wall: WallClock) -> Section:
+    interval = wall.median_interval_ms
+    between = (
+        ""
+        if interval is None
+        else f"{interval.confidence:.0%} interval {words.number(interval.low)} .. "
+        f"{words.number(interval.high)}".replace("%", " %")
+    )
+    samples = words.plural(wall.samples, "steady step")
+    lines = [
+        *_throughput(wall),
+        _line("mean", wall.mean_ms, _plus_minus(wall)),
+        _line("median", wall.median_ms, between),
+        *_latencies(wall),
+        _line("min", wall.min_ms),
+        _line("max", wall.max_ms),
+        _line("compile", wall.compile_ms, "the first step, not in the figures above"),
+    ]
+    if wall.warmup_ms:
+        warmup = ", ".join(words.number(value) for value in wall.warmup_ms)
+        steps = words.plural(len(wall.warmup_ms), "step")
+        lines.append(Line("warm-up", steps, f"{warmup} ms, not in the figures above either"))
+    if wall.trend_percent is not None and abs(wall.trend_percent) >= 1:
+        drift = f"{wall.trend_percent:+.1f} %"
+        lines.append(Line("trend", drift, "from the first steady step to the last"))
+    return Section(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+
+
+def _throughput(wall: WallClock) -> list[Line]:
+    """Work a second, and how much of the peak that is; nothing where no batch was seen."""
+    lines: list[Line] = []
+    shape = "" if wall.batch_shape is None else f", {shown_shape(wall.batch_shape)} a step"
+    if words.measured(wall.samples_per_s):
+        rate = f"{words.number(wall.samples_per_s)} /s"
+        lines.append(Line("throughput", rate, f"samples of {wall.label}{shape}"))
+    if words.measured(wall.tokens_per_s):
+        rate = f"{words.number(wall.tokens_per_s)} /s"
+        lines.append(Line("token throughput", rate, "tokens, padding included"))
+    if wall.mfu is not None:
+        mfu = wall.mfu
+        note = (
+            f"{words.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, of "
+            f"{words.with_unit(mfu.peak_tflops, 'TFLOPs')} ({mfu.peak_source})"
+        )
+        lines.append(Line("MFU", words.percent(mfu.percent), note))
+    if not lines and is_inference(wall):
+        note = "the record does not say how many samples a step had"
+        lines.append(Line("throughput", words.NOT_MEASURED, note, "absent"))
+    return lines
+
+
+def is_inference(wall: WallClock | None) -> bool:
+    """What is timed answers requests: latency and throughput are what people ask for."""
+    return wall is not None and wall.label == "inference"
+
+
+def shown_shape(shape: tuple[int, ...]) -> str:
+    """``32 x 784``."""
+    return " x ".join(str(size) for size in shape)
+
+
+def _latencies(wall: WallClock) -> list[Line]:
+    """Percentiles beyond the median, of inference; the first that the samples cannot tell, too."""
+    lines: list[Line] = []
+    if not is_inference(wall):
+        return lines
+    for percent, value in ((90, wall.p90_ms), (95, wall.p95_ms), (99, wall.p99_ms)):
+        name = f"latency p{percent}"
+        if not words.measured(value):
+            note = f"takes {PERCENTILES[percent]} steady steps (--steps)"
+            return [*lines, Line(name, words.NOT_MEASURED, note, "absent")]
+        lines.append(Line(name, words.ms(value)))
+    return lines
+
+
+def _plus_minus(wall: WallClock) -> str:
+    return "" if wall.stdev_ms is None else f"± {words.number(wall.stdev_ms)}"
+
+
+def _line(name: str, value: float | None, note: str = "") -> Line:
+    if not words.measured(value):
+        return Line(name, words.NOT_MEASURED, "", "absent")
+    return Line(name, words.ms(value), note)
+
+
+def step_section(summary: Summary) -> Section:
+    """Wall clock and device time of one and the same step, and what follows from the two."""
+    if summary.profiler == "wallclock":
+        note = "the run had timers only"
+        device = Line("device time", words.NOT_MEASURED, note, "absent")
+        return Section("Device", (device,))
+    lines = [
+        _line("wall clock", summary.step_wall_clock_ms, _of_which(summary)),
+        _device_time(summary),
+        *_self_time(summary),
+        *(_overhead(summary) if summary.op_count is not None else ()),
+        *_utilisation(summary),
+        *_gaps(summary),
+    ]
+    if summary.step_wall_clock_ms is None:
+        del lines[0]
+    return Section(_step_title(summary), tuple(lines))
+
+
+def _of_which(summary: Summary) -> str:
+    steps = () if summary.window is None else summary.window.steps
+    return "of this very step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
+
+
+def _step_title(summary: Summary) -> str:
+    window = summary.window
+    if window is None:
+        return "Profiled step" if summary.profiler == "torch" else "Step"
+    name = window.step or words.shared_start(window.steps) or "Ops"
+    return f"{name}: {window.how}"
+
+
+def _device_time(summary: Summary) -> Line:
+    if not words.measured(summary.device_time_ms):
+        note = "torch on the CPU has no device" if _torch_cpu(summary) else "no op was timed"
+        return Line("device time", words.NOT_MEASURED, note, "absent")
+    note = summary.device_time_source or "source unknown"
+    firmware = None if summary.device_time is None else summary.device_time.firmware_ms
+    if words.measured(firmware):
+        note += f"; by firmware {words.ms(firmware)}"
+    return Line("device time", words.ms(summary.device_time_ms), note)
+
+
+def _torch_cpu(summary: Summary) -> bool:
+    return summary.profiler == "torch" and summary.device_time_ms is None
+
+
+def _self_time(summary: Summary) -> list[Line]:
+    if not _torch_cpu(summary) or not words.measured(summary.op_self_time_ms):
+        return []
+    note = "all threads together, under the profiler; no device time"
+    return [Line("op self time", words.ms(summary.op_self_time_ms), note)]
+
+
+def _overhead(summary: Summary) -> list[Line]:
+    overhead = summary.overhead_percent
+    if words.measured(overhead):
+        tone: Tone = "bad" if summary.host_bound else "plain"
+        note = f"(wall - device) / wall; host-bound above {HOST_BOUND_PERCENT:.0f} %"
+        first = Line("overhead", words.percent(overhead), note, tone)
+    else:
+        first = Line("overhead", words.NOT_MEASURED, _why_no_overhead(summary), "absent")
+    dispatch = _line("dispatch per op", summary.dispatch_ms_per_op, "(wall - device) / ops")
+    ops = Line("ops", words.count(summary.op_count), _host_ops(summary))
+    return [first, dispatch, ops]
+
+
+def _why_no_overhead(summary: Summary) -> str:
+    if not words.measured(summary.device_time_ms):
+        return "needs a device time"
+    if summary.step_wall_clock_ms is not None:
+        return "the device worked longer than the step took"
+    return "needs the wall clock of the same step"
+
+
+def _host_ops(summary: Summary) -> str:
+    hosts = summary.host_op_count
+    return f"of them {hosts:,} on the host" if hosts else ""
+
+
+def _utilisation(summary: Summary) -> list[Line]:
+    lines: list[Line] = []
+    device = summary.device_time
+    if device is not None and words.measured(device.busy_percent):
+        note = f"of the {words.ms(device.span_ms)} from its first op to its last"
+        lines.append(Line("device busy", words.percent(device.busy_percent), note))
+    matmuls = "of the peak of the cores used, weighted by device time"
+    for name, value, note in (
+        ("matmul FLOPs", summary.matmul_flops_percent, matmuls),
+        ("DRAM", summary.dram_percent, "of the peak, over the whole device time"),
+    ):
+        if value is not None and words.measured(value):
+            tone: Tone = "bad" if value > MOST_PERCENT else utilisation_tone(value)
+            lines.append(Line(name, words.percent(value), note, tone))
+    hits = summary.program_cache_hit_percent
+    if words.measured(hits):
+        lines.append(Line("program cache", words.percent(hits), "of the ops hit it"))
+    return lines
+
+
+def utilisation_tone(value: float | None) -> Tone:
+    """Good from the share at which an op counts as bound by it, else room."""
+    if value is None or not words.measured(value):
+        return "absent"
+    return "good" if value >= GOOD_PERCENT else "room"
+
+
+def _gaps(summary: Summary) -> list[Line]:
+    gaps = summary.gaps
+    if gaps is None:
+        return []
+    median = words.readable_us(gaps.median_us)
+    long = (gaps.median_us or 0.0) > GAP_THRESHOLD_US
+    note = f"median; none of {gaps.count:,} above {GAP_THRESHOLD_US} us"
+    if gaps.over_threshold_count:
+        note = (
+            f"median; {gaps.over_threshold_count:,} of {gaps.count:,} above {GAP_THRESHOLD_US} us, "
+            f"{words.readable_us(gaps.over_threshold_us)} together"
+        )
+    if gaps.pause_us:
+        pauses = words.plural(gaps.pause_count, "pause") if gaps.pause_count else "pauses"
+        together = words.readable_us(gaps.pause_us)
+        note += f" ({pauses} above {PAUSE_US / 1000:.0f} ms: {together})"
+    return [Line("op-to-op gap", median, note, "bad" if long else "plain")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What device time is from: a source line, a module, or what has neither.
+
+    Attributes:
+        foreign: the name is the trace's, not a word of ours.
+        note: stands behind the name.
+    """
+
+    name: str
+    op_count: int
+    device_time_ms: float
+    percent: float | None
+    foreign: bool = True
+    note: str = ""
+
+
+def source_places(locations: Locations, most: int) -> tuple[Place, ...]:
+    """The first source lines, and last what has no location where that took time."""
+    found = [
+        Place(
+            f"{each.file}:{each.line}",
+            each.op_count,
+            each.device_time_ms,
+            each.percent,
+            note=" (once)" if each.const_eval else "",
+        )
+        for each in locations.lines[:most]
+    ]
+    if locations.unlocated_ms:
+        count, share = locations.unlocated_count, locations.unlocated_percent
+        rest = Place("no location", count, locations.unlocated_ms, share, foreign=False)
+        found.append(rest)
+    return tuple(found)
+
+
+def module_places(locations: Locations | None, most: int) -> tuple[Place, ...]:
+    """The first modules, and last the constants; nothing without locations."""
+    return tuple(
+        Place(m.name, m.op_count, m.device_time_ms, m.percent, foreign=not m.const_eval)
+        for m in (() if locations is None else locations.most_modules(most))
+    )
+
+
+def warnings(summary: Summary) -> tuple[str, ...]:
+    """What to doubt, the worst first."""
+    found: list[str] = []
+    if summary.interrupted:
+        found.append("the run was interrupted: the figures are of what came before")
+    if summary.script_exit_code:
+        found.append(f"the script ended with exit code {summary.script_exit_code}")
+    return (*found, *summary.warnings)
+
+
+def varying(summary: Summary) -> tuple[Spread, ...]:
+    """The ops whose time changes from step to step by enough to wonder about."""
+    return tuple(
+        each for each in summary.spread if each.stdev_us >= VARIES_PERCENT / 100 * each.mean_us > 0
+    )
+
+
+def op_id(each: Spread) -> str:
+    """As the table of ops has it."""
+    return words.ABSENT if each.id is None else str(each.id)
+
+
+def variation(each: Spread) -> str:
+    """Standard deviation in percent of the mean."""
+    return words.share(each.stdev_us / each.mean_us * 100)
+
+
+def category_times(summary: Summary) -> list[str]:
+    """Device time of each category for a column; ops on the host have none."""
+    return words.column([each.device_time_ms or None for each in summary.categories], "ms")
+
+
+def category_shares(summary: Summary) -> list[str]:
+    """Share of each category that has a device time."""
+    return [
+        words.share(each.percent if each.device_time_ms else None) for each in summary.categories
+    ]
+
+
+def slow_share(op: SlowOp) -> str:
+    """Share of an op in what the ops took; of one that was not timed there is none."""
+    timed = words.measured(op.device_time_ms) or words.measured(op.op_self_time_ms)
+    return words.share(op.percent if timed else None)

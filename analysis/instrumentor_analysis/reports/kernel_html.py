@@ -1,0 +1,73 @@
+"""A kernel's report as one HTML file without scripts: verdict, figures, heat map, buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from instrumentor_analysis.kernels.facts import L1_BYTES
+from instrumentor_analysis.kernels.findings import GOALS, used_cores
+from instrumentor_analysis.kernels.heat import heat_map
+from instrumentor_analysis.kernels.report import KernelReport
+from instrumentor_analysis.reports.kernel_console import size, us
+from instrumentor_analysis.reports.kernel_graph import render as render_graph
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure at the top: name, value, what it is held against."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def render(report: KernelReport) -> str:
+    """The page."""
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(
+        loader=PackageLoader("instrumentor_analysis", "reports"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    facts = report.facts
+    return environment.get_template("kernel.html.j2").render(
+        report=report,
+        facts=facts,
+        run=facts.run,
+        goals=GOALS,
+        tiles=list(_tiles(report)),
+        lines=heat_map(facts.lines, report.source),
+        graph=render_graph(facts.log.buffers),
+        others=[finding for finding in report.found if finding is not report.limit],
+        size=size,
+        us=us,
+        name=facts.kernel or facts.run.get("name") or "kernel",
+    )
+
+
+def _tiles(report: KernelReport) -> Iterator[Tile]:
+    facts, program = report.facts, report.facts.program
+    if facts.duration_us is not None:
+        note = f"{program.duration_cycles:,} cycles" if program and program.duration_cycles else ""
+        yield Tile("Wall time on the device", us(facts.duration_us), note)
+    used = used_cores(facts)
+    if used:
+        of = facts.available_cores
+        grid = f"grid {program.grid[0]}x{program.grid[1]}" if program and program.grid else ""
+        yield Tile("Cores", f"{used} of {of}" if of else str(used), grid)
+    if facts.dram_bytes is not None and program is not None and program.dram_read is not None:
+        written = size(program.dram_write.bytes) if program.dram_write else "nothing"
+        read = size(program.dram_read.bytes)
+        yield Tile("DRAM traffic", size(facts.dram_bytes), f"{read} read, {written} written")
+    if program is not None and program.bandwidth_gb_s is not None:
+        peak = f"of {facts.peak_gb_s:.0f} GB/s" if facts.peak_gb_s else ""
+        yield Tile("Effective bandwidth", f"{program.bandwidth_gb_s:.1f} GB/s", peak)
+    roofline = facts.log.roofline
+    if roofline is not None:
+        yield Tile("Bound by", roofline.bound, f"{roofline.percent:.0f} %")
+    if facts.block_bytes is not None:
+        share = f"{facts.block_bytes / L1_BYTES:.0%} of L1 on each core"
+        yield Tile("Dataflow buffers", size(facts.block_bytes), share)

@@ -1,0 +1,254 @@
+"""The per-op table, the stacked report and the advice, as a terminal shows them.
+
+Colours as tt-perf-report's users know them: red gaps above 6.5 us, red cores below 10 (of a grid
+that had at least twice as many), green the whole grid and figures at a bound, yellow the larger
+of two figures below their bounds; math fidelity green when it fits the data types, red when it
+is higher than needed, cyan when lower. Ops below ``min_percentage`` are grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from instrumentor_analysis.model import GAP_THRESHOLD_US
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.advice_console import advice_lines
+from instrumentor_analysis.reports.console import bound_colour
+from instrumentor_analysis.reports.terminal import Column, Paint, indented, painter, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from instrumentor_analysis.report_options import Report
+
+FEW_CORES = 10
+#: Below this many columns names and headings are shortened.
+NARROW = 100
+_FITS = {"sufficient": "green", "too_high": "red", "too_low": "cyan"}
+_SUFFIX = "DeviceOperation"
+
+
+def render_ops(
+    report: Report,
+    *,
+    width: int = 80,
+    color: bool = False,
+    advice: bool = True,
+    stacked: bool = True,
+    raw_op_codes: bool = False,
+    hide_below: float | None = None,
+) -> str:
+    """Everything that a report says of single ops.
+
+    Args:
+        width: columns of the terminal; what does not fit is clipped or left out.
+        advice: with the advice.
+        stacked: with the stacked report.
+        raw_op_codes: op codes as in the file, without shapes.
+        hide_below: rows below this share of the total are left out, percent; host ops stay.
+    """
+    paint = painter(color)
+    ops = report.ops
+    narrow = width < NARROW
+    hidden = 0
+    if hide_below is not None:
+        small = (ops["total_percent"] < hide_below) & ~ops["is_host"]
+        hidden = int(small.sum())
+        ops = ops[~small]
+    blocks = [
+        indented(words.visible(f"{report.window}, on {report.architecture.name}"), width),
+        table(
+            _columns(report, ops, narrow, raw_op_codes),
+            width=width,
+            paint=paint,
+            gap=" " if narrow else "  ",
+        ),
+        [f"{words.plural(hidden, 'op')} below {hide_below:g} % not shown"] if hidden else [],
+        _stacked(report.stacked, width, paint, narrow) if stacked else [],
+        advice_lines(report, width, paint) if advice else [],
+        _notes(report, width, paint),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list[Column]:
+    # Grey wins over every other colour.
+    grey = ops["minor"].tolist()
+
+    def colours(found: Sequence[str]) -> list[str]:
+        return ["dim" if minor else how for minor, how in zip(grey, found, strict=True)]
+
+    def figures(column: str, digits: int) -> list[str]:
+        return _figures(ops[column], digits)
+
+    plain = colours([""] * len(ops))
+    names = ops["op_code"] if raw else ops["op"]
+    dram, flops = _utilisation_colours(ops)
+    pooled = "device_time_stdev_us" in ops.columns
+    devices, budgets = ops["device_id"].nunique() > 1, ops["available_cores"].nunique() > 1
+    whole = [str(int(each)) for each in ops["id"]]
+    # As a spreadsheet would: the sum of what is shown; a figure of all rows is none of some.
+    time, gap = (_sum(ops[column]) for column in ("device_time_us", "gap_us"))
+    complete = len(ops) == len(report.ops)
+    return [
+        Column("ID", whole, colours=plain),
+        Column("Total%" if narrow else "Total %", figures("total_percent", 1), colours=plain),
+        Column(
+            "Bound",
+            ops["bound"].tolist(),
+            right=False,
+            colours=colours([bound_colour(bound) for bound in ops["bound"]]),
+        ),
+        Column(
+            "Op",
+            _names(names, squeezed=narrow and not raw),
+            right=False,
+            colours=plain,
+            least=12,
+            comfort=26 if narrow else 32,
+            total=_counts(ops),
+        ),
+        *([Column("Device", figures("device_id", 0), colours=plain)] if devices else []),
+        Column("Time us", figures("device_time_us", 1), colours=plain, total=_total(time, 0)),
+        *([Column("±", figures("device_time_stdev_us", 1), colours=plain)] if pooled else []),
+        Column(
+            "Gap us",
+            figures("gap_us", 1),
+            colours=colours(["red" if g > GAP_THRESHOLD_US else "" for g in ops["gap_us"]]),
+            total=_total(gap, 0),
+        ),
+        Column("Cores", figures("cores", 0), colours=colours(_core_colours(ops))),
+        *([Column("Of", figures("available_cores", 0), colours=plain)] if budgets else []),
+        Column(
+            "DRAM GB/s",
+            figures("dram_gb_s", 0),
+            colours=colours(dram),
+            optional=True,
+            total=_total(report.dram_gb_s if complete else None, 0),
+        ),
+        Column(
+            "DRAM%" if narrow else "DRAM %",
+            figures("dram_percent", 1),
+            colours=colours(dram),
+            total=_total(report.dram_percent if complete else None, 1),
+        ),
+        Column("TFLOPs", figures("tflops", 1), colours=colours(flops), optional=True),
+        Column(
+            "FLOP%" if narrow else "FLOPs %", figures("flops_percent", 1), colours=colours(flops)
+        ),
+        Column(
+            "Math fidelity",
+            [words.visible(str(text)) if text else "" for text in ops["math_fidelity"]],
+            right=False,
+            colours=colours(_fidelity_colours(ops)),
+            optional=True,
+        ),
+    ]
+
+
+def _counts(ops: pd.DataFrame) -> str:
+    hosts = int(ops["is_host"].sum())
+    devices = len(ops) - hosts - int(ops["is_signpost"].sum())
+    counts = words.plural(devices, "device op")
+    return f"{counts}, {hosts:,} on host" if hosts else counts
+
+
+def _sum(values: pd.Series[float]) -> float | None:
+    """None where there is nothing to add up, rather than 0."""
+    return float(values.sum()) if values.notna().any() else None
+
+
+def _figures(values: pd.Series[float], digits: int) -> list[str]:
+    """Numbers as text, blank where there is none."""
+    return [f"{value:,.{digits}f}" if value == value else "" for value in values.tolist()]
+
+
+def _total(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def _names(names: pd.Series[Any], squeezed: bool) -> list[str]:
+    """Names safe for a terminal; where room is short, without what most of them share."""
+    known: dict[Any, str] = {}
+    for name in names.unique():
+        text = words.visible(str(name))
+        known[name] = text.replace(_SUFFIX, "", 1).replace(" x ", "x") if squeezed else text
+    return [known[name] for name in names]
+
+
+def _core_colours(ops: pd.DataFrame) -> list[str]:
+    colours: list[str] = []
+    for cores, budget, sharded in zip(
+        ops["cores"].tolist(), ops["available_cores"].tolist(), ops["dram_sharded"], strict=True
+    ):
+        few = cores < FEW_CORES and cores < budget / 2
+        whole = sharded or cores == budget
+        colours.append("green" if whole else "red" if few else "")
+    return colours
+
+
+def _utilisation_colours(ops: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Of the DRAM and the FLOPs figures."""
+    dram: list[str] = []
+    flops: list[str] = []
+    for bound, by_dram, by_flops in zip(
+        ops["bound"], ops["dram_percent"].tolist(), ops["flops_percent"].tolist(), strict=True
+    ):
+        slow = "yellow" if bound == "SLOW" else ""
+        dram.append("green" if bound in ("DRAM", "BOTH") else slow if by_dram > by_flops else "")
+        flops.append("green" if bound in ("FLOP", "BOTH") else "" if by_dram > by_flops else slow)
+    return dram, flops
+
+
+def _fidelity_colours(ops: pd.DataFrame) -> list[str]:
+    from instrumentor_analysis.advice import fidelity
+
+    columns = ["input_0_datatype", "input_1_datatype", "output_datatype", "math_fidelity"]
+    kinds = ops[columns].astype("object")
+    kinds = kinds.where(kinds.notna(), None)
+    known: dict[tuple[Any, ...], str] = {}
+    colours: list[str] = []
+    for code, key in zip(ops["op_code"], kinds.itertuples(index=False, name=None), strict=True):
+        if not key[3] or ("Matmul" not in code and "OptimizedConvNew" not in code):
+            colours.append("")
+            continue
+        if key not in known:
+            fit, _ = fidelity(key[0], key[1], key[2], str(key[3]).split()[0])
+            known[key] = _FITS.get(fit, "")
+        colours.append(known[key])
+    return colours
+
+
+def _stacked(stacked: pd.DataFrame, width: int, paint: Paint, narrow: bool) -> list[str]:
+    if stacked.empty:
+        return []
+    per_device = "device_id" in stacked.columns
+    # A sum of no measured time is 0 there; an op that ran took some.
+    timed = stacked["device_time_us"] > 0
+
+    def share(column: str) -> list[str]:
+        return _figures(stacked[column], 1)
+
+    columns = [
+        Column("Share %", _figures(stacked["percent"].where(timed), 2)),
+        Column("Op", _names(stacked["name"], squeezed=narrow), right=False, least=20, comfort=44),
+        *([Column("Device", _figures(stacked["device_id"], 0))] if per_device else []),
+        Column("Time us", _figures(stacked["device_time_us"].where(timed), 1)),
+        Column("Ops", [f"{count:,}" for count in stacked["count"]]),
+        Column("Category", [str(c) for c in stacked["category"]], right=False),
+        Column("FLOPs %", share("flops_percent_weighted_mean")),
+        Column("min", share("flops_percent_min"), optional=True),
+        Column("max", share("flops_percent_max"), optional=True),
+        Column("mean", share("flops_percent_mean"), optional=True),
+        Column("std", share("flops_percent_std"), optional=True),
+    ]
+    lines = table(columns, width=width, paint=paint)
+    return [paint("Device time by kind of op", "bold"), *lines]
+
+
+def _notes(report: Report, width: int, paint: Paint) -> list[str]:
+    lines: list[str] = []
+    for note in report.notes:
+        lines += indented(words.visible(note), width, "Warning: ", "  ")
+    return [line.replace("Warning:", paint("Warning:", "yellow"), 1) for line in lines]

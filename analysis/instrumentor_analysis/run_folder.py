@@ -1,0 +1,192 @@
+"""The folder of a run: what it records of itself, and where its parts lie.
+
+Every key of run.json may be absent (older versions, or a run that was killed); what is of the
+wrong type counts as absent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from instrumentor_analysis.errors import NothingMeasured
+
+_RUN_KEYS = (
+    "name",
+    "label",
+    "script",
+    "arguments",
+    "command",
+    "profiler_reason",
+    "steps",
+    "warmup",
+    "batch_size",
+    "batch_size_source",
+    "started",
+    "duration_s",
+    "python",
+)
+_ENVIRONMENT_KEYS = (
+    "python_version",
+    "torch_version",
+    "host",
+    "platform",
+    "git_commit",
+    "git_dirty",
+)
+#: Name of a Tracy report folder.
+_STAMP = re.compile(r"\d{4}(_\d\d)+")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where the parts of a run lie, and the facts in its run.json.
+
+    Attributes:
+        path: the folder (the CSV itself, when only that was given).
+        facts: run.json as it is; empty when there is none.
+        warnings: what was wrong with run.json, and which of several traces was taken.
+        ops_csv: Tracy's ops CSV, or None.
+        torch_csv: ops of the torch profile, or None.
+        more_csvs: ops CSVs of further hosts.
+    """
+
+    path: Path
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    ops_csv: Path | None = None
+    torch_csv: Path | None = None
+    more_csvs: tuple[Path, ...] = ()
+
+    @property
+    def timings(self) -> Path:
+        """The record file; it may not exist."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def untraced(self) -> Path | None:
+        """The record file of a run without the profiler, where one went before."""
+        path = self.path / "untraced.jsonl"
+        return path if self.mapping("untraced") and path.is_file() else None
+
+    @property
+    def is_run(self) -> bool:
+        """A folder that `instrument run` made, not one of Tracy's alone."""
+        return bool(self.facts) or self.timings.is_file()
+
+    @property
+    def diff(self) -> Path:
+        """The unified diff of the instrumentation; it may not exist."""
+        return self.path / "changes.diff"
+
+    @property
+    def profiler(self) -> str:
+        """As recorded, else by what lies in the folder."""
+        named = self.facts.get("profiler")
+        if named in ("tracy", "torch", "wallclock"):
+            return str(named)
+        if self.ops_csv is not None:
+            return "tracy"
+        return "torch" if self.torch_csv is not None else "wallclock"
+
+    def text(self, key: str) -> str | None:
+        """A fact that is a non-empty text, else None."""
+        value = self.facts.get(key)
+        return value if isinstance(value, str) and value else None
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """A fact that is an object, else an empty one."""
+        value = self.facts.get(key)
+        return dict(value) if isinstance(value, dict) else {}
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What was run, and how long; of a trace alone, which file (of several hosts, a list)."""
+        if self.is_run:
+            return {key: self.facts[key] for key in _RUN_KEYS if key in self.facts}
+        read = [str(path) for path in (self.ops_csv or self.torch_csv, *self.more_csvs) if path]
+        return {"ops": read if len(read) > 1 else read[0]} if read else {}
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions, machine and commit."""
+        known = {key: self.facts[key] for key in _ENVIRONMENT_KEYS if key in self.facts}
+        return known | self.mapping("environment")
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the measured script; None when unknown."""
+        code = self.facts.get("script_exit_code")
+        return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def open_run(source: Path, *more: Path) -> RunFolder:
+    """Look at a run folder, a Tracy report folder (or one that holds some), or a lone ops CSV.
+
+    Args:
+        more: ops CSVs of further hosts, beside a lone one.
+
+    Raises:
+        NothingMeasured: there is nothing of a run at that path.
+    """
+    if source.is_file():
+        return RunFolder(source, ops_csv=source, more_csvs=more)
+    if not source.is_dir():
+        raise NothingMeasured(f"{source} does not exist", "Give the folder of an earlier run.")
+    facts, warnings = _facts(source / "run.json")
+    csvs = _ops_csvs(source)
+    if len(csvs) > 1:
+        warnings += (f"{len(csvs)} ops CSVs in {source}: read {csvs[-1].name}",)
+    folder = RunFolder(source, facts, warnings, csvs[-1] if csvs else None, _torch_csv(source))
+    if not facts and not folder.timings.is_file() and not folder.ops_csv and not folder.torch_csv:
+        reports = _tracy_reports(source)
+        if reports:
+            newest = open_run(reports[-1])
+            if len(reports) > 1:
+                which = f"{len(reports)} reports below {source}: read the newest, {reports[-1]}"
+                newest = replace(newest, warnings=(which, *newest.warnings))
+            return newest
+        raise NothingMeasured(
+            f"{source} is not the folder of a run: no run.json, timings or ops CSV in it",
+            "Give a folder that `instrument run` made, a Tracy report folder, or an ops CSV.",
+        )
+    return folder
+
+
+def _tracy_reports(folder: Path) -> list[Path]:
+    """The report folders below Tracy's output folder or its `reports`, the newest last.
+
+    They lie in `reports/[NAME/]TIMESTAMP/`.
+    """
+    found: dict[Path, tuple[str, float]] = {}
+    for depth in ("*", "*/*", "reports/*/*"):
+        for csv in folder.glob(f"{depth}/ops_perf_results*.csv"):
+            stamp = _STAMP.match(csv.parent.name)
+            if stamp or csv.parent.parent.name == "reports":
+                found[csv.parent] = stamp.group() if stamp else "", csv.stat().st_mtime
+    return sorted(found, key=lambda report: found[report])
+
+
+def _facts(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if not path.is_file():
+        return {}, ()
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        return {}, (f"run.json cannot be read ({error}); what it said is missing here",)
+    return (facts, ()) if isinstance(facts, dict) else ({}, ("run.json is not an object",))
+
+
+def _ops_csvs(folder: Path) -> list[Path]:
+    """The one that a run was analysed by, else those of a Tracy report folder."""
+    picked = folder / "tracy_perf" / "ops_perf_results.csv"
+    return [picked] if picked.is_file() else sorted(folder.glob("ops_perf_results*.csv"))
+
+
+def _torch_csv(folder: Path) -> Path | None:
+    path = folder / "torch_profile" / "ops.csv"
+    return path if path.is_file() else None

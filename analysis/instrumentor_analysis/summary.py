@@ -1,0 +1,364 @@
+"""A run folder to its Summary: wall clock, device, and what the two say together.
+
+Overhead is (wall - device) / wall, both of the same step: the sample that bears the name of the
+window's step. The steady mean and median stand beside it and are not mixed into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instrumentor_analysis import figures
+from instrumentor_analysis.errors import AnalysisError, BadOption, NothingMeasured
+from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
+from instrumentor_analysis.run_folder import RunFolder, open_run
+from instrumentor_analysis.timings import Timings, main_label, read_timings, unfit_steps, wall_clock
+from instrumentor_analysis.verdict import contradict, decide
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from instrumentor_analysis.steps import DeviceSteps, StepChoice
+    from instrumentor_analysis.window import Named
+
+TRACY_NOTE = (
+    "Tracy inflates the wall clock by some 10 to 15 %, and does not split host time into Python "
+    "and PJRT"
+)
+HOST_NOTE = "Tracy does not split host time into Python and PJRT"
+#: Width of the median's interval from which more steps are asked for, percent of the median.
+SCATTER_PERCENT = 50.0
+KERNEL_TIME = "DEVICE KERNEL DURATION"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A summary and the frames behind it.
+
+    Attributes:
+        ops: per op of the window: :data:`.device.COLUMNS` under tracy, the columns of
+            ops.csv (and ``torch_category``) under torch; None without ops.
+        device: the device's half under tracy, with all steps; None otherwise.
+        timings: the record of the wall clock.
+        folder: where it all lies.
+    """
+
+    summary: Summary
+    timings: Timings
+    folder: RunFolder
+    ops: pd.DataFrame | None = None
+    device: DeviceSteps | None = None
+
+
+def summarise(source: Path, step: StepChoice = None, arch: str | None = None) -> Summary:
+    """Summarise a run folder, a Tracy report folder, or a lone ops CSV.
+
+    Args:
+        step: number of a step, ``"all"`` for all steady ones pooled, None for the last complete
+            steady one.
+        arch: architecture to hold the ops against, over what the file says.
+
+    Raises:
+        AnalysisError: nothing was measured, the ops CSV is unusable, or the step is not there.
+    """
+    return analyse(source, step, arch).summary
+
+
+def analyse(
+    source: Path | Sequence[Path],
+    step: StepChoice = None,
+    arch: str | None = None,
+    named: Named | None = None,
+) -> Analysis:
+    """The summary together with the frames behind it; arguments as for :func:`summarise`.
+
+    Args:
+        source: also the ops CSVs of several hosts of one system.
+        named: another window of the ops than a step.
+    """
+    sources = (source,) if isinstance(source, Path) else tuple(source)
+    folder = open_run(*sources)
+    if len(sources) > 1 and not all(path.is_file() for path in sources):
+        raise BadOption("several sources have to be ops CSVs, one of each host")
+    timings = read_timings(folder.timings)
+    summary = _base(folder, timings)
+    if folder.profiler == "tracy" and folder.ops_csv is not None:
+        csvs = sources if len(sources) > 1 else (folder.ops_csv,)
+        analysis = _tracy(summary, folder, timings, csvs, step, arch, named)
+    elif folder.profiler == "torch" and folder.torch_csv is not None:
+        analysis = _torch(summary, folder, timings, folder.torch_csv)
+    else:
+        if folder.profiler != "wallclock":
+            summary = _warn(summary, f"the {folder.profiler} profile holds no ops: wall clock only")
+        if summary.wall_clock is None:
+            raise NothingMeasured(
+                f"{sources[0]} holds no timed step and no ops",
+                "Read run.log in it: the script may have ended before its first step.",
+            )
+        steps = _steps(timings, summary.wall_clock_by_label, None)
+        analysis = Analysis(replace(summary, steps=steps), timings, folder)
+    return analysis
+
+
+def _base(folder: RunFolder, timings: Timings) -> Summary:
+    """What does not depend on a profile: the wall clock and the facts of the run."""
+    by_label = {label: wall_clock(timings, label) for label in timings.labels()}
+    label = main_label(timings)
+    wall = None if label is None else by_label[label]
+    warnings = [*_texts(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
+    if wall is not None and wall.samples == 0:
+        warnings.append(
+            "no steady step was timed: only the compile step is known; run more steps (--steps)"
+        )
+    if timings.cancelled:
+        count = len(timings.cancelled)
+        warnings.append(
+            f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended: the "
+            "iteration left the timed lines by continue or by a branch without their end; what was "
+            "timed may be a part of a step only"
+        )
+    for each in by_label.values():
+        warnings += _scatter(each)
+        warnings += [
+            f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median "
+            "of the others: a recompilation (changing shapes), or other work on the machine"
+            for outlier in each.outliers
+        ]
+    loop = folder.mapping("loop")
+    untraced = _untraced(folder, label)
+    return Summary(
+        profiler=folder.profiler,
+        scope=label or folder.text("scope"),
+        wall_clock=wall,
+        wall_clock_by_label=by_label,
+        loop=loop or None,
+        environment=folder.environment,
+        run=folder.run,
+        interrupted=folder.facts.get("interrupted") is True,
+        partial=folder.facts.get("partial") is True,
+        script_exit_code=folder.exit_code,
+        artifacts={k: str(v) for k, v in folder.mapping("artifacts").items()},
+        warnings=tuple(dict.fromkeys(warnings)),
+        untraced=untraced,
+        profiler_cost_percent=_cost_percent(wall, untraced),
+    )
+
+
+def _scatter(wall: WallClock) -> list[str]:
+    """A median that the next run may contradict, for no single slow step's sake."""
+    interval, middle = wall.median_interval_ms, wall.median_ms
+    if wall.outliers or interval is None or not middle:
+        return []
+    if interval.high - interval.low <= SCATTER_PERCENT / 100 * middle:
+        return []
+    return [
+        f"the median of {wall.label} is uncertain ({interval.low:.1f} .. {interval.high:.1f} ms): "
+        "the steps differ too much for so few of them; take more (--steps)"
+    ]
+
+
+def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
+    """The main label's wall clock in the run without the profiler, if one went before."""
+    if folder.untraced is None or label is None:
+        return None
+    timings = read_timings(folder.untraced)
+    return wall_clock(timings, label) if label in timings.labels() else None
+
+
+def _cost_percent(traced: WallClock | None, untraced: WallClock | None) -> float | None:
+    if traced is None or untraced is None or not untraced.median_ms or traced.median_ms is None:
+        return None
+    return (traced.median_ms / untraced.median_ms - 1) * 100
+
+
+def _tracy_note(summary: Summary) -> str:
+    """What Tracy adds to the wall clock: as measured, else as it usually is."""
+    return TRACY_NOTE if summary.profiler_cost_percent is None else HOST_NOTE
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def _warn(summary: Summary, *warnings: str) -> Summary:
+    return replace(summary, warnings=tuple(dict.fromkeys((*summary.warnings, *warnings))))
+
+
+def _tracy(
+    summary: Summary,
+    folder: RunFolder,
+    timings: Timings,
+    csvs: Sequence[Path],
+    step: StepChoice,
+    arch: str | None,
+    named: Named | None,
+) -> Analysis:
+    from instrumentor_analysis.locations import by_source_line
+    from instrumentor_analysis.savings import savings
+    from instrumentor_analysis.steps import read_steps
+
+    try:
+        device = read_steps(csvs, step, arch, named, unfit_steps(timings))
+    except AnalysisError as error:
+        asked = step is not None or (named is not None and named.given)
+        if summary.wall_clock is None or asked:
+            raise
+        # The wall clock is worth showing without the device; the reason is not hidden.
+        text = f"no device figures: {error.message}" + (f" ({error.hint})" if error.hint else "")
+        steps = _steps(timings, summary.wall_clock_by_label, None)
+        return Analysis(
+            replace(_warn(summary, text, _tracy_note(summary)), steps=steps), timings, folder
+        )
+    ops, pooled = _located(folder, device.ops), device.pooled
+    times = figures.device_time(device.rows, ops, pooled)
+    wall_ms, why_not = _same_step_wall(timings, device)
+    count = round(len(ops) / pooled)
+    gaps = figures.gaps(ops, pooled)
+    summary = replace(
+        summary,
+        window=device.window,
+        device_time=times,
+        device_time_ms=times.kernel_ms,
+        device_time_source=None if times.kernel_ms is None else KERNEL_TIME,
+        op_count=count,
+        host_op_count=round(int(ops["is_host"].sum()) / pooled),
+        categories=figures.categories(ops, pooled),
+        matmul_flops_percent=figures.matmul_flops_percent(ops),
+        dram_percent=figures.overall_dram(ops)[1],
+        slow_ops=figures.slow_ops(ops, pooled),
+        gaps=gaps,
+        savings=savings(ops, device.architecture, pooled),
+        spread=device.spread,
+        program_cache_hit_percent=figures.program_cache_hit_percent(ops),
+        locations=by_source_line(ops, folder.diff, pooled),
+        steps=_steps(timings, summary.wall_clock_by_label, device),
+        architecture=device.architecture.name,
+    )
+    remarks = [*device.warnings, *figures.remarks(ops, pooled), *why_not]
+    summary = _warn(summary, *remarks, *([_tracy_note(summary)] if wall_ms else []))
+    summary = _against_wall(summary, wall_ms, timed_ops=count)
+    verdict = decide(
+        wall_ms,
+        times.kernel_ms,
+        figures.shares(ops) if device.architecture.has_peaks else None,
+        op_count=count,
+        median_gap_us=None if gaps is None else gaps.median_us,
+    )
+    return Analysis(replace(summary, verdict=verdict), timings, folder, ops, device)
+
+
+def _located(folder: RunFolder, ops: pd.DataFrame) -> pd.DataFrame:
+    """The ops with their source locations, from Tracy's messages where the CSV has none."""
+    from instrumentor_analysis.messages import find_messages, read_messages, with_locations
+
+    if "location" in ops.columns:
+        return ops
+    messages = find_messages(folder.path)
+    return ops if messages is None else with_locations(ops, read_messages(messages))
+
+
+def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> Analysis:
+    from instrumentor_analysis.torch_ops import read_torch_ops, torch_categories, torch_slow_ops
+
+    ops = read_torch_ops(csv)
+    on_device = ops.device_time_ms is not None
+    # The one step that both figures describe is the profiled one.
+    wall_ms = timings.profiled.ms if on_device and timings.profiled else None
+    summary = replace(
+        summary,
+        device_time_ms=ops.device_time_ms,
+        device_time_source="CUDA kernels of the profiled step" if on_device else None,
+        op_self_time_ms=ops.op_self_time_ms,
+        op_count=len(ops.frame),
+        categories=torch_categories(ops),
+        slow_ops=torch_slow_ops(ops),
+        steps=_steps(timings, summary.wall_clock_by_label, None),
+    )
+    if wall_ms is not None:
+        summary = _warn(
+            summary,
+            "overhead is of the step under torch.profiler, which slows the host down; the steady "
+            "steps ran without it",
+        )
+    summary = _against_wall(summary, wall_ms, timed_ops=len(ops.frame))
+    verdict = decide(wall_ms, ops.device_time_ms, op_count=len(ops.frame), cuda=True)
+    return Analysis(replace(summary, verdict=verdict), timings, folder, ops.frame)
+
+
+def _against_wall(summary: Summary, wall_ms: float | None, timed_ops: int) -> Summary:
+    """Overhead and dispatch per op, where both numbers are of one step."""
+    device_ms = summary.device_time_ms
+    if wall_ms is None or device_ms is None or wall_ms <= 0:
+        return replace(summary, step_wall_clock_ms=wall_ms)
+    overhead = (wall_ms - device_ms) / wall_ms * 100
+    if overhead < 0:
+        summary = _warn(
+            summary,
+            f"the device worked longer ({device_ms:.1f} ms) than the step took ({wall_ms:.1f} ms): "
+            "the clock did not wait for the device, or ops of sub-devices overlap",
+        )
+    if contradict(wall_ms, device_ms):
+        return replace(summary, step_wall_clock_ms=wall_ms)
+    return replace(
+        summary,
+        step_wall_clock_ms=wall_ms,
+        overhead_percent=overhead,
+        dispatch_ms_per_op=(wall_ms - device_ms) / timed_ops if timed_ops else None,
+        host_bound=overhead > HOST_BOUND_PERCENT,
+    )
+
+
+def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None, list[str]]:
+    """Wall clock of the window's step (mean of pooled ones), or None and why."""
+    if not device.chosen:
+        return None, []
+    found: list[float] = []
+    for at in device.chosen:
+        mark = device.marks[at]
+        of_name = [s.ms for s in timings.samples if s.name == mark.name]
+        if sum(m.name == mark.name for m in device.marks) > 1 or len(of_name) > 1:
+            return None, [
+                f"step {mark.name} occurs more than once: its wall clock cannot be told apart, "
+                "so there is no overhead"
+            ]
+        if not of_name:
+            return None, [f"step {mark.name} was not timed: there is no overhead"]
+        found += of_name
+    return sum(found) / len(found), []
+
+
+def _steps(
+    timings: Timings, by_label: dict[str, WallClock] | Any, device: DeviceSteps | None
+) -> tuple[Step, ...]:
+    """Every step that the record or the trace names, in the order of the record, then file."""
+    odd = {outlier.name for wall in by_label.values() for outlier in wall.outliers}
+    marks = {} if device is None else {m.name: at for at, m in enumerate(device.marks)}
+    samples = [*timings.samples, *([timings.profiled] if timings.profiled else [])]
+    steps: list[Step] = []
+    for sample in samples:
+        step = Step(sample.name, sample.kind, sample.label, sample.ms, outlier=sample.name in odd)
+        steps.append(_with_device(step, marks.pop(sample.name, None), device))
+    for name, at in marks.items():
+        steps.append(_with_device(Step(name, None, None, None), at, device))
+    return tuple(steps)
+
+
+def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step:
+    if device is None:
+        return step
+    if at is None:
+        return replace(step, complete=False)
+    device_ms, wall = device.device_ms.get(at), step.wall_clock_ms
+    overhead = None
+    if device_ms is not None and wall and not contradict(wall, device_ms):
+        overhead = (wall - device_ms) / wall * 100
+    return replace(
+        step,
+        complete=device.marks[at].complete,
+        op_count=device.op_counts.get(at),
+        device_time_ms=device_ms,
+        overhead_percent=overhead,
+    )

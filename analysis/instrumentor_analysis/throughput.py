@@ -1,0 +1,55 @@
+"""How much work a second: samples and tokens of the steady steps, latencies, and the MFU.
+
+A rate is work over time, both added up over all steady steps, so that batches of different sizes
+count as what they are. It is of what its label names: samples per second of ``fwd+bwd`` leave
+the optimizer and the data loader out.
+
+Percentiles are interpolated linearly between the two nearest samples (numpy's default), so that
+the 50th is the median. One that the samples cannot tell is None: the 90th of fewer than 10
+samples, the 95th of fewer than 20, the 99th of fewer than 100 would be about the largest one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.timings import Sample
+
+#: Percentile -> number of samples from which it is told.
+PERCENTILES = {50: 1, 90: 10, 95: 20, 99: 100}
+
+
+def percentile(values: Sequence[float], percent: int) -> float | None:
+    """By linear interpolation; None where there are too few values (see :data:`PERCENTILES`)."""
+    if len(values) < PERCENTILES[percent]:
+        return None
+    ordered = sorted(values)
+    at = (len(ordered) - 1) * percent / 100
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def samples_per_s(steady: Sequence[Sample]) -> float | None:
+    """None unless every steady step says how many samples it had."""
+    return _rate([sample.samples for sample in steady], steady)
+
+
+def tokens_per_s(steady: Sequence[Sample]) -> float | None:
+    """None unless every steady step was of tokens."""
+    return _rate([sample.tokens for sample in steady], steady)
+
+
+def common_shape(steady: Sequence[Sample]) -> tuple[int, ...] | None:
+    """The batch shape that all steady steps share, else None."""
+    shapes = {sample.batch_shape for sample in steady}
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def _rate(work: Sequence[int | None], steady: Sequence[Sample]) -> float | None:
+    seconds = sum(sample.ms for sample in steady) / 1000
+    known = [amount for amount in work if amount is not None]
+    return sum(known) / seconds if known and len(known) == len(work) and seconds > 0 else None

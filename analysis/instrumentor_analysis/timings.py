@@ -1,0 +1,326 @@
+"""timings.jsonl to wall-clock statistics: per label, never pooled.
+
+The record is written a line at a time and flushed, so that a killed run keeps what it measured;
+hence a last line that is cut short is expected, and any other unreadable line is reported.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor_analysis.model import Interval, Outlier, WallClock
+from instrumentor_analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
+
+#: A steady sample is an outlier when it is both this many medians...
+OUTLIER_TIMES_MEDIAN = 1.5
+#: ...and this many scaled median absolute deviations above its label's median.
+OUTLIER_DEVIATIONS = 6.0
+#: Scales a median absolute deviation to the standard deviation of a normal distribution.
+MAD_TO_SIGMA = 1.4826
+BOOTSTRAP_SEED = 20240229
+BOOTSTRAP_DRAWS = 2000
+#: Number of samples below which not even their whole range is a 95 % interval of the median.
+FEW = 6
+#: Number of samples above which a single one no longer moves their median.
+MANY = 200
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed step.
+
+    Attributes:
+        ms: wall clock.
+        start_s: on the script's own perf_counter.
+        batch_shape, batch_dtype: of the first tensor in its (first) batch.
+        samples, tokens: in all batches of the step: their first axes, and the elements of
+            two-dimensional integer tensors; None where unknown.
+    """
+
+    name: str
+    kind: str
+    label: str
+    ms: float
+    index: int
+    start_s: float | None = None
+    device: str | None = None
+    batch_shape: tuple[int, ...] | None = None
+    batch_dtype: str | None = None
+    samples: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Timings:
+    """What one record file says.
+
+    Attributes:
+        samples: of the main process, in file order.
+        profiled: the extra step under a profiler; never a wall-clock sample.
+        cancelled: names of steps that were left by ``continue`` or ``break``.
+        complete: the early stop was reached.
+        warnings: what the recorder warned of, and what was wrong with the file itself.
+        loaded: files of the instrumented modules that really ran.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    profiled: Sample | None = None
+    cancelled: tuple[str, ...] = ()
+    complete: bool = False
+    warnings: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+
+    def labels(self) -> tuple[str, ...]:
+        """The labels in order of first appearance."""
+        return tuple(dict.fromkeys(sample.label for sample in self.samples))
+
+    def sample(self, name: str) -> Sample | None:
+        """The first sample of that step name, or None."""
+        return next((sample for sample in self.samples if sample.name == name), None)
+
+
+def read_timings(path: Path) -> Timings:
+    """Read a record file; an absent file is an empty record.
+
+    Records of several processes are kept apart: the process with most samples counts, the
+    others are reported. Never raises for the content of the file.
+    """
+    if not path.is_file():
+        return Timings()
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    events: list[Mapping[str, Any]] = []
+    warnings: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        event = _event(line)
+        if event is not None:
+            events.append(event)
+        elif number < len(lines):
+            warnings.append(f"{path.name}, line {number}: not a record, left out")
+        else:
+            warnings.append(f"{path.name} ends within a record: the run was cut short there")
+    return _timings(events, warnings)
+
+
+def _event(line: str) -> Mapping[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+
+
+def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timings:
+    per_process = Counter(
+        e.get("pid") for e in events if e["event"] == "sample" and _sample(e, 0) is not None
+    )
+    main = per_process.most_common(1)[0][0] if per_process else None
+    if len(per_process) > 1:
+        others = sum(per_process.values()) - per_process[main]
+        warnings.append(
+            f"{len(per_process)} processes recorded samples; those of process {main} are used, "
+            f"{others} of the others are left out"
+        )
+    samples: list[Sample] = []
+    profiled: Sample | None = None
+    for event in events:
+        if per_process and event.get("pid", main) != main:
+            continue
+        if event["event"] in ("sample", "profiled"):
+            sample = _sample(event, len(samples))
+            if sample is None:
+                warnings.append(f"a record without a usable time was left out: {dict(event)}")
+            elif event["event"] == "profiled":
+                profiled = sample
+            else:
+                samples.append(sample)
+        elif event["event"] == "warning":
+            warnings.append(str(event.get("text", "")))
+    return Timings(
+        samples=tuple(samples),
+        profiled=profiled,
+        cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
+        complete=any(e["event"] == "complete" for e in events),
+        warnings=tuple(dict.fromkeys(warnings)),
+        loaded=tuple(dict.fromkeys(str(e.get("file")) for e in events if e["event"] == "load")),
+    )
+
+
+def _sample(event: Mapping[str, Any], position: int) -> Sample | None:
+    ms, start = event.get("ms"), event.get("start_s")
+    if not isinstance(ms, (int, float)) or not math.isfinite(ms) or ms < 0:
+        return None
+    index = event.get("index", position)
+    name = str(event.get("name") or f"step_{index}")
+    kind = event.get("kind") or ("profiled" if event["event"] == "profiled" else "steady")
+    return Sample(
+        name=name,
+        kind=str(kind),
+        label=str(event.get("label") or "step"),
+        ms=float(ms),
+        index=int(index) if isinstance(index, (int, float)) else position,
+        start_s=float(start) if isinstance(start, (int, float)) else None,
+        device=None if event.get("device") is None else str(event["device"]),
+        batch_shape=_shape(event.get("batch_shape")),
+        batch_dtype=None if event.get("batch_dtype") is None else str(event["batch_dtype"]),
+        samples=_count(event.get("batch_samples")),
+        tokens=_count(event.get("batch_tokens")),
+    )
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    sizes = value if isinstance(value, list) else []
+    return tuple(sizes) if sizes and all(_count(size) is not None for size in sizes) else None
+
+
+def _count(value: Any) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return value if whole else None
+
+
+def main_label(timings: Timings) -> str | None:
+    """The label whose statistics stand in the summary: most steady samples, then first seen."""
+    steady = Counter(s.label for s in timings.samples if s.kind == "steady")
+    return max(timings.labels(), key=lambda label: steady[label], default=None)
+
+
+def wall_clock(timings: Timings, label: str) -> WallClock:
+    """Statistics of one label; see :class:`.model.WallClock` for the figures."""
+    of_label = [s for s in timings.samples if s.label == label]
+    steady = [s for s in of_label if s.kind == "steady"]
+    values = [s.ms for s in steady]
+    compiled = next((s.ms for s in of_label if s.kind == "compile"), None)
+    warmup = tuple(s.ms for s in of_label if s.kind == "warmup")
+    if not values:
+        return WallClock(label=label, samples=0, compile_ms=compiled, warmup_ms=warmup)
+    middle = statistics.median(values)
+    slow = outliers(steady)
+    usual = [s.ms for s in steady if s.name not in {outlier.name for outlier in slow}]
+    return WallClock(
+        label=label,
+        samples=len(values),
+        mean_ms=statistics.fmean(values),
+        median_ms=middle,
+        min_ms=min(values),
+        max_ms=max(values),
+        stdev_ms=statistics.stdev(values) if len(values) > 1 else None,
+        compile_ms=compiled,
+        warmup_ms=warmup,
+        median_interval_ms=bootstrap_median(values),
+        outliers=slow,
+        trend_percent=trend_percent(usual),
+        samples_ms=tuple(values),
+        p50_ms=percentile(values, 50),
+        p90_ms=percentile(values, 90),
+        p95_ms=percentile(values, 95),
+        p99_ms=percentile(values, 99),
+        samples_per_s=samples_per_s(steady),
+        tokens_per_s=tokens_per_s(steady),
+        batch_shape=common_shape(steady),
+    )
+
+
+def unfit_steps(timings: Timings) -> dict[str, str]:
+    """Steps that do not stand for the steady ones of the main label, and why, by name.
+
+    A trace knows a step by its name alone; the record knows what was timed and how long it took.
+    """
+    label = main_label(timings)
+    steady = [s for s in timings.samples if s.label == label and s.kind == "steady"]
+    slow = {outlier.name: outlier for outlier in outliers(steady)}
+    fit: set[str] = set()
+    unfit: dict[str, str] = {}
+    for sample in timings.samples:
+        if sample.label != label:
+            unfit[sample.name] = f"a sample of {sample.label}"
+        elif sample.kind != "steady":
+            unfit[sample.name] = f"a {sample.kind} step by the record"
+        elif sample.name in slow:
+            times = slow[sample.name].times_median
+            unfit[sample.name] = f"an outlier, {times:.1f} times the median of the others"
+        else:
+            fit.add(sample.name)
+    return {name: why for name, why in unfit.items() if name not in fit}
+
+
+def bootstrap_median(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Percentile bootstrap interval of the median, the same for the same values.
+
+    None below three values, where resampling says nothing. The interval assumes that the
+    samples are exchangeable: a trend makes it too narrow. Of many values it is read off their
+    ranks (the normal approximation of the binomial), which is what resampling converges to.
+    Below six values it is all of their range, and says how sure that is: the median lies outside
+    when all values fall on one side of it, in 2 of 2^n cases (David and Nagaraja, Order
+    Statistics, 7.1), which is 88 % confidence for four.
+    """
+    if len(values) < 3:
+        return None
+    if len(values) < FEW:
+        return Interval(min(values), max(values), 1 - 2.0 ** (1 - len(values)))
+    if len(values) > MANY:
+        reach = statistics.NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(len(values)) / 2
+        ordered, half = sorted(values), (len(values) - 1) / 2
+        return Interval(
+            ordered[math.floor(half - reach)], ordered[math.ceil(half + reach)], confidence
+        )
+    # A shuffled copy of a seeded generator, so that nothing else in the process is disturbed.
+    draw = random.Random(BOOTSTRAP_SEED)
+    medians = sorted(
+        statistics.median(draw.choices(values, k=len(values))) for _ in range(BOOTSTRAP_DRAWS)
+    )
+    tail = int((1 - confidence) / 2 * BOOTSTRAP_DRAWS)
+    return Interval(medians[tail], medians[BOOTSTRAP_DRAWS - 1 - tail], confidence)
+
+
+def outliers(steady: Sequence[Sample]) -> tuple[Outlier, ...]:
+    """Steady samples far above the rest: a recompilation hides among them, or a pause.
+
+    Each sample is held against the *other* ones of its label, so that one slow step among
+    three is seen although it moves their common median. Of many samples one cannot. More than
+    a quarter of the samples (and more than one) are no exception: that is how the steps are.
+    """
+    everything = [s.ms for s in steady]
+    common = _limit(everything) if len(everything) > MANY else None
+    found: list[Outlier] = []
+    for position, sample in enumerate(steady):
+        limit = common or _limit(everything[:position] + everything[position + 1 :])
+        if limit is not None and sample.ms > limit[1]:
+            found.append(Outlier(sample.name, sample.ms, sample.ms / limit[0]))
+    return tuple(found) if len(found) <= max(1, len(steady) // 4) else ()
+
+
+def _limit(values: Sequence[float]) -> tuple[float, float] | None:
+    """Median, and what counts as far above it; None below two values or without a time."""
+    if len(values) < 2:
+        return None
+    middle = statistics.median(values)
+    spread = MAD_TO_SIGMA * statistics.median(abs(ms - middle) for ms in values)
+    limit = max(OUTLIER_TIMES_MEDIAN * middle, middle + OUTLIER_DEVIATIONS * spread)
+    return (middle, limit) if middle > 0 else None
+
+
+def trend_percent(values: Sequence[float]) -> float | None:
+    """Drift from first to last sample along the Theil-Sen line, percent of the median."""
+    count = len(values)
+    middle = statistics.median(values) if values else 0.0
+    if count < 4 or middle <= 0:
+        return None
+    # All pairs of the 400 evenly spread samples at most: the line needs no more, and pairs
+    # grow with the square.
+    picked = sorted({round(i * (count - 1) / 399) for i in range(400)}) if count > 400 else None
+    positions = picked or list(range(count))
+    slopes = [
+        (values[b] - values[a]) / (b - a)
+        for i, a in enumerate(positions)
+        for b in positions[i + 1 :]
+    ]
+    return statistics.median(slopes) * (count - 1) / middle * 100
