@@ -1,4 +1,4 @@
-"""The README's table of options, made from the command line itself."""
+"""The table of docs/options.md, made from the command line itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _row(name: str, text: str, param: Any, verbs: list[str]) -> str:
     return "| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |\n"
 
 
-def put(readme: str) -> str:
-    """The README with the table as it should be."""
-    before, _, rest = readme.partition(BEGIN)
+def put(page: str) -> str:
+    """The page with the table as it should be."""
+    before, _, rest = page.partition(BEGIN)
     return before + BEGIN + table() + END + rest.partition(END)[2]

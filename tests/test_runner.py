@@ -237,10 +237,10 @@ def test_a_plain_dry_run_imports_nothing_heavy(git_repo: RepoFactory) -> None:
     assert not {"libcst.matchers", "typer", "pandas", "git", "psutil", "yaml"} & loaded
 
 
-def test_the_python_of_the_readme_works(
+def test_the_python_of_the_documentation_works(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.S)
     assert len(ast.parse(example).body) <= 5
     repo = git_repo({"train.py": script(), "x.yaml": "lr: 1\n"})
