@@ -443,7 +443,8 @@ class TestApply:
 
 def _rows(page: str, heading: str) -> list[list[str]]:
     """Cells of the table below a heading of a page of the documentation."""
-    section = (DOCS / page).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    page_text = (DOCS / page).read_text(encoding="utf-8")
+    section = page_text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
