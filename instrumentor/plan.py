@@ -17,8 +17,8 @@ from instrumentor.edits import Edit, Kind
 from instrumentor.errors import UsageError
 from instrumentor.locate.model import Declined, Located
 from instrumentor.locate.regions import Region
-from instrumentor.locate.syntax import FUNCTIONS
-from instrumentor.locate.vocabulary import callee, is_sync_statement
+from instrumentor.locate.syntax import FUNCTIONS, callee
+from instrumentor.locate.vocabulary import is_sync_statement
 from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
 

@@ -9,9 +9,8 @@ from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, Update
 from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import Source, dotted, own_nodes
+from instrumentor.locate.syntax import Source, dotted, last, own_nodes
 from instrumentor.locate.tree import between, callee_of, contains, exclusive
-from instrumentor.locate.vocabulary import last
 
 
 def accumulation_guard(

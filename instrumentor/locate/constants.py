@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from instrumentor.locate.dataflow import binds
 from instrumentor.locate.loops import Site
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.syntax import below, dotted
-from instrumentor.locate.vocabulary import callee, last, receiver
+from instrumentor.locate.syntax import below, callee, dotted, last, receiver
 
 Constants = Mapping[str, object]
 _UNKNOWN = object()

@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 
 from instrumentor.locate.loops import Candidate, Site
-from instrumentor.locate.syntax import dotted, own_nodes
+from instrumentor.locate.syntax import callee, dotted, last, own_nodes
 from instrumentor.locate.tree import between, contains
-from instrumentor.locate.vocabulary import callee, last
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,14 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     arguments,
+    callee,
     dotted,
     own_calls,
     own_nodes,
+    receiver,
 )
 from instrumentor.locate.tree import contains, path_to
-from instrumentor.locate.vocabulary import callee, loss_expression, receiver
+from instrumentor.locate.vocabulary import loss_expression
 
 
 @dataclass(frozen=True)

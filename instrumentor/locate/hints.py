@@ -19,13 +19,14 @@ from instrumentor.locate.program import Class, Function
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     arguments,
+    callee,
     dotted,
     own_calls,
     own_nodes,
     parameters,
     root_name,
 )
-from instrumentor.locate.vocabulary import callee, loss_expression
+from instrumentor.locate.vocabulary import loss_expression
 
 if TYPE_CHECKING:
     from instrumentor.locate.regions import Region

@@ -18,10 +18,9 @@ from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
 from instrumentor.locate.regions import Region
 from instrumentor.locate.syncs import may_leave
-from instrumentor.locate.syntax import LOOPS, Source, own_calls, own_nodes, suites
+from instrumentor.locate.syntax import LOOPS, Source, callee, own_calls, own_nodes, suites
 from instrumentor.locate.tree import between, contains, path_to
 from instrumentor.locate.vocabulary import (
-    callee,
     host_read,
     is_backward,
     is_logging,

@@ -25,18 +25,18 @@ from instrumentor.locate.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    callee,
     dotted,
     own_calls,
     own_nodes,
+    receiver,
 )
 from instrumentor.locate.tree import path_to
 from instrumentor.locate.vocabulary import (
-    callee,
     host_read,
     is_no_grad,
     is_sync_statement,
     looks_like_optimizer,
-    receiver,
     under_no_grad,
 )
 

@@ -18,22 +18,22 @@ from instrumentor.locate.syntax import (
     Source,
     arguments,
     below,
+    callee,
     children,
     dotted,
+    last,
     own_calls,
     own_nodes,
+    receiver,
 )
 from instrumentor.locate.vocabulary import (
-    callee,
     is_backward,
     is_checkpoint_call,
     is_no_grad,
     is_optimizer_step,
-    last,
     looks_like_model,
     looks_like_optimizer,
     optimizer_of,
-    receiver,
     under_no_grad,
 )
 

@@ -21,11 +21,12 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     below,
+    callee,
     dotted,
     own_nodes,
     root_name,
 )
-from instrumentor.locate.vocabulary import callee, is_backward, loss_expression
+from instrumentor.locate.vocabulary import is_backward, loss_expression
 
 
 @dataclass(frozen=True)

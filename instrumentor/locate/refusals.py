@@ -25,13 +25,16 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     below,
+    callee,
     dotted,
+    last,
     own_calls,
     own_nodes,
+    receiver,
     root_name,
 )
 from instrumentor.locate.tree import contains, exclusive, path_to
-from instrumentor.locate.vocabulary import callee, is_backward, is_optimizer_step, last, receiver
+from instrumentor.locate.vocabulary import is_backward, is_optimizer_step
 
 FOREIGN_RUNTIMES = {
     "forge": "tt-forge's compiled model runs its own backward",

@@ -29,11 +29,11 @@ from instrumentor.locate.syncs import (
 from instrumentor.locate.syntax import (
     LOOPS,
     Source,
+    callee,
     own_calls,
     own_nodes,
 )
 from instrumentor.locate.tree import always_meets, between, contains, exclusive, path_to
-from instrumentor.locate.vocabulary import callee
 from instrumentor.options import Options
 
 

@@ -19,8 +19,8 @@ from instrumentor.locate.syntax import (
     own_calls,
     own_nodes,
     parameters,
+    receiver,
 )
-from instrumentor.locate.vocabulary import receiver
 
 _DEPTH = 6
 

@@ -17,18 +17,14 @@ from instrumentor.locate.syntax import (
     FunctionNode,
     ScopeNode,
     Source,
+    callee,
     dotted,
+    last,
     own_calls,
     own_nodes,
 )
 from instrumentor.locate.tree import contains
-from instrumentor.locate.vocabulary import (
-    callee,
-    is_checkpoint_call,
-    is_sync_statement,
-    is_validation_name,
-    last,
-)
+from instrumentor.locate.vocabulary import is_checkpoint_call, is_sync_statement, is_validation_name
 
 _COSTLY = re.compile(
     r"^(train|fit|save|evaluate|validate|test|predict|generate|plot|push_to_hub|export|sample|infer|"

@@ -87,17 +87,38 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
             stack.extend(reversed(children(current)))
 
 
+def last(name: str) -> str:
+    """The last word of a dotted name, calls stripped: 'a.b()' -> 'b'."""
+    return name.replace("()", "").replace("[]", "").rsplit(".", 1)[-1]
+
+
+def receiver(call: ast.Call) -> str:
+    """Dotted name of what the method is called on, '' for plain function calls."""
+    return dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def callee(call: ast.Call) -> str:
+    """The called function's or method's own name, '' when it has none."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
 def arguments(call: ast.Call) -> list[ast.expr]:
     """What a call is given, by position and by name."""
     return [*call.args, *(k.value for k in call.keywords)]
 
 
-def parameters(node: FunctionNode) -> set[str]:
-    """Names of a function's parameters."""
+def all_parameters(node: FunctionNode) -> list[ast.arg]:
+    """A function's parameters, the positional ones first."""
     given = node.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-    every += [a for a in (given.vararg, given.kwarg) if a is not None]
-    return {a.arg for a in every}
+    return every + [a for a in (given.vararg, given.kwarg) if a is not None]
+
+
+def parameters(node: FunctionNode) -> set[str]:
+    """Names of a function's parameters."""
+    return {a.arg for a in all_parameters(node)}
 
 
 def own_calls(node: ast.AST) -> Iterator[ast.Call]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from instrumentor.locate.syntax import LoopNode, Source, suites
-from instrumentor.locate.vocabulary import callee
+from instrumentor.locate.syntax import LoopNode, Source, callee, suites
 
 
 def path_to(

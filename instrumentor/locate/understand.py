@@ -19,10 +19,10 @@ from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.program import Program
 from instrumentor.locate.regions import Region, find_regions
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, dotted, own_nodes
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, callee, dotted, own_nodes
 from instrumentor.locate.tree import contains
 from instrumentor.locate.validation import Validations
-from instrumentor.locate.vocabulary import callee, host_read, is_cache_clear
+from instrumentor.locate.vocabulary import host_read, is_cache_clear
 from instrumentor.options import Options
 
 

@@ -26,20 +26,20 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     below,
+    callee,
     dotted,
     own_calls,
     own_nodes,
+    receiver,
     suites,
 )
 from instrumentor.locate.tree import contains, path_to
 from instrumentor.locate.vocabulary import (
-    callee,
     is_checkpoint_call,
     is_eval_switch,
     is_logging,
     is_train_switch,
     is_validation_name,
-    receiver,
     under_no_grad,
 )
 

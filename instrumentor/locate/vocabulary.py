@@ -9,7 +9,16 @@ from __future__ import annotations
 import ast
 import re
 
-from instrumentor.locate.syntax import dotted, own_calls, own_nodes, root_name, suites
+from instrumentor.locate.syntax import (
+    callee,
+    dotted,
+    last,
+    own_calls,
+    own_nodes,
+    receiver,
+    root_name,
+    suites,
+)
 
 _NOT_OPTIMIZER = re.compile(
     r"sched|(^|_)lr(_|$)|warm|(^|[._])envs?$|env_|prof|ema|pbar|(^|_)bar$|progress|timer|writer|"
@@ -55,23 +64,6 @@ _SYNC_ROOTS = ("torch_xla", "xm", "xr", "torch.cuda", "torch.mps", "torch.xpu", 
 _LOGGER = re.compile(
     r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress"
 )
-
-
-def last(name: str) -> str:
-    """The last word of a dotted name, calls stripped: 'a.b()' -> 'b'."""
-    return name.replace("()", "").replace("[]", "").rsplit(".", 1)[-1]
-
-
-def receiver(call: ast.Call) -> str:
-    """Dotted name of what the method is called on, '' for plain function calls."""
-    return dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-
-
-def callee(call: ast.Call) -> str:
-    """The called function's or method's own name, '' when it has none."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def is_backward(call: ast.Call) -> bool:

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from instrumentor.locate.syntax import Source
-from instrumentor.locate.vocabulary import callee
+from instrumentor.locate.syntax import Source, callee
 from instrumentor.tune import yaml_override
 from instrumentor.tune.levers import BATCH_SIZE
 from instrumentor.tune.statements import Changes

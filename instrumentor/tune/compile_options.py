@@ -12,8 +12,7 @@ import textwrap
 from collections.abc import Mapping
 
 from instrumentor.edits import Kind
-from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, dotted, own_calls
-from instrumentor.locate.vocabulary import callee
+from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, callee, dotted, own_calls
 from instrumentor.tune.levers import Value
 from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target

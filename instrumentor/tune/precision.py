@@ -15,12 +15,12 @@ from instrumentor.locate.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    callee,
     dotted,
     own_calls,
     own_nodes,
     root_name,
 )
-from instrumentor.locate.vocabulary import callee
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable, Target
 

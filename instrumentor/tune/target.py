@@ -100,7 +100,7 @@ class Target:
 
     def calls(self, name: str) -> Iterator[tuple[Source, ScopeNode, ast.stmt, ast.Call]]:
         """Calls of a function or method by its own name, in order of module and line."""
-        from instrumentor.locate.vocabulary import callee
+        from instrumentor.locate.syntax import callee
 
         for source in self.sources:
             if name.encode() not in source.data:

@@ -12,8 +12,7 @@ import os
 import sys
 
 from instrumentor.edits import Kind
-from instrumentor.locate.syntax import Source
-from instrumentor.locate.vocabulary import callee
+from instrumentor.locate.syntax import Source, callee
 from instrumentor.tune.levers import PROGRAM_CACHE, TRACE_REGION, TRACE_REGION_BYTES
 from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target

@@ -1,0 +1,585 @@
+"""What an expression refers to: one resolver for training scripts and for kernels.
+
+Names are followed through imports and their aliases, assignments and unpacking, containers,
+attributes of modules, classes and objects, what functions return, and from a parameter to what
+its callers pass. An answer is a tuple, because a name may be bound in several branches.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from instrumentor.locate import catalogue
+from instrumentor.locate.bindings import (
+    Binding,
+    Bindings,
+    Bound,
+    Imported,
+    Parameter,
+    Put,
+)
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    callee,
+    own_nodes,
+)
+from instrumentor.locate.values import (
+    NOTHING,
+    Class,
+    External,
+    Function,
+    Group,
+    Item,
+    Member,
+    Method,
+    Object,
+    Opaque,
+    Value,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from instrumentor.locate.program import Program
+
+_BUILTINS = frozenset(dir(builtins))
+#: A name with more meanings than this is generated code or a dispatch table.
+_MANY = 12
+
+
+class Names:
+    """Resolves expressions of a program's modules; answers are kept."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._answers: dict[object, Values] = {}
+        self._active: set[object] = set()
+        self._cut = False
+
+    # -- expressions -----------------------------------------------------------------------
+
+    def of(self, source: Source, scope: ScopeNode, node: ast.AST) -> Values:
+        """What an expression may refer to where it stands."""
+        if isinstance(node, ast.Name):
+            return self.named(source, scope, node.id)
+        if isinstance(node, ast.Attribute):
+            owners = self.of(source, scope, node.value)
+            return _union(self.attribute(owner, node.attr) for owner in owners)
+        if isinstance(node, ast.Call):
+            return self._kept(node, lambda: self._called(source, scope, node))
+        if isinstance(node, ast.Subscript):
+            index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            found = self.of(source, scope, node.value)
+            return _union(self.item(value, index) for value in found)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
+            return self._kept(node, lambda: (self._group(source, scope, node),))
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+            return (Group(node, (self.of(source, scope, node.elt),)),)
+        if isinstance(node, ast.DictComp):
+            return (Group(node, (self.of(source, scope, node.value),)),)
+        if isinstance(node, (ast.Starred, ast.Await, ast.NamedExpr)):
+            return self.of(source, scope, node.value)
+        if isinstance(node, ast.IfExp):
+            return _union(self.of(source, scope, part) for part in (node.body, node.orelse))
+        if isinstance(node, ast.BoolOp):
+            return _union(self.of(source, scope, part) for part in node.values)
+        return NOTHING
+
+    def named(self, source: Source, scope: ScopeNode, name: str) -> Values:
+        """What a name may refer to where it is read."""
+        where = self._binder(source, scope, name)
+        if where is not None:
+            found = self._bindings(source).scopes[where][name]
+            return self._kept((where, name), lambda: self._bound(source, where, found))
+        for star in self._bindings(source).stars:
+            module = self._module(star.module, source, star.level)
+            if isinstance(module, Source) and module is not source:
+                starred = self.named(module, module.tree, name)
+                if starred and starred != (External(name),):
+                    return starred
+        return (External(f"builtins.{name}" if name in _BUILTINS else name),)
+
+    def _binder(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode | None:
+        """The scope that binds a name, from the given one outwards."""
+        tables = self._bindings(source).scopes
+        current = scope
+        while not tables.get(current, {}).get(name):
+            if not isinstance(current, FUNCTIONS):
+                return None
+            current = source.scope_of(current)
+        return current
+
+    def qualified(self, source: Source, scope: ScopeNode, node: ast.AST) -> str:
+        """`torch.optim.SGD` for whatever spelling of it; '' for anything of the program's own."""
+        for value in self.of(source, scope, node):
+            name = external_name(value)
+            if name:
+                return name
+        return ""
+
+    def _kept(self, key: object, compute: Callable[[], Values]) -> Values:
+        if key in self._answers:
+            return self._answers[key]
+        if key in self._active:
+            self._cut = True  # a name defined by itself: what the other bindings say is the answer
+            return NOTHING
+        self._active.add(key)
+        before, self._cut = self._cut, False
+        try:
+            found = compute()
+        finally:
+            self._active.discard(key)
+        if not self._cut or not self._active:
+            self._answers[key] = found
+        self._cut = bool(self._active) and (self._cut or before)
+        return found
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is being made: what is asked meanwhile may be incomplete."""
+        return bool(self._active)
+
+    def _bindings(self, source: Source) -> Bindings:
+        found = self.program.bindings.get(source)
+        if found is None:
+            found = self.program.bindings[source] = Bindings(source)
+        return found
+
+    def _bound(self, source: Source, scope: ScopeNode, found: Iterable[Binding]) -> Values:
+        return _union(self._binding(source, scope, one) for one in found)
+
+    def _binding(self, source: Source, scope: ScopeNode, binding: Binding) -> Values:
+        if isinstance(binding, Bound):
+            return self._part(source, scope, binding)
+        if isinstance(binding, Imported):
+            return self._imported(source, binding)
+        if isinstance(binding, Parameter):
+            return self._kept(binding.argument, lambda: self._given(source, binding))
+        if isinstance(binding.node, ast.ClassDef):
+            return (Class(source, binding.node),)
+        return (Function(source, binding.node),)
+
+    def _part(self, source: Source, scope: ScopeNode, bound: Bound) -> Values:
+        if isinstance(bound.value, ast.Constant):
+            return NOTHING
+        values = self.of(source, scope, bound.value)
+        if not values and not bound.path:
+            return (Opaque(bound.value),)
+        for index in bound.path:
+            values = _union(self.item(value, index) for value in values) or (
+                Item(Opaque(bound.value), index),
+            )
+        return values
+
+    # -- modules ---------------------------------------------------------------------------
+
+    def _imported(self, source: Source, binding: Imported) -> Values:
+        module = self._module(binding.module, source, binding.level)
+        if not binding.name:
+            return (module,)
+        if isinstance(module, Source):
+            inner = self._module(
+                f"{binding.module}.{binding.name}" if binding.module else binding.name,
+                source,
+                binding.level,
+            )
+            found = self.named(module, module.tree, binding.name)
+            if isinstance(inner, Source) or found == (External(binding.name),):
+                return (inner,)
+            return found
+        whole = f"{binding.module}.{binding.name}" if binding.module else binding.name
+        return (self._module(whole, source, binding.level),)
+
+    def _module(self, name: str, source: Source, level: int = 0) -> Source | External:
+        """The program's module of that name, else the installed one."""
+        if len(self.program.sources) > 1:
+            path = self.program.find_module(name, source.path, level)
+            found = self.program.sources.get(path) if path is not None else None
+            if found is not None:
+                return found
+        return External(name)
+
+    # -- attributes ------------------------------------------------------------------------
+
+    def attribute(self, owner: Value, name: str) -> Values:
+        """What `owner.name` may refer to."""
+        if isinstance(owner, Source):
+            found = self.named(owner, owner.tree, name)
+            if found != (External(name),):
+                return found
+            inner = self._module(name, owner, 1) if owner.path.stem == "__init__" else None
+            return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
+        if isinstance(owner, External):
+            whole = f"{owner.name}.{name}"
+            return (self._module(whole, self.program.entry),)
+        if isinstance(owner, Class):
+            return self._of_class(owner, owner, name) or (Member(owner, name),)
+        if isinstance(owner, Object):
+            return self._kept((owner, name), lambda: self._of_object(owner, name))
+        return (Member(owner, name),)
+
+    def _of_object(self, owner: Object, name: str) -> Values:
+        cls = owner.made_by
+        if isinstance(cls, Class):
+            found = self._of_class(cls, owner, name)
+            if found and any(isinstance(v, (Method, Function)) for v in found):
+                return found
+            found = _union([found, self._stored(owner, cls, name), self._field(owner, cls, name)])
+            return found or (Member(owner, name),)
+        if isinstance(cls, External) and cls.name == "builtins.super" and owner.where:
+            own = self.program.enclosing_class(*owner.where)
+            for base in self.program.bases(own)[1:] if own is not None else ():
+                method = self.program.method(base, name)
+                if method is not None:
+                    return (Method(method, Object(base)),)
+        if owner.node is not None:  # SimpleNamespace(model=...), Namespace(...)
+            for keyword in owner.node.keywords:
+                if keyword.arg == name and owner.where and isinstance(cls, External):
+                    return self.of(*owner.where, keyword.value) or (Opaque(keyword.value),)
+        return (Member(owner, name),)
+
+    def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
+        """A method or class-level name, found upwards; overrides too when any instance is meant."""
+        every = isinstance(owner, Object) and owner.node is None
+        methods = self.program.methods(cls, name, overrides=every)
+        if methods:
+            if any(_is_property(m.node) for m in methods):
+                return _union(self._returned(m) for m in methods)
+            return tuple(Method(m, owner) if isinstance(owner, Object) else m for m in methods)
+        for base in self.program.bases(cls):
+            table = self._bindings(base.source).classes.get(base.node, {})
+            bound = [b for b in table.get(name, ()) if isinstance(b, Bound)]
+            found = self._bound(base.source, base.source.tree, bound)
+            if found:
+                return found
+        return NOTHING
+
+    def _stored(self, owner: Object, cls: Class, name: str) -> Values:
+        """What is assigned to the attribute: `self.x = ...` in the family, `obj.x = ...`."""
+        family = {c.node for c in self.program.bases(cls)}
+        if owner.node is None:
+            family |= {c.node for c in self.program.subclasses.get(cls.node, ())}
+        found: list[Values] = []
+        for source, put in self._puts.get(name, ()):
+            own = self.program.class_of_self(source, put.scope, put.owner)
+            if own is None:
+                owners = self.of(source, put.scope, put.owner)
+                if not any(isinstance(v, Object) and v.made_by == cls for v in owners):
+                    continue
+            elif own.node not in family:
+                continue
+            found.append(self._part(source, put.scope, put.bound))
+        return _union(found)
+
+    def _field(self, owner: Object, cls: Class, name: str) -> Values:
+        """A dataclass field: what the constructor is given, else what its annotation says."""
+        fields = [
+            (s.target.id, s.annotation, base.source)
+            for base in reversed(self.program.bases(cls))
+            for s in base.node.body
+            if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
+        ]
+        position = next((i for i, f in enumerate(fields) if f[0] == name), None)
+        if position is None:
+            return NOTHING
+        found: list[Values] = []
+        for source, scope, call in self._constructions(owner, cls):
+            value = argument_of(call, name, position)
+            if value is not None:
+                found.append(self.of(source, scope, value) or (Opaque(value),))
+        _, annotation, source = fields[position]
+        return _union(found) or self._annotated(source, source.tree, annotation)
+
+    def _constructions(
+        self, owner: Object, cls: Class
+    ) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
+        if owner.node is not None and owner.where is not None:
+            yield (*owner.where, owner.node)
+            return
+        for source, scope, call in self.program.calls_named(cls.node.name):
+            if cls in self.of(source, scope, call.func):
+                yield source, scope, call
+
+    @cached_property
+    def _puts(self) -> dict[str, list[tuple[Source, Put]]]:
+        found: dict[str, list[tuple[Source, Put]]] = {}
+        for source in self.program.sources.values():
+            for put in self._bindings(source).puts:
+                found.setdefault(put.name, []).append((source, put))
+        return found
+
+    # -- containers ------------------------------------------------------------------------
+
+    def _group(
+        self, source: Source, scope: ScopeNode, node: ast.Tuple | ast.List | ast.Set | ast.Dict
+    ) -> Group:
+        parts = node.values if isinstance(node, ast.Dict) else node.elts
+        keys = [getattr(k, "value", None) for k in node.keys] if isinstance(node, ast.Dict) else []
+        if len(parts) > 64:  # a table of data
+            return Group(node, ())
+        items = tuple(
+            self.of(source, scope, p) or (() if isinstance(p, ast.Constant) else (Opaque(p),))
+            for p in parts
+        )
+        return Group(node, items, tuple(keys))
+
+    def item(self, owner: Value, index: object) -> Values:
+        """What `owner[index]` may refer to; None for any element, as a loop binds them."""
+        if isinstance(owner, Group):
+            return self._of_group(owner, index)
+        if isinstance(owner, Object) and owner.node is not None and owner.where is not None:
+            word = external_name(owner.made_by)
+            given = [self.of(*owner.where, a) for a in owner.node.args]
+            if word == "builtins.enumerate" and index is None and given:
+                inner = _union(self.item(v, None) for v in given[0])
+                return (Group(owner.node, (NOTHING, inner)),)
+            if word == "builtins.zip" and index is None:
+                rows = tuple(_union(self.item(v, None) for v in one) for one in given)
+                return (Group(owner.node, rows),)
+            if isinstance(owner.made_by, Member) and owner.made_by.name in catalogue.GIVES_BACK:
+                if isinstance(index, int) and index < len(given) > 1:
+                    return given[index]
+        return (Item(owner, index if isinstance(index, int) else None),)
+
+    def _of_group(self, group: Group, index: object) -> Values:
+        if index is not None and index in group.keys:
+            return group.items[group.keys.index(index)]
+        literal = isinstance(index, int) and not group.keys
+        if literal and isinstance(index, int) and -len(group.items) <= index < len(group.items):
+            return group.items[index]
+        return _union([*group.items, self._put_into(group)]) or (Item(group, None),)
+
+    def _put_into(self, group: Group) -> Values:
+        def compute() -> Values:
+            return _union(
+                self._part(source, put.scope, put.bound)
+                for source, put in self._puts.get("", ())
+                if group in self.of(source, put.scope, put.owner)
+            )
+
+        return self._kept(("put", group.node), compute)
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def _called(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        made = [self._result(source, scope, call, f) for f in self.of(source, scope, call.func)]
+        return _union(made)
+
+    def _result(self, source: Source, scope: ScopeNode, call: ast.Call, function: Value) -> Values:
+        new = (Object(function, call, (source, scope)),)
+        if isinstance(function, (Function, Method)):
+            inner = function.function if isinstance(function, Method) else function
+            return self._returned(inner) or new
+        if isinstance(function, Object):  # the decorator that `torch.compile(backend=...)` makes
+            made = external_name(function.made_by)
+            if made in catalogue.RETURNS_ARGUMENT and function.node and not function.node.args:
+                return self._first(source, scope, call) or new
+            return new
+        if isinstance(function, Member):
+            if isinstance(function.owner, Group):
+                return self._group_method(function.owner, function.name, call)
+            if function.name in catalogue.RETURNS_SELF:
+                return (function.owner,)
+            if function.name in catalogue.GIVES_BACK and len(call.args) == 1:
+                return self._first(source, scope, call) or new
+            return new
+        if isinstance(function, External) and function.name in catalogue.RETURNS_ARGUMENT:
+            return self._first(source, scope, call) or new
+        return new
+
+    def _first(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        return self.of(source, scope, call.args[0]) if call.args else NOTHING
+
+    @staticmethod
+    def _group_method(group: Group, name: str, call: ast.Call) -> Values:
+        if name in ("values", "copy"):
+            return (group,)
+        if name == "items":
+            every = _union(group.items)
+            return (Group(call, ((Group(call.func, (NOTHING, every)),),)),)
+        return group.items[0] if name == "pop" and len(group.items) == 1 else NOTHING
+
+    def _returned(self, function: Function) -> Values:
+        node = function.node
+
+        def compute() -> Values:
+            values = [n.value for n in own_nodes(node) if isinstance(n, ast.Return) and n.value]
+            return _union(self.of(function.source, node, value) for value in values[:_MANY])
+
+        return self._kept(("returned", node), compute)
+
+    # -- parameters ------------------------------------------------------------------------
+
+    def _given(self, source: Source, parameter: Parameter) -> Values:
+        """What callers pass, with the default and the annotation; itself when nobody tells."""
+        function = parameter.function
+        cls = source.class_of.get(function)
+        bound = cls is not None and not _is_static(function)
+        if cls is not None and bound and parameter.position == 0:
+            whole = Class(source, cls)
+            return (whole,) if _is_class_method(function) else (Object(whole),)
+        found = list(self._passed(source, parameter, shift=1 if bound else 0))
+        default = _default_of(function, parameter.argument.arg)
+        if default is not None:
+            found.append(self.of(source, source.scope_of(function), default))
+        values = _union(found)
+        if parameter.argument.annotation is not None and not values:
+            scope = source.scope_of(function)
+            values = self._annotated(source, scope, parameter.argument.annotation)
+        return values or (Opaque(parameter.argument),)
+
+    def _passed(self, source: Source, parameter: Parameter, shift: int) -> Iterator[Values]:
+        function = Function(source, parameter.function)
+        name, position = parameter.argument.arg, parameter.position - shift
+        for where, scope, call in self.callers(function):
+            at = position + (1 if shift and _on_class(self.of(where, scope, call.func)) else 0)
+            value = argument_of(call, name, at if parameter.position >= 0 else -1)
+            if value is not None:
+                yield self.of(where, scope, value) or (
+                    NOTHING if isinstance(value, ast.Constant) else (Opaque(value),)
+                )
+
+    def callers(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        """Calls that run a function, found by the words that it goes by."""
+        words = {function.name}
+        cls = function.source.class_of.get(function.node)
+        if function.name == "__init__" and cls is not None:
+            words.update((cls.name, *(c.node.name for c in self.program.subclasses.get(cls, ()))))
+        for word in tuple(words):
+            words |= self.program.other_words.get(word, set())
+        found = []
+        for word in sorted(words):
+            for source, scope, call in self.program.calls_named(word):
+                if function in self.functions(source, scope, call):
+                    found.append((source, scope, call))
+        return found[:_MANY]
+
+    def _annotated(self, source: Source, scope: ScopeNode, annotation: ast.expr) -> Values:
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            try:
+                annotation = ast.parse(annotation.value, mode="eval").body
+            except SyntaxError:
+                return NOTHING
+        if isinstance(annotation, ast.Subscript):  # Optional[Model]; a container tells nothing
+            inner = self.qualified(source, scope, annotation.value)
+            if not inner.endswith("Optional"):
+                return NOTHING
+            annotation = annotation.slice
+        if isinstance(annotation, ast.BinOp):
+            sides = (annotation.left, annotation.right)
+            return _union(self._annotated(source, scope, side) for side in sides)
+        return tuple(
+            Object(value)
+            for value in self.of(source, scope, annotation)
+            if isinstance(value, Class) or (isinstance(value, External) and _is_type(value.name))
+        )
+
+    # -- functions -------------------------------------------------------------------------
+
+    def functions(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+        """The program's functions that a call may run; empty when it leaves the program."""
+        values = self.of(source, scope, call.func)
+        found: list[Function] = []
+        for value in values:
+            if isinstance(value, Function):
+                found.append(value)
+            elif isinstance(value, Method):
+                found.append(value.function)
+            elif isinstance(value, Class):
+                found.extend(self.program.methods(value, "__init__", overrides=False))
+            elif isinstance(value, Object) and isinstance(value.made_by, Class):
+                found.extend(self.program.methods(value.made_by, "__call__", overrides=False))
+        if not found and isinstance(call.func, ast.Attribute):
+            if all(isinstance(v, Member) and _is_unknown(v.owner) for v in values):
+                found = self._only_method(source, scope, call)
+        return list(dict.fromkeys(found))
+
+    def _only_method(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+        """On an object of unknown type: the program's only method of that name (by spelling)."""
+        name = callee(call)
+        found = self.program.methods_by_name.get(name, [])
+        if len(found) != 1 or name in catalogue.COMMON_METHODS:
+            return []
+        own = self.program.enclosing_class(source, scope)
+        # `self.part.step()` is another object's method, not the class's own
+        return [] if own is not None and self.program.method(own, name) == found[0] else found
+
+
+def external_name(value: Value) -> str:
+    """Qualified name of what is no part of the program; '' for the program's own."""
+    if isinstance(value, External):
+        return value.name
+    if isinstance(value, Member):
+        owner = external_name(value.owner)
+        return f"{owner}.{value.name}" if owner else ""
+    return ""
+
+
+def argument_of(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    """What a call passes for a parameter, by name or by position; None when it does not say."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    ahead = call.args[: position + 1] if position >= 0 else []
+    if len(ahead) <= position or not ahead or any(isinstance(a, ast.Starred) for a in ahead):
+        return None
+    return ahead[-1]
+
+
+def _is_unknown(value: Value) -> bool:
+    """Nothing tells of what type the object is."""
+    if isinstance(value, (Member, Item)):
+        return _is_unknown(value.owner)
+    if isinstance(value, Object):
+        return isinstance(value.made_by, (Function, Method)) or _is_unknown(value.made_by)
+    return isinstance(value, Opaque) or (isinstance(value, External) and "." not in value.name)
+
+
+def _on_class(values: Values) -> bool:
+    """`Trainer.step(trainer, x)`: the function taken from its class, so that self is passed."""
+    return any(isinstance(v, Function) for v in values) and not any(
+        isinstance(v, (Method, Class)) for v in values
+    )
+
+
+def _is_type(name: str) -> bool:
+    return name.rpartition(".")[2][:1].isupper()
+
+
+def _decorators(function: FunctionNode) -> Iterator[str]:
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Name):
+            yield decorator.id
+        elif isinstance(decorator, ast.Attribute):
+            yield decorator.attr
+
+
+def _is_static(function: FunctionNode) -> bool:
+    return "staticmethod" in _decorators(function)
+
+
+def _is_class_method(function: FunctionNode) -> bool:
+    return "classmethod" in _decorators(function)
+
+
+def _is_property(function: FunctionNode) -> bool:
+    return not {"property", "cached_property"}.isdisjoint(_decorators(function))
+
+
+def _default_of(function: FunctionNode, name: str) -> ast.expr | None:
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    late = positional[len(positional) - len(given.defaults) :]
+    pairs = [*zip(late, given.defaults, strict=True)]
+    pairs += [(a, d) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d]
+    return next((d for a, d in pairs if a.arg == name), None)
+
+
+def _union(parts: Iterable[Values]) -> Values:
+    return tuple(dict.fromkeys(v for part in parts for v in part))[:_MANY]
