@@ -7,43 +7,45 @@ sends SIGKILL; and nothing here happens unless the user asked for it, the lock a
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import getpass
 import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from instrumentor.errors import NotReady
 
+#: Where every user can make a file, and nobody can remove another one's.
+LOCKS = Path("/tmp")
 RESET_TIMEOUT_S = 180.0
 BACK_TIMEOUT_S = 60.0
 POLL_S = 0.5
 
 
 @contextlib.contextmanager
-def held(devices: Sequence[Path], folder: Path | None = None) -> Iterator[None]:
+def held(devices: Sequence[Path], folder: Path = LOCKS) -> Iterator[None]:
     """Keep other runs of this tool, of any user, off these devices while the block runs.
 
-    The kernel gives the locks back when the process ends, however it ends.
+    The kernel gives the locks back when the process ends, however it ends, and tells who has one:
+    nothing is ever written into a file that every user can name.
 
     Args:
         folder: where the lock files are; the same for all users.
 
     Raises:
-        NotReady: another run holds one of them; its process and command are named.
+        NotReady: another run holds one of them, which is named; or what stands at a lock's path is
+            no lock file.
     """
     with contextlib.ExitStack() as stack:
         for device in sorted(devices):
             name = "-".join(device.absolute().parts[1:])
-            path = (folder or Path(tempfile.gettempdir())) / f"instrument-{name}.lock"
-            stack.enter_context(_locked(path, device))
+            stack.enter_context(_locked(folder / f"instrument-{name}.lock", device))
         yield
 
 
@@ -55,44 +57,49 @@ def _locked(path: Path, device: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise NotReady(
-                f"Another run uses {device}: {_holder(path)}.",
+                f"Another run uses {device}: {_holder(descriptor, path)}.",
                 "Wait for it, or end it with Ctrl-C: a killed run leaves the device in a bad "
                 "state.",
             ) from None
-        holder = {"pid": os.getpid(), "user": _user(), "command": sys.argv}
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
         yield
     finally:
         os.close(descriptor)
 
 
 def _open(path: Path) -> int:
-    # Not O_CREAT on a file that exists: in /tmp the kernel then refuses another user's file.
-    with contextlib.suppress(FileNotFoundError):
-        return os.open(path, os.O_RDWR)
+    """Open a lock file for reading, which is all that a lock needs; make it where it is missing."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-    except FileExistsError:  # another run was faster
-        return os.open(path, os.O_RDWR)
-    os.fchmod(descriptor, 0o666)
+        try:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o444)
+            os.fchmod(descriptor, 0o444)  # whatever the umask says: other users wait for it, too
+        except FileExistsError:
+            descriptor = os.open(path, flags)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is no plain file")
+    except OSError as error:
+        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise NotReady(
+            f"the lock file {path} cannot be used: {reason}",
+            f"It keeps two runs off one device. See who made it: ls -l {path}; then remove it.",
+        ) from error
     return descriptor
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return str(os.getuid())
+def _holder(descriptor: int, path: Path) -> str:
+    """The process that holds a lock, as the kernel tells it."""
+    import psutil
 
-
-def _holder(path: Path) -> str:
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-        command = " ".join(holder["command"])
-        return f"process {holder['pid']} of {holder['user']} ({command[:120]})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"see `fuser {path}`"
+    inode = os.fstat(descriptor).st_ino
+    with contextlib.suppress(OSError, ValueError, psutil.Error):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            _, kind, _, _, pid, file, *_ = line.replace("->", "").split()
+            if kind == "FLOCK" and int(file.rpartition(":")[2]) == inode and int(pid) > 0:
+                process = psutil.Process(int(pid))
+                command = " ".join(process.cmdline())[:120]
+                return f"process {pid} of {process.username()} ({command})"
+    return f"see `fuser {path}`"
 
 
 def end_gently(pids: Sequence[int], grace_s: float = 10.0) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Which project a script belongs to, and from which folders it imports.
 
-Only a walk over the parent folders: no git program and no GitPython, because a dry run asks this
+Only a walk over the parent folders: no git program, because a dry run asks this
 too and has to stay cheap.
 """
 

@@ -682,10 +682,12 @@ class _Run:
 
     def _write_facts(self) -> None:
         """Write run.json: before the script starts, in case that we are killed, and afterwards."""
+        from instrumentor.workspace import git
+
         finished = self.last.finished if self.last else None
         loop = self.prepared.plan.explanation["loop"]
         commit, dirty = (
-            git_state(self.prepared.project.root) if self.prepared.project.git else (None, None)
+            git.state(self.prepared.project.root) if self.prepared.project.git else (None, None)
         )
         write_json(
             self.folder / "run.json",
@@ -758,20 +760,6 @@ def config_of(script: Path, arguments: Sequence[str], cwd: Path) -> Mapping[str,
         return {}
     found = config_path(source, arguments)
     return read_config(cwd / found[0]) if found else {}
-
-
-def git_state(root: Path) -> tuple[str | None, bool | None]:
-    """Commit and whether the tree has changes; None without a commit or git."""
-    try:
-        from git import Repo
-        from git.exc import GitError
-    except ImportError:  # GitPython refuses to load without a git program
-        return None, None
-    try:
-        repo = Repo(root)
-        return repo.head.commit.hexsha, repo.is_dirty(untracked_files=False)
-    except (GitError, ValueError, OSError):
-        return None, None
 
 
 def _environment(machine: Machine) -> dict[str, Any]:

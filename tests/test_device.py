@@ -11,6 +11,9 @@ import pytest
 
 from instrumentor.device import boards, end_gently, find_smi, held, reset
 from instrumentor.errors import NotReady
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+
+__all__ = ["shared_tmp"]
 
 BIN = Path(__file__).parent / "standins" / "bin"
 SMI = BIN / "tt-smi"
@@ -43,6 +46,57 @@ def test_a_second_run_is_told_who_holds_the_device(tmp_path: Path) -> None:
             other.kill()
     with held([DEVICE], tmp_path):  # the kernel gave it back
         pass
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])
+def test_what_stands_in_a_locks_place_is_neither_followed_nor_written(
+    tmp_path: Path, kind: str
+) -> None:
+    """In a folder of all users anybody can put a link to a file of ours there."""
+    precious, lock = tmp_path / "thesis.tex", tmp_path / "instrument-dev-tenstorrent-0.lock"
+    if kind == "link":
+        precious.write_text("all of it")
+    if "link" in kind:
+        lock.symlink_to(precious)
+    else:
+        os.mkfifo(lock) if kind == "pipe" else lock.mkdir()
+    with pytest.raises(NotReady, match="cannot be used: it is") as caught, held([DEVICE], tmp_path):
+        pass
+    assert f"ls -l {lock}" in caught.value.hint
+    assert precious.read_text() == "all of it" if kind == "link" else not precious.exists()
+
+
+def test_a_lock_file_is_never_written(tmp_path: Path) -> None:
+    lock = tmp_path / "instrument-dev-tenstorrent-0.lock"
+    before = os.umask(0o077)
+    try:
+        with held([DEVICE], tmp_path):
+            pass
+    finally:
+        os.umask(before)
+    assert lock.stat().st_mode & 0o777 == 0o444  # others must be able to wait for it
+    lock.chmod(0o644)
+    lock.write_text("of another")
+    with held([DEVICE], tmp_path):
+        assert lock.read_text() == "of another"
+
+
+@TWO_USERS
+def test_one_user_waits_for_the_run_of_another(shared_tmp: Path) -> None:
+    with held([DEVICE], shared_tmp):
+
+        def wait() -> None:
+            with pytest.raises(NotReady, match=f"process {me} of root"), held([DEVICE], shared_tmp):
+                pass
+
+        me = os.getpid()
+        as_another_user(wait)
+
+    def take() -> None:
+        with held([DEVICE], shared_tmp):
+            pass
+
+    as_another_user(take)
 
 
 def test_a_lock_is_given_back_and_passes_errors_on(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ SCHEMA = "instrument-restore/1"
 
 def restore(json: common.Json = False) -> None:
     """Put back files that a killed run in place left instrumented."""
-    from instrumentor.leftovers import remove_dead
+    from instrumentor.private import remove_dead
     from instrumentor.workspace import Restored, sweep
     from instrumentor.workspace import restore as put_back
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from instrumentor.diagnose import diagnose, relevant_tail
 from instrumentor.errors import NotReady, RunFailed, UsageError
-from instrumentor.leftovers import throwaway
+from instrumentor.private import throwaway
 from instrumentor.profilers.base import (
     RUNTIME,
     Artifacts,

@@ -1,11 +1,15 @@
-"""Questions to the git program: no lock is taken, no index refreshed.
+"""The one way to the git program: what a repository configures to be run is not run.
 
-Only :func:`write` changes something, for runs in place: objects and refs of our own.
+No hook, file system monitor, filter, external diff, pager or transport; no optional lock, so that
+the index stays as it is, byte for byte. Only :func:`write` changes something, for runs in place:
+objects and refs of our own.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -35,6 +39,17 @@ LOCAL_VARIABLES = (
 # The first is git 2.36's word for it, the second the one before.
 DURABLE = ("-c", "core.fsync=loose-object,reference", "-c", "core.fsyncObjectFiles=true")
 
+_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager")
+_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    # An object that a partial clone lacks is not fetched, by whatever program that would be.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+_LOCKED = re.compile(r"Unable to create '(?P<file>.+\.lock)': File exists")
+
 
 @cache
 def available() -> bool:
@@ -56,26 +71,63 @@ def read(root: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
     return _call(root, arguments, stdin or b"", ())
 
 
+def converted(root: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
+    """Like :func:`read`, for a command that brings files into git's form: line ends, no filters.
+
+    Raises:
+        NotReady: git failed, or a filter cannot be switched off.
+    """
+    listed = read(root, "config", "--null", "--name-only", "--list").split(b"\0")
+    keys = (os.fsdecode(key) for key in listed if key.lower().startswith(b"filter."))
+    settings = []
+    for name in dict.fromkeys(key.rpartition(".")[0] for key in keys):
+        if "=" in name or "\n" in name:  # not to be told apart on a command line
+            raise NotReady(f"the git filter {name!r} cannot be switched off", "Rename it.")
+        for setting in ("clean=", "smudge=", "process=", "required=false"):
+            settings += ["-c", f"{name}.{setting}"]
+    return _call(root, arguments, stdin or b"", settings)
+
+
+def state(root: Path) -> tuple[str | None, bool | None]:
+    """Commit of a working tree, and whether tracked files have changes; None where unknown."""
+    commit = dirty = None
+    try:
+        commit = read(root, "rev-parse", "--verify", "HEAD").decode().strip()
+        options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames")
+        # A submodule's own tree is not looked into: its filters are not known here.
+        dirty = bool(converted(root, "status", *options, "--ignore-submodules=dirty"))
+    except (NotReady, OSError):
+        pass
+    return commit, dirty
+
+
 def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence[str]) -> bytes:
-    environment = clean_environment(os.environ)
-    environment["GIT_OPTIONAL_LOCKS"] = "0"
-    environment["LC_ALL"] = "C"
     done = subprocess.run(
-        ["git", "-c", "core.fsmonitor=false", *settings, *arguments],
+        ["git", *_SAFE, *settings, *arguments],
         cwd=root,
-        env=environment,
+        env={**clean_environment(os.environ), **_ENVIRONMENT},
         input=stdin,
         capture_output=True,
         check=False,
     )
     if done.returncode != 0:
-        words = done.stderr.decode(errors="replace").strip().splitlines()
-        raise NotReady(
-            f"git {arguments[0]} failed in {root}: {words[-1] if words else 'no message'}",
-            "See that `git status` works there. A folder owned by somebody else needs "
-            f"`git config --global --add safe.directory {root}`.",
-        )
+        raise _failed(root, arguments[0], done.stderr.decode(errors="replace"))
     return done.stdout
+
+
+def _failed(root: Path, command: str, told: str) -> NotReady:
+    locked = _LOCKED.search(told)
+    if locked:
+        return NotReady(
+            f"git {command} failed in {root}: {locked['file']} is there, as while git is at work",
+            f"If no git runs there, one was killed: rm {shlex.quote(locked['file'])}",
+        )
+    words = told.strip().splitlines()
+    return NotReady(
+        f"git {command} failed in {root}: {words[-1] if words else 'no message'}",
+        "See that `git status` works there. A folder owned by somebody else needs "
+        f"`git config --global --add safe.directory {root}`.",
+    )
 
 
 def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -85,6 +137,25 @@ def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
         NotReady: git failed; its message is quoted.
     """
     return _call(root, arguments, stdin, DURABLE)
+
+
+def common_folder(folder: Path) -> Path | None:
+    """Git's folder for a working tree, where worktrees keep their objects and refs, too.
+
+    None outside of a working tree.
+
+    Raises:
+        NotReady: git does not accept the repository.
+    """
+    try:
+        inside, common = read(
+            folder, "rev-parse", "--is-inside-work-tree", "--git-common-dir"
+        ).splitlines()
+    except NotReady as error:
+        if "not a git repository" not in error.message:
+            raise
+        return None
+    return (folder / os.fsdecode(common)).resolve() if inside == b"true" else None
 
 
 def names(root: Path, arguments: Sequence[str]) -> list[str]:

@@ -152,23 +152,15 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
 
 
 def _repository(path: Path) -> Path:
-    """Git's common folder, where worktrees keep their objects and refs, too."""
     remedy = "Put it into git (git init; git add), or run without --in-place."
     if not git.available():
         raise _declined(path, "outside-git", "cannot be kept: there is no git program", remedy)
-    try:
-        inside, common = git.read(
-            path.parent, "rev-parse", "--is-inside-work-tree", "--git-common-dir"
-        ).splitlines()
-    except NotReady as error:
-        if "not a git repository" not in error.message:
-            raise
-        inside, common = b"false", b""
-    if inside != b"true":
+    found = git.common_folder(path.parent)
+    if found is None:
         raise _declined(
             path, "outside-git", "is in no git repository, which would keep the original", remedy
         )
-    return (path.parent / os.fsdecode(common)).resolve()
+    return found
 
 
 def put(entry: Entry, text: bytes, disk: Disk) -> None:

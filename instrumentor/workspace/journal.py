@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from instrumentor import private
 from instrumentor.errors import NotReady, RestoreNeeded
 from instrumentor.workspace import git, places
 from instrumentor.workspace.disk import SWAP_SUFFIX, Disk
@@ -160,7 +162,7 @@ def written(journal: Journal, disk: Disk) -> Iterator[None]:
     folder = journal.location.parent
     part = folder / f"{journal.location.name}.{journal.pid}.part"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.made(folder.parent, folder.name)
         disk.write(part, journal.text(), 0o600)
         descriptor = os.open(part, os.O_RDONLY)
     except OSError as error:
@@ -196,7 +198,7 @@ def taken(location: Path) -> Iterator[Journal | None]:
         RestoreNeeded: it is damaged.
     """
     try:
-        descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         yield None
         return
@@ -207,7 +209,8 @@ def taken(location: Path) -> Iterator[Journal | None]:
             yield None
             return
         facts = os.fstat(descriptor)
-        if facts.st_nlink == 0 or facts.st_uid != os.getuid():
+        # No name: fulfilled meanwhile. Two names: not one that we wrote.
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_uid != os.getuid():
             yield None
             return
         with os.fdopen(os.dup(descriptor), "rb") as stream:
@@ -218,26 +221,15 @@ def taken(location: Path) -> Iterator[Journal | None]:
 
 def pending() -> tuple[Path, ...]:
     """Journal files in the cache, of living runs too."""
-    found: list[Path] = []
-    for cache in places.cache_folders():
-        folder = cache / "journal"
-        try:
-            names = sorted(os.listdir(folder))  # noqa: PTH208 - asked at each start
-        except OSError:
-            continue
-        if folder.stat().st_uid == os.getuid():
-            found += [folder / name for name in names if name.endswith(".json")]
-            _remove_parts(folder, names)
+    found = []
+    for path in private.entries("journal"):
+        part = _PART.match(path.name)
+        if path.name.endswith(".json"):
+            found.append(path)
+        elif part and not Path("/proc", part["pid"]).exists():
+            with suppress(OSError):  # half-written by a killed run: nothing was swapped yet
+                path.unlink()
     return tuple(found)
-
-
-def _remove_parts(folder: Path, names: list[str]) -> None:
-    """Half-written journals of killed runs: nothing was swapped yet."""
-    for name in names:
-        match = _PART.match(name)
-        if match and not Path("/proc", match["pid"]).exists():
-            with suppress(OSError):
-                (folder / name).unlink()
 
 
 def hold(journal: Journal, disk: Disk) -> None:
@@ -297,15 +289,28 @@ def in_repository(folder: Path) -> tuple[Journal, ...]:
     Raises:
         RestoreNeeded: one is damaged.
     """
-    top = Path(os.fsdecode(git.read(folder, "rev-parse", "--show-toplevel")).rstrip("\n"))
     listed = git.read(folder, "for-each-ref", "--format=%(refname)", REFS).decode().split()
-    found = []
-    for ref in listed:
-        journal = parse(git.read(folder, "cat-file", "blob", f"{ref}:{TEXT}"))
-        # A repository may come from somebody else: it may name no file outside itself.
-        if journal.ref == ref and all(e.path.is_relative_to(top) for e in journal.entries):
-            found.append(journal)
-    return tuple(found)
+    found = (parse(git.read(folder, "cat-file", "blob", f"{ref}:{TEXT}")) for ref in listed)
+    return tuple(journal for journal, ref in zip(found, listed, strict=True) if journal.ref == ref)
+
+
+def foreign(entry: Entry) -> str:
+    """Why a file is not one of the repository named beside it; empty when it is.
+
+    A journal in a repository's refs may have come with the repository, from anybody.
+    """
+    folder = entry.path.parent
+    if not entry.path.is_absolute() or os.path.normpath(entry.path) != str(entry.path):
+        return "is no plain path"
+    if os.path.realpath(folder) != str(folder):
+        return f"is named through a link: its folder is {os.path.realpath(folder)}"
+    if ".git" in entry.path.parts:
+        return "lies in a git folder"
+    if not entry.repository.is_dir():  # removed since: the original may stand beside the file
+        outside = not entry.path.is_relative_to(entry.repository.parent)
+    else:
+        outside = git.common_folder(folder) != entry.repository
+    return f"does not lie in the repository of {entry.repository}" if outside else ""
 
 
 def run_is_alive(journal: Journal) -> bool:
@@ -324,10 +329,17 @@ def close(journal: Journal, disk: Disk) -> None:
     """
     for repository in journal.repositories:
         if repository.is_dir():
+            _unlock(repository, journal.ref)
             disk.git(repository, *_in(repository), "update-ref", "-d", journal.ref)
     if journal.location.exists():
         disk.remove(journal.location)
         disk.sync_folder(journal.location.parent)
+
+
+def _unlock(repository: Path, ref: str) -> None:
+    """A git that was killed leaves the lock of its ref behind; no other run takes this one."""
+    with suppress(FileNotFoundError):
+        (repository / f"{ref}.lock").unlink()
 
 
 def digest(data: bytes) -> str:

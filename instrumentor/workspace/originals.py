@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from instrumentor.errors import NotReady
 from instrumentor.project import Project
 from instrumentor.workspace import git
 
@@ -86,7 +87,7 @@ def _shown(path: Path, root: Path) -> str:
 
 
 def _clean_blobs(project: Project, paths: Iterable[Path]) -> dict[Path, str]:
-    """Blob ids of the files whose content is git's: as it is, or after git's own filters."""
+    """Blob ids of the files whose content is git's: as it is, or in git's line ends."""
     found: dict[Path, str] = {}
     for path in paths:
         folder, name = path.parent, path.name
@@ -106,7 +107,10 @@ def _blob_id(content: bytes, length: int) -> str:
 
 
 def _filtered_id(folder: Path, name: str, content: bytes) -> str:
-    """Id after line-ending conversion and clean filters, which the index holds."""
+    """Id after line-ending conversion; filters are not run."""
     prefix = os.fsdecode(git.read(folder, "rev-parse", "--show-prefix")).rstrip("\n")
-    answer = git.read(folder, "hash-object", "--stdin", "--path", f"{prefix}{name}", stdin=content)
-    return answer.decode().strip()
+    arguments = ("hash-object", "--stdin", "--path", f"{prefix}{name}")
+    try:
+        return git.converted(folder, *arguments, stdin=content).decode().strip()
+    except NotReady:
+        return ""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -21,8 +19,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from instrumentor import private
 from instrumentor.errors import NotReady
-from instrumentor.leftovers import own_cache
 from instrumentor.workspace.removal import remove_tree
 
 MARKER = ".instrument-shadow"
@@ -53,46 +51,27 @@ class Place:
 
 
 def cache_folder(avoid: Path | None = None) -> Path:
-    """The tool's cache folder; a temporary one when that path is unsafe or inside ``avoid``.
+    """The first base of :func:`instrumentor.private.bases` that can be used.
 
-    ``INSTRUMENT_CACHE``, else ``$XDG_CACHE_HOME/instrumentor``, else ``~/.cache/instrumentor``.
+    One whose path a shell would split, that lies inside ``avoid``, or that is not this user's own
+    is passed over.
 
     Raises:
-        NotReady: the temporary folder belongs to somebody else.
+        NotReady: INSTRUMENT_CACHE is not this user's own, or none is.
     """
-    own = own_cache()
-    if own is not None and _usable(own, avoid):
-        return own
-    return _private(next(folder for folder in _temporary_folders() if _usable(folder, avoid)))
-
-
-def cache_folders() -> tuple[Path, ...]:
-    """All folders that :func:`cache_folder` may have given to some run."""
-    own = own_cache()
-    return tuple(dict.fromkeys((*([own] if own else []), *_temporary_folders())))
-
-
-def _temporary_folders() -> tuple[Path, ...]:
-    mine = f"instrumentor-{os.getuid()}"
-    bases = (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
-    return tuple(base.resolve() / mine for base in bases)
+    usable = [base for base in private.bases() if _usable(base, avoid)]
+    found = next((base for base in usable if not private.refusal(base)), None)
+    if found is None or (private.is_named(usable[0]) and found != usable[0]):
+        raise NotReady(
+            f"the cache folder {usable[0]} {private.refusal(usable[0])}",
+            "Set INSTRUMENT_CACHE to a folder of your own, its path without spaces.",
+        )
+    return found
 
 
 def _usable(folder: Path, avoid: Path | None) -> bool:
     inside = avoid is not None and folder.is_relative_to(avoid)
     return bool(SAFE_PATH.match(str(folder))) and not inside
-
-
-def _private(folder: Path) -> Path:
-    """In a folder that all may write to, another user could have prepared ours."""
-    if os.path.lexists(folder):
-        facts = folder.lstat()
-        if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
-            raise NotReady(
-                f"the cache folder {folder} belongs to somebody else",
-                "Set INSTRUMENT_CACHE to a folder of your own, its path without spaces.",
-            )
-    return folder
 
 
 def scratch(place: Place) -> Path:
@@ -152,7 +131,9 @@ def _prepare(place: Place) -> bool:
             if not _is_ours(place.folder) or _in_use(place.folder):
                 return False
             discard(place.folder)
-        place.folder.mkdir(parents=True, mode=0o700)
+        for name in (place.folder.parent.name, private.BYTECODE):
+            private.made(place.folder.parent.parent, name)
+        place.folder.mkdir(mode=0o700)
         (place.folder / MARKER).touch()
     except OSError as error:
         raise NotReady(
@@ -164,7 +145,7 @@ def _prepare(place: Place) -> bool:
 
 def _try_lock(file: Path) -> FileLock | None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.made(file.parent.parent, file.parent.name)
         lock = FileLock(file)
         lock.acquire(blocking=False)
     except Timeout:
@@ -186,21 +167,14 @@ def sweep() -> tuple[Path, ...]:
     Returns:
         the places removed.
     """
-    removed: list[Path] = []
-    for cache in cache_folders():
-        shadows = cache / "shadows"
-        if not shadows.is_dir() or shadows.is_symlink():
-            continue
-        for folder in sorted(shadows.iterdir()):
-            if PLACE_NAME.match(folder.name) and _is_ours(folder) and _sweep_one(cache, folder):
-                removed.append(folder)
-    return tuple(removed)
+    found = (folder for folder in private.entries("shadows") if PLACE_NAME.match(folder.name))
+    return tuple(folder for folder in found if _is_ours(folder) and _sweep_one(folder))
 
 
-def _sweep_one(cache: Path, folder: Path) -> bool:
+def _sweep_one(folder: Path) -> bool:
     if ".trash-" in folder.name:
         return _remove(folder)
-    lock = _try_lock(cache / "locks" / f"{folder.name}.lock")
+    lock = _try_lock(folder.parent.parent / "locks" / f"{folder.name}.lock")
     if lock is None:
         return False
     try:
@@ -223,7 +197,7 @@ def discard(folder: Path) -> None:
 
 def bytecode_folder(cache: Path) -> Path:
     """Where scripts keep their bytecode: shared by all runs, or each would compile torch anew."""
-    return cache / "pycache"
+    return cache / private.BYTECODE
 
 
 def _to_trash(folder: Path) -> Path:
@@ -249,7 +223,7 @@ def _remove(trash: Path) -> bool:
 
 def _is_ours(folder: Path) -> bool:
     """Marked, or still empty: a run was killed between the folder and its marker."""
-    if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+    if folder.is_symlink() or not folder.is_dir():
         return False
     return (folder / MARKER).is_file() or not any(folder.iterdir())
 

@@ -96,7 +96,7 @@ def check(done: list[Restored] | tuple[Restored, ...]) -> None:
 
 def _in_git(folder: Path) -> bool:
     try:
-        return git.read(folder, "rev-parse", "--is-inside-work-tree").strip() == b"true"
+        return git.common_folder(folder) is not None
     except (NotReady, OSError):
         return False
 
@@ -125,7 +125,8 @@ def _from_repository(found: Journal, disk: Disk) -> list[Restored]:
     if journal.run_is_alive(found):
         return _running(found)
     # What stands at the location is not this journal: a repository may name any file there.
-    return fulfil(replace(found, location=NO_FILE), disk)
+    plain = tuple(replace(entry, mode=entry.mode & 0o777) for entry in found.entries)
+    return fulfil(replace(found, entries=plain, location=NO_FILE), disk)
 
 
 def _is_own_file(path: Path) -> bool:
@@ -156,7 +157,8 @@ def fulfil(found: Journal, disk: Disk) -> list[Restored]:
     try:
         journal.close(found, disk)
     except (InstrumentError, OSError) as error:
-        text = f"{found.location}: the journal cannot be removed: {error}"
+        told = f"{error.message}. {error.hint}" if isinstance(error, InstrumentError) else error
+        text = f"{found.location}: the journal cannot be removed: {told}"
         done.append(Restored(found.location, "failed", text))
     return done
 
@@ -178,6 +180,9 @@ def _restore(entry: Entry, disk: Disk) -> Restored:
     folder = entry.path.parent
     if not folder.is_dir():
         raise NotReady(f"the folder {folder} is gone")
+    foreign = journal.foreign(entry)
+    if foreign:
+        raise NotReady(f"it {foreign}")
     if os.path.lexists(entry.part):
         disk.remove(entry.part)
     kept = _set_aside_foreign(entry, disk)
