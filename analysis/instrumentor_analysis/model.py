@@ -35,7 +35,7 @@ VerdictName = Literal[
 
 @dataclass(frozen=True)
 class Interval:
-    """A bootstrap interval of a median: bounds in the unit of the figure, confidence 0 to 1."""
+    """An interval of a median: bounds in the unit of the figure, confidence 0 to 1."""
 
     low: float
     high: float
@@ -55,6 +55,19 @@ class Outlier:
     name: str
     ms: float
     times_median: float
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A later step than the first that compiled; no steady sample.
+
+    Attributes:
+        name: the step's name, as in its signposts.
+        ms: its wall clock.
+    """
+
+    name: str
+    ms: float
 
 
 @dataclass(frozen=True)
@@ -86,15 +99,18 @@ class WallClock:
         stdev_ms: sample standard deviation; None below two samples.
         compile_ms: the label's first sample, which compiles.
         warmup_ms: the samples between the first and the steady ones.
-        median_interval_ms: 95 % bootstrap interval of the median (percentiles, fixed seed);
-            below six samples their range, with the confidence that it has; None below three.
-        outliers: samples far above the rest.
-        trend_percent: drift from the first steady sample to the last along the Theil-Sen
-            line, percent of the median, outliers left out; None below four samples.
+        compilations: later steps that compiled, too; not in the other figures.
+        median_interval_ms: at least 95 % sure, or as sure as its confidence says
+            (:mod:`instrumentor_analysis.intervals`); None below three samples. Steps that drift
+            have both ends of their line in it.
+        outliers: samples far above the rest; they count in the other figures.
+        trend_percent: change from the first steady sample to the last along the Theil-Sen line,
+            percent of the first, outliers left out; None below four samples.
+        drifts: that is more than chance: the steps have not reached steady state.
         samples_ms: the steady samples in order.
         p50_ms, p90_ms, p95_ms, p99_ms: latency percentiles, interpolated linearly; None where
             the samples are too few to tell (:mod:`instrumentor_analysis.throughput`).
-        samples_per_s, tokens_per_s: what the steady steps worked on over the time they took;
+        samples_per_s, tokens_per_s: what a steady step works on, on average, over the median;
             None unless each of them says its batch.
         batch_shape: of the first tensor in a step's batch, when all steady steps share it.
         mfu: model FLOPs utilisation; None unless FLOPs were given.
@@ -109,9 +125,11 @@ class WallClock:
     stdev_ms: float | None = None
     compile_ms: float | None = None
     warmup_ms: tuple[float, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
     median_interval_ms: Interval | None = None
     outliers: tuple[Outlier, ...] = ()
     trend_percent: float | None = None
+    drifts: bool = False
     samples_ms: tuple[float, ...] = ()
     p50_ms: float | None = None
     p90_ms: float | None = None
@@ -134,9 +152,11 @@ class WallClock:
             "samples": self.samples,
             "compile": plain(self.compile_ms),
             "warmup": plain(self.warmup_ms),
+            "compilations": plain(self.compilations),
             "median_interval": plain(self.median_interval_ms),
             "outliers": plain(self.outliers),
             "trend_percent": plain(self.trend_percent),
+            "drifts": self.drifts,
             "values": plain(self.samples_ms),
             "p50": plain(self.p50_ms),
             "p90": plain(self.p90_ms),

@@ -121,7 +121,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
             "timed may be a part of a step only"
         )
     for each in by_label.values():
-        warnings += _scatter(each)
+        warnings += [*_not_steady(each), *_scatter(each)]
         warnings += [
             f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median "
             "of the others: a recompilation (changing shapes), or other work on the machine"
@@ -147,10 +147,22 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     )
 
 
+def _not_steady(wall: WallClock) -> list[str]:
+    """That the steps change too much from the first to the last for one median."""
+    if not wall.drifts or wall.trend_percent is None:
+        return []
+    way = "slower" if wall.trend_percent > 0 else "faster"
+    return [
+        f"{wall.label} has not reached steady state: its steps become {way} by "
+        f"{abs(wall.trend_percent):.0f} % from the first to the last; the interval is widened to "
+        "hold both (more --warmup, more --steps)"
+    ]
+
+
 def _scatter(wall: WallClock) -> list[str]:
     """A median that the next run may contradict, for no single slow step's sake."""
     interval, middle = wall.median_interval_ms, wall.median_ms
-    if wall.outliers or interval is None or not middle:
+    if wall.outliers or wall.drifts or interval is None or not middle:
         return []
     if interval.high - interval.low <= SCATTER_PERCENT / 100 * middle:
         return []

@@ -1,8 +1,8 @@
 """How much work a second: samples and tokens of the steady steps, latencies, and the MFU.
 
-A rate is work over time, both added up over all steady steps, so that batches of different sizes
-count as what they are. It is of what its label names: samples per second of ``fwd+bwd`` leave
-the optimizer and the data loader out.
+A rate is the work of a step on average over the median time of a step, both of the same steady
+steps, so that it cannot contradict the median beside it nor a comparison of the two. It is of what
+its label names: samples per second of ``fwd+bwd`` leave the optimizer and the data loader out.
 
 Percentiles are interpolated linearly between the two nearest samples (numpy's default), so that
 the 50th is the median. One that the samples cannot tell is None: the 90th of fewer than 10
@@ -12,6 +12,7 @@ samples, the 95th of fewer than 20, the 99th of fewer than 100 would be about th
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ def common_shape(steady: Sequence[Sample]) -> tuple[int, ...] | None:
 
 
 def _rate(work: Sequence[int | None], steady: Sequence[Sample]) -> float | None:
-    seconds = sum(sample.ms for sample in steady) / 1000
     known = [amount for amount in work if amount is not None]
-    return sum(known) / seconds if known and len(known) == len(work) and seconds > 0 else None
+    if not known or len(known) < len(work):
+        return None
+    seconds = statistics.median(sample.ms for sample in steady) / 1000
+    return statistics.fmean(known) / seconds if seconds > 0 else None

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from instrumentor_analysis.model import Interval, Outlier, WallClock
+from instrumentor_analysis.drift import drift
+from instrumentor_analysis.intervals import median_interval
+from instrumentor_analysis.model import Compilation, Outlier, WallClock
 from instrumentor_analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
 
 #: A steady sample is an outlier when it is both this many medians...
@@ -25,10 +26,6 @@ OUTLIER_TIMES_MEDIAN = 1.5
 OUTLIER_DEVIATIONS = 6.0
 #: Scales a median absolute deviation to the standard deviation of a normal distribution.
 MAD_TO_SIGMA = 1.4826
-BOOTSTRAP_SEED = 20240229
-BOOTSTRAP_DRAWS = 2000
-#: Number of samples below which not even their whole range is a 95 % interval of the median.
-FEW = 6
 #: Number of samples above which a single one no longer moves their median.
 MANY = 200
 
@@ -132,6 +129,8 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timing
         )
     samples: list[Sample] = []
     profiled: Sample | None = None
+    # What a step was is known for sure once later ones were taken.
+    compiled = {str(e.get("name")): e for e in events if e["event"] == "compiled"}
     for event in events:
         if per_process and event.get("pid", main) != main:
             continue
@@ -142,7 +141,8 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timing
             elif event["event"] == "profiled":
                 profiled = sample
             else:
-                samples.append(sample)
+                later = sample.name in compiled and sample.kind != "compile"
+                samples.append(replace(sample, kind="compile") if later else sample)
         elif event["event"] == "warning":
             warnings.append(str(event.get("text", "")))
     return Timings(
@@ -198,26 +198,31 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
     of_label = [s for s in timings.samples if s.label == label]
     steady = [s for s in of_label if s.kind == "steady"]
     values = [s.ms for s in steady]
-    compiled = next((s.ms for s in of_label if s.kind == "compile"), None)
-    warmup = tuple(s.ms for s in of_label if s.kind == "warmup")
-    if not values:
-        return WallClock(label=label, samples=0, compile_ms=compiled, warmup_ms=warmup)
-    middle = statistics.median(values)
-    slow = outliers(steady)
-    usual = [s.ms for s in steady if s.name not in {outlier.name for outlier in slow}]
-    return WallClock(
+    compiled = [s for s in of_label if s.kind == "compile"]
+    before = WallClock(
         label=label,
+        samples=0,
+        compile_ms=compiled[0].ms if compiled else None,
+        warmup_ms=tuple(s.ms for s in of_label if s.kind == "warmup"),
+        compilations=tuple(Compilation(s.name, s.ms) for s in compiled[1:]),
+    )
+    if not values:
+        return before
+    slow = outliers(steady)
+    line = drift([s.ms for s in steady if s.name not in {outlier.name for outlier in slow}])
+    interval = median_interval(values)
+    return replace(
+        before,
         samples=len(values),
         mean_ms=statistics.fmean(values),
-        median_ms=middle,
+        median_ms=statistics.median(values),
         min_ms=min(values),
         max_ms=max(values),
         stdev_ms=statistics.stdev(values) if len(values) > 1 else None,
-        compile_ms=compiled,
-        warmup_ms=warmup,
-        median_interval_ms=bootstrap_median(values),
+        median_interval_ms=interval if line is None else line.widen(interval),
         outliers=slow,
-        trend_percent=trend_percent(usual),
+        trend_percent=None if line is None else line.percent,
+        drifts=line is not None and line.sure,
         samples_ms=tuple(values),
         p50_ms=percentile(values, 50),
         p90_ms=percentile(values, 90),
@@ -252,35 +257,6 @@ def unfit_steps(timings: Timings) -> dict[str, str]:
     return {name: why for name, why in unfit.items() if name not in fit}
 
 
-def bootstrap_median(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Percentile bootstrap interval of the median, the same for the same values.
-
-    None below three values, where resampling says nothing. The interval assumes that the
-    samples are exchangeable: a trend makes it too narrow. Of many values it is read off their
-    ranks (the normal approximation of the binomial), which is what resampling converges to.
-    Below six values it is all of their range, and says how sure that is: the median lies outside
-    when all values fall on one side of it, in 2 of 2^n cases (David and Nagaraja, Order
-    Statistics, 7.1), which is 88 % confidence for four.
-    """
-    if len(values) < 3:
-        return None
-    if len(values) < FEW:
-        return Interval(min(values), max(values), 1 - 2.0 ** (1 - len(values)))
-    if len(values) > MANY:
-        reach = statistics.NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(len(values)) / 2
-        ordered, half = sorted(values), (len(values) - 1) / 2
-        return Interval(
-            ordered[math.floor(half - reach)], ordered[math.ceil(half + reach)], confidence
-        )
-    # A shuffled copy of a seeded generator, so that nothing else in the process is disturbed.
-    draw = random.Random(BOOTSTRAP_SEED)
-    medians = sorted(
-        statistics.median(draw.choices(values, k=len(values))) for _ in range(BOOTSTRAP_DRAWS)
-    )
-    tail = int((1 - confidence) / 2 * BOOTSTRAP_DRAWS)
-    return Interval(medians[tail], medians[BOOTSTRAP_DRAWS - 1 - tail], confidence)
-
-
 def outliers(steady: Sequence[Sample]) -> tuple[Outlier, ...]:
     """Steady samples far above the rest: a recompilation hides among them, or a pause.
 
@@ -306,21 +282,3 @@ def _limit(values: Sequence[float]) -> tuple[float, float] | None:
     spread = MAD_TO_SIGMA * statistics.median(abs(ms - middle) for ms in values)
     limit = max(OUTLIER_TIMES_MEDIAN * middle, middle + OUTLIER_DEVIATIONS * spread)
     return (middle, limit) if middle > 0 else None
-
-
-def trend_percent(values: Sequence[float]) -> float | None:
-    """Drift from first to last sample along the Theil-Sen line, percent of the median."""
-    count = len(values)
-    middle = statistics.median(values) if values else 0.0
-    if count < 4 or middle <= 0:
-        return None
-    # All pairs of the 400 evenly spread samples at most: the line needs no more, and pairs
-    # grow with the square.
-    picked = sorted({round(i * (count - 1) / 399) for i in range(400)}) if count > 400 else None
-    positions = picked or list(range(count))
-    slopes = [
-        (values[b] - values[a]) / (b - a)
-        for i, a in enumerate(positions)
-        for b in positions[i + 1 :]
-    ]
-    return statistics.median(slopes) * (count - 1) / middle * 100

@@ -204,7 +204,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from instrumentor_analysis.timings import bootstrap_median
+    from instrumentor_analysis.intervals import median_interval
 
     shown = [row for row in rows if row.measured.outcome.measured]
     by_rate = all(row.measured.batch_size for row in shown)
@@ -219,7 +219,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
             continue
         work = 1000.0 * (row.measured.batch_size or 1 if by_rate else 1)
         value = work / statistics.median(made.samples_ms)
-        around = bootstrap_median(made.samples_ms)
+        around = median_interval(made.samples_ms)
         error = None
         if around is not None and around.low > 0:
             error = [[max(0.0, value - work / around.high)], [max(0.0, work / around.low - value)]]
@@ -227,7 +227,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     axes.set_yticks(range(len(rows)), [_name(row) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("samples a second" if by_rate else "steps a second")
-    axes.set_title("green: kept; whiskers: 95 % interval of the median", fontsize=9, loc="left")
+    axes.set_title("green: kept; whiskers: interval of the median", fontsize=9, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
 

@@ -8,17 +8,15 @@ import statistics
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from instrumentor_analysis.model import Interval
+from instrumentor_analysis.model import Compilation
 from instrumentor_analysis.timings import (
     Sample,
-    bootstrap_median,
+    Timings,
     main_label,
     outliers,
     read_timings,
-    trend_percent,
+    unfit_steps,
     wall_clock,
 )
 
@@ -145,50 +143,37 @@ def test_no_outlier_without_a_majority_against_it(values: tuple[float, ...]) -> 
     assert outliers(steady(*values)) == ()
 
 
-def test_trend_is_the_drift_over_all_samples() -> None:
-    assert trend_percent([10.0, 11.0, 12.0, 13.0]) == pytest.approx(3.0 / 11.5 * 100)
-    assert trend_percent([10.0, 11.0, 12.0]) is None
-    assert trend_percent([10.0 + i / 1000 for i in range(5000)]) == pytest.approx(40.0, rel=0.01)
-
-
-def test_the_interval_of_the_median_is_reproducible() -> None:
-    values = [10.0, 11.0, 9.5, 10.5, 12.0, 10.2, 9.9]
-    random.seed(1)
-    first = bootstrap_median(values)
-    random.seed(2)
-    assert bootstrap_median(values) == first == Interval(9.9, 11.0)
-    assert bootstrap_median([1.0, 2.0]) is None
-
-
-@pytest.mark.parametrize("count", [3, 4, 5, 8, 12])
-def test_the_interval_is_as_sure_as_it_says(count: int) -> None:
-    draw = random.Random(count)
-    held, said = 0, 0.0
-    for _ in range(400):
-        interval = bootstrap_median([draw.lognormvariate(0.0, 0.2) for _ in range(count)])
-        assert interval is not None
-        said = interval.confidence
-        held += interval.low <= 1.0 <= interval.high
-    assert said == pytest.approx({3: 0.75, 4: 0.875, 5: 0.9375}.get(count, 0.95))
-    assert held / 400 == pytest.approx(said, abs=0.06)
-
-
-def test_many_samples_take_no_time_and_say_the_same() -> None:
+def test_one_outlier_of_many_is_found() -> None:
     draw = random.Random(5)
     values = [draw.gauss(10.0, 0.5) for _ in range(20_001)]
-    few = bootstrap_median(values[:200])
-    many = bootstrap_median(values)
-    assert few is not None
-    assert many is not None
-    assert few.low < many.low < statistics.median(values) < many.high < few.high
-    assert many.high - many.low == pytest.approx(2 * 1.96 * 1.2533 * 0.5 / 20_001**0.5, rel=0.15)
     values[7] = 900.0
     assert [o.name for o in outliers(steady(*values))] == ["step_steady_8"]
 
 
-@given(st.lists(st.floats(0.001, 1e6), min_size=3, max_size=30))
-def test_the_interval_holds_the_median(values: list[float]) -> None:
-    interval = bootstrap_median(values)
-    assert interval is not None
-    assert min(values) <= interval.low <= interval.high <= max(values)
-    assert interval.low <= statistics.median(values) <= interval.high
+def test_what_turned_out_to_compile_is_no_steady_step(tmp_path: Path) -> None:
+    timings = read_timings(
+        record(
+            tmp_path / "t.jsonl",
+            sample("step_compile", 90_000.0, "compile"),
+            sample("step_steady_1", 70_000.0),
+            *(sample(f"step_steady_{at}", 12.0 + at / 10) for at in range(2, 6)),
+            {"event": "compiled", "pid": 1, "name": "step_steady_1", "why": "2 graphs"},
+        )
+    )
+    wall = wall_clock(timings, "fwd+bwd")
+    assert wall.samples_ms == (12.2, 12.3, 12.4, 12.5)
+    assert wall.compile_ms == 90_000.0
+    assert wall.compilations == (Compilation("step_steady_1", 70_000.0),)
+    assert wall.outliers == ()
+    assert wall.mean_ms == pytest.approx(12.35)
+    assert unfit_steps(timings)["step_steady_1"] == "a compile step by the record"
+
+
+def test_steps_that_drift_widen_the_interval_of_their_median() -> None:
+    values = [100.0 * 0.9**at for at in range(8)]
+    wall = wall_clock(Timings(samples=tuple(steady(*values))), "x")
+    assert wall.drifts
+    assert wall.trend_percent == pytest.approx((0.9**7 - 1) * 100)
+    assert wall.median_interval_ms is not None
+    assert wall.median_interval_ms.low <= values[-1] * 1.0001
+    assert wall.median_interval_ms.high >= values[0] * 0.9999

@@ -15,8 +15,9 @@ def measured(
     ms: float, *, spread: float = 0.01, batch: int | None = None, loss: float | None = None,
     count: int = 10, label: str = "fwd+bwd",
 ) -> Measured:  # fmt: skip
-    """Samples around a median."""
-    samples = tuple(ms * (1 + spread * (i - count / 2) / count) for i in range(count))
+    """Samples around a median, neighbours on either side of it."""
+    order = [at for pair in zip(range(count), reversed(range(count)), strict=True) for at in pair]
+    samples = tuple(ms * (1 + spread * (i - count / 2) / count) for i in order[:count])
     losses = () if loss is None else (loss,) * count
     return Measured(Outcome("measured", label=label, samples_ms=samples, losses=losses), batch)
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from instrumentor_analysis.comparison.model import Comparison
 from instrumentor_analysis.comparison.side import Side, as_number
 
-#: Drift within a run below which nobody needs to know of it, percent.
-DRIFT_PERCENT = 2.0
-
 
 def notes(base: Side, new: Side, comparison: Comparison, unusable: int) -> tuple[str, ...]:
     """What to doubt, beside the differences of the environments."""
@@ -20,10 +17,10 @@ def notes(base: Side, new: Side, comparison: Comparison, unusable: int) -> tuple
         )
     for side in (base, new):
         trend = as_number(side.main_wall.get("trend_percent"))
-        if trend is not None and abs(trend) >= _doubtful_drift(comparison):
+        if trend is not None and side.main_wall.get("drifts") is True:
             found.append(
-                f"{side.name} drifts by {trend:+.1f} % from its first steady step to its last: its "
-                "steps are no steady state, and the interval is too narrow (more --warmup)"
+                f"{side.name} has not reached steady state: its steps change by {trend:+.1f} % "
+                "from the first to the last; the interval is widened by that (more --warmup)"
             )
         slow = _outliers(side)
         if slow:
@@ -46,13 +43,6 @@ def notes(base: Side, new: Side, comparison: Comparison, unusable: int) -> tuple
     if comparison.lines and _commits_differ(base, new):
         found.append("the commits differ: a source line may have another number on the other side")
     return tuple(found)
-
-
-def _doubtful_drift(comparison: Comparison) -> float:
-    """A drift matters once it is as large as the difference that was found."""
-    timing = comparison.timing
-    change = abs(timing.change_percent) if timing is not None and timing.real else 0.0
-    return max(DRIFT_PERCENT, change)
 
 
 def _outliers(side: Side) -> list[str]:

@@ -127,10 +127,23 @@ def _wall_clock(wall: WallClock) -> Section:
         warmup = ", ".join(words.number(value) for value in wall.warmup_ms)
         steps = words.plural(len(wall.warmup_ms), "step")
         lines.append(Line("warm-up", steps, f"{warmup} ms, not in the figures above either"))
-    if wall.trend_percent is not None and abs(wall.trend_percent) >= 1:
-        drift = f"{wall.trend_percent:+.1f} %"
-        lines.append(Line("trend", drift, "from the first steady step to the last"))
+    lines += _compilations(wall)
+    if wall.trend_percent is not None and (wall.drifts or abs(wall.trend_percent) >= 1):
+        change = f"{wall.trend_percent:+.1f} %"
+        note = "from the first steady step to the last, by the line through them"
+        lines.append(Line("trend", change, note, "bad" if wall.drifts else "plain"))
     return Section(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+
+
+def _compilations(wall: WallClock) -> list[Line]:
+    """Later steps that compiled."""
+    if not wall.compilations:
+        return []
+    listed = ", ".join(f"{each.name} {words.ms(each.ms)}" for each in wall.compilations[:8])
+    more = len(wall.compilations) - 8
+    listed += f" and {more} more" if more > 0 else ""
+    count = words.plural(len(wall.compilations), "later step")
+    return [Line("recompiled", count, f"{listed}; not in the figures above")]
 
 
 def _throughput(wall: WallClock) -> list[Line]:
@@ -139,7 +152,7 @@ def _throughput(wall: WallClock) -> list[Line]:
     shape = "" if wall.batch_shape is None else f", {shown_shape(wall.batch_shape)} a step"
     if words.measured(wall.samples_per_s):
         rate = f"{words.number(wall.samples_per_s)} /s"
-        lines.append(Line("throughput", rate, f"samples of {wall.label}{shape}"))
+        lines.append(Line("throughput", rate, f"samples of {wall.label} at the median{shape}"))
     if words.measured(wall.tokens_per_s):
         rate = f"{words.number(wall.tokens_per_s)} /s"
         lines.append(Line("token throughput", rate, "tokens, padding included"))
