@@ -9,6 +9,7 @@ which an outlier cannot hide, plus its bias (1 + 4 rho) / n (Kendall, Biometrika
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ def autocorrelation(values: Sequence[float]) -> float:
     total = sum(rank * rank for rank in ranks)
     if count < 4 or total == 0:
         return 0.0
-    raw = sum(a * b for a, b in zip(ranks, ranks[1:], strict=False)) / total
+    raw = sum(a * b for a, b in itertools.pairwise(ranks)) / total
     return min(max(raw + (1 + 4 * max(raw, 0.0)) / count, 0.0), _HIGHEST_RHO)
 
 
@@ -144,7 +145,7 @@ def _tail(count: int, rank: int) -> float:
     """P(B(count, 1/2) < rank)."""
     if count > _MANY:
         return statistics.NormalDist().cdf((rank - 0.5 - count / 2) / (math.sqrt(count) / 2))
-    return sum(math.comb(count, below) for below in range(rank)) / 2**count
+    return sum(math.comb(count, below) for below in range(rank)) / 2.0**count
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from instrumentor_analysis.comparison.ratio import FEWEST, Ratio
+from instrumentor_analysis.comparison.ratio import Ratio
+from instrumentor_analysis.intervals import FEWEST
 from instrumentor_analysis.model import Interval
 
 
