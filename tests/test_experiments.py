@@ -19,15 +19,17 @@ SHORT = {
     "tiny_llama": {"train_samples": 160, "val_samples": 32, "num_epochs": 1, "val_steps_freq": 2},
 }
 SHORT["tiny_llama_lora"] = SHORT["tiny_llama"]
+TINY = {"hidden_size": 32, "num_layers": 2, "max_length": 16, "train_samples": 64}
+CRANK = Path(__file__).parent / "standins" / "crank"
 
 
 def _run(
-    repo: Path, script: str, *arguments: str, python: str = sys.executable
+    repo: Path, script: str, *arguments: str, name: str = "train.py", path: str = ""
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, "-W", "error", f"{SCRIPTS}/{script}/train.py", *arguments],
+        [sys.executable, "-W", "error", f"{SCRIPTS}/{script}/{name}", *arguments],
         cwd=repo,
-        env={**os.environ, "PYTHONPATH": str(repo), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": f"{repo}{path}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=300,
@@ -35,11 +37,12 @@ def _run(
     )
 
 
-def _short_config(repo: Path, script: str) -> str:
+def _short_config(repo: Path, script: str, **other: int) -> str:
     """Writes a shortened variant of the script's single-chip YAML; returns its path."""
     (default,) = (repo / SCRIPTS / script / "single_chip").glob("*.yaml")
     settings = yaml.safe_load(default.read_text(encoding="utf-8"))
-    settings.update(SHORT[script], steps_freq=1, checkpoint_freq=4)
+    settings.update(SHORT.get(script, SHORT["tiny_llama"]), steps_freq=1, checkpoint_freq=4)
+    settings.update(other)
     path = repo / "short.yaml"
     path.write_text(yaml.safe_dump(settings), encoding="utf-8")
     return str(path)
@@ -69,6 +72,31 @@ def test_experiment_runs(own_experiments_repo: Path, script: str) -> None:
         assert 0 < trainable < everything / 20
 
 
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("tiny_llama_crank", "train.py"),
+        ("tiny_llama", "train_crank.py"),
+        ("tiny_llama_lora", "train_crank.py"),
+    ],
+)
+def test_crank_experiment_computes_the_same_on_the_asynchronous_device(
+    own_experiments_repo: Path, script: str, name: str
+) -> None:
+    repo = own_experiments_repo
+    config = _short_config(repo, script, **TINY)
+    on_cpu = _run(repo, script, "--config", config, name=name)
+    assert on_cpu.returncode == 0, on_cpu.stdout + on_cpu.stderr
+    on_tt = _run(repo, script, "--config", config, name=name, path=f":{CRANK}")
+    assert on_tt.returncode == 0, on_tt.stdout + on_tt.stderr
+
+    losses = [float(line.rpartition(" ")[2]) for line in _losses(on_cpu.stdout)]
+    assert len(set(losses)) >= 2
+    assert [float(line.rpartition(" ")[2]) for line in _losses(on_tt.stdout)] == pytest.approx(
+        losses, abs=1e-4
+    )
+
+
 def test_default_config_must_lie_below_the_working_directory(
     experiments_repo: Path, tmp_path: Path
 ) -> None:
@@ -94,6 +122,14 @@ def test_multi_chip_configuration_names_a_mesh(experiments_repo: Path, name: str
     settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert len(settings["mesh_shape"]) == len(settings["mesh_axis_names"]) == 2
     assert 8 in settings["mesh_shape"]
+
+
+def test_multi_chip_configuration_of_crank_names_its_mesh_in_a_block(
+    experiments_repo: Path,
+) -> None:
+    path = experiments_repo / SCRIPTS / "tiny_llama_crank/quietbox/tiny_llama_mesh.yaml"
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert "mesh_shape" not in settings and settings["mesh"]["shape"] == [2, 4]
 
 
 @pytest.mark.xla
