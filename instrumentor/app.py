@@ -115,6 +115,7 @@ def _start(
     mode: common.Mode = "auto",
     region: common.Region = "",
     keep_validation: common.KeepValidation = False,
+    full: common.Full = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
@@ -140,6 +141,7 @@ def _start(
             region=region,
             keep_validation=keep_validation,
         ),
+        full=full,
     )
     raise typer.Exit
 

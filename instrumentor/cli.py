@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # What `--dry-run SCRIPT` may be told otherwise; a test holds these against its options.
 _PREVIEW_VARIABLES = tuple(
     f"INSTRUMENT_{name}"
-    for name in ("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION")
+    for name in ("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION", "FULL")
 )
 
 # Verbs without children, threads or temporary files of their own.

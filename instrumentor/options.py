@@ -30,6 +30,8 @@ class Options:
         region: (file or '', first line, last line) to time instead of a loop's step.
         loop: (file or '', line) of the loop to take when there are several.
         only, skip: names of passes.
+        self_contained: the instrumented file holds the recorder itself, so that it runs anywhere;
+            else it imports :data:`instrumentor.bundle.MODULE`.
         variant: further changes that go into the copy (`instrument tune`).
         given: which of ``steps`` and ``warmup`` were asked for, and so have no other defaults in
             inference.
@@ -48,6 +50,7 @@ class Options:
     loop: tuple[str, int] | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+    self_contained: bool = False
     variant: Variant | None = None
     given: tuple[str, ...] = ()
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from instrumentor.bundle import MODULE, module_text
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import UsageError
 from instrumentor.locate import locate_file, parse_source
 from instrumentor.locate.model import Declined, Reason
 from instrumentor.locate.syntax import Source
 from instrumentor.options import Options
-from instrumentor.passes.recorder import load_record
+from instrumentor.passes.recorder import import_of
 from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
 from instrumentor.project import Project, find_project
 from instrumentor.rewrite import instrument, refuse_instrumented, unified_patch
@@ -41,6 +42,11 @@ class Prepared:
     replacements: Mapping[Path, bytes]
 
     @property
+    def recorder(self) -> bytes:
+        """The module :data:`instrumentor.bundle.MODULE` that the instrumented files import."""
+        return module_text(self.plan.options).encode()
+
+    @property
     def diff(self) -> str:
         """The patch as text, for reading."""
         return self.patch.decode("utf-8", "backslashreplace")
@@ -48,8 +54,15 @@ class Prepared:
     @property
     def patch(self) -> bytes:
         """Unified diff of all files, names relative to the project, exact bytes."""
-        files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
+        files: dict[Path, tuple[bytes | None, bytes]] = {
+            p: (self.originals[p], new) for p, new in self.replacements.items()
+        }
         return unified_patch(files, self.project.root)
+
+    @property
+    def whole_patch(self) -> bytes:
+        """The patch with the recorder's module, which stands outside of the copy."""
+        return self.patch + unified_patch({Path(f"{MODULE}.py"): (None, self.recorder)})
 
 
 @dataclass(frozen=True)
@@ -127,7 +140,7 @@ def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes])
         own = [edit for path, edit in variant.edits if path == file]
         edits += [PlannedEdit(file, e) for e in own if not _inside(e.at, off)]
         if file not in plan.files:
-            edits.append(PlannedEdit(file, load_record(source, plan.names[1])))
+            edits.append(PlannedEdit(file, import_of(source, plan.names[0])))
     return dataclasses.replace(plan, edits=(*edits, *plan.edits)) if edits else plan
 
 

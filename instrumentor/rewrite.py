@@ -38,7 +38,8 @@ def rewrite(
 
     Args:
         source: the module; `str` is taken as UTF-8.
-        options: see :class:`instrumentor.options.Options`.
+        options: see :class:`instrumentor.options.Options`; ``self_contained`` for a result that
+            runs by itself.
         filename: used in messages and the diff only.
 
     Raises:
@@ -84,9 +85,13 @@ def instrument(data: bytes, plan: Plan, path: Path, *, rebinds: Collection[str] 
 
 
 def unified_patch(
-    files: Mapping[Path, tuple[bytes, bytes]], relative_to: Path | None = None
+    files: Mapping[Path, tuple[bytes | None, bytes]], relative_to: Path | None = None
 ) -> bytes:
-    """A patch of several files, byte for byte: `git apply` gives the new ones from the old."""
+    """A patch of several files, byte for byte: `git apply` gives the new ones from the old.
+
+    Args:
+        files: (before, after) by path; before is None for a new file.
+    """
     parts: list[bytes] = []
     for path, (before, after) in files.items():
         inside = relative_to is not None and path.is_relative_to(relative_to)
@@ -95,9 +100,9 @@ def unified_patch(
         tab = b"\t" if b" " in name else b""
         lines = difflib.diff_bytes(
             difflib.unified_diff,
-            _lines(before),
+            _lines(before or b""),
             _lines(after),
-            b"a/" + name.lstrip(b"/") + tab,
+            b"/dev/null" if before is None else b"a/" + name.lstrip(b"/") + tab,
             b"b/" + name.lstrip(b"/") + tab,
         )
         parts.extend(
@@ -107,7 +112,9 @@ def unified_patch(
     return b"".join(parts)
 
 
-def unified_diff(files: Mapping[Path, tuple[bytes, bytes]], relative_to: Path | None = None) -> str:
+def unified_diff(
+    files: Mapping[Path, tuple[bytes | None, bytes]], relative_to: Path | None = None
+) -> str:
     """The patch as text, for reading (undecodable bytes escaped)."""
     return unified_patch(files, relative_to).decode("utf-8", "backslashreplace")
 

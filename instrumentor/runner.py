@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from instrumentor import leftovers
 from instrumentor.batch_size import batch_facts
+from instrumentor.bundle import MODULE
 from instrumentor.errors import (
     InstrumentError,
     Interrupted,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
 
 SCHEMA = "instrument-run/1"
+RECORDER = "recorder"  # folder of scratch for the recorder's module
 PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 
@@ -212,6 +214,7 @@ def dry_run(
     if options.in_place:
         site = InPlace(prepared.project, cwd, prepared.script, tuple(prepared.replacements))
         target, environment = site.script, site.environment(base, machine.import_paths)
+    environment["PYTHONPATH"] = f"SCRATCH/{RECORDER}{os.pathsep}{environment['PYTHONPATH']}"
     environment["INSTRUMENT_PROFILER"] = profiler.name
     command = _shown_command(profiler.name, machine, target, arguments, options)
     changed = {k: v for k, v in environment.items() if base.get(k) != v}
@@ -501,7 +504,14 @@ class _Run:
             warmup=self.prepared.plan.options.warmup,
             tools_folder=self.options.tracy_tools_folder or tools,
             port=self.options.port,
+            import_paths=(self._recorder_in(site.scratch / RECORDER),),
         )
+
+    def _recorder_in(self, folder: Path) -> Path:
+        """The folder, with the module in it that the instrumented files import."""
+        folder.mkdir()
+        (folder / f"{MODULE}.py").write_bytes(self.prepared.recorder)
+        return folder
 
     def _doubt(self, made: Attempt, site: Site) -> InstrumentError | None:
         """Whether a process that ended well really measured the instrumented script."""

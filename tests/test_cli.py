@@ -19,6 +19,8 @@ from instrumentor import cli
 from instrumentor.app import app
 from instrumentor.engine import strip
 from instrumentor.errors import EXIT_CODES, UsageError
+from instrumentor.options import Options
+from instrumentor.prepare import prepare
 from instrumentor.runner import RunOptions
 from tests import options_table
 from tests.conftest import ROOT, RepoFactory, RunCli, first_line
@@ -63,7 +65,15 @@ RUN_OPTIONS: dict[str, tuple[list[str], str, object, Callable[[RunOptions], obje
                ("validation",)),
 }  # fmt: skip
 # These choose what is printed or remembered, or whether anything runs: shown elsewhere.
-SHOWN_ELSEWHERE = {"--dry-run", "--json", "--quiet", "--verbose", "--history", "--no-history"}
+SHOWN_ELSEWHERE = {
+    "--dry-run",
+    "--full",
+    "--json",
+    "--quiet",
+    "--verbose",
+    "--history",
+    "--no-history",
+}
 
 
 @pytest.fixture
@@ -239,20 +249,35 @@ def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
     assert "Would insert at 4 places, move 0, disable 0 statements" in said
     assert said.rstrip().endswith(f"Next: instrument run {shlex.quote(name)}")
 
-    copy = tmp_path / "copy.py"
-    assert cli.call(["apply", str(repo / name), "-o", str(copy)]) == 0
+    (expected,) = prepare(repo / name, Options()).replacements.values()
     subprocess.run(["git", "apply", "-"], cwd=repo, input=done.stdout, check=True)
-    assert (repo / name).read_bytes() == copy.read_bytes()
-    assert strip(copy.read_bytes()) == SOURCES[kind]
+    assert (repo / name).read_bytes() == expected
+    assert strip(expected) == SOURCES[kind]
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch(1)")
 def test_patch_takes_it_too(git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path) -> None:
     repo = git_repo({"train.py": script()})
     diff = run_cli("--dry-run", "train.py", cwd=repo).stdout
-    run_cli("apply", "train.py", "-o", tmp_path / "copy.py", cwd=repo)
+    (expected,) = prepare(repo / "train.py", Options()).replacements.values()
     subprocess.run(["patch", "-p1", "--quiet"], cwd=repo, input=diff, text=True, check=True)
-    assert (repo / "train.py").read_bytes() == (tmp_path / "copy.py").read_bytes()
+    assert (repo / "train.py").read_bytes() == expected
+
+
+def test_the_diff_is_one_import_and_the_edits(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": script(batches=3)})
+    short, full = (
+        run_cli("--dry-run", "train.py", *more, cwd=repo).stdout for more in ((), ("--full",))
+    )
+    added = [line[1:] for line in short.splitlines() if line.startswith("+") and line[1:2] != "+"]
+    assert "from _instrument_recorder import recorder as _instrument" in added
+    assert len(added) == 7
+    assert full.startswith(short) and "+++ b/_instrument_recorder.py\n" in full
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=full, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "train.py"], cwd=repo, capture_output=True, text=True, check=True
+    )
+    assert "[TIMER] Step 3: fwd+bwd = " in ran.stdout
 
 
 @pytest.mark.parametrize("experiment", ["mnist", "tiny_llama", "tiny_llama_lora"])

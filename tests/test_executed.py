@@ -29,7 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, recorder: Recorder) -> Runs:
     folder = tmp_path_factory.mktemp("executed")
     found: Runs = {}
     for case in all_cases():
-        prepared = case.prepare(folder / "original")
+        prepared = case.prepare(folder / "original", self_contained=True)
         script = case.copy(folder / "copy")
         for path, code in prepared.replacements.items():
             (script.parent / path.relative_to(prepared.project.root)).write_bytes(code)

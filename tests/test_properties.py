@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, example, given, note, settings
 
 from instrumentor import Options, Rewritten, UsageError, rewrite
 from instrumentor.engine import strip
-from tests.passes.goldens import without_recorder
 from tests.recording import Recorder, expectation, is_prefix, shown, violations
 from tests.training_scripts import Shape, compose, shapes
 
@@ -33,7 +32,7 @@ def rewritten(shape: Shape, options: Options | None = None) -> tuple[bytes, Rewr
     source = compose(shape)
     note(source.decode())
     result = rewrite(source, options)
-    note(without_recorder(result.code).decode())
+    note(result.code.decode())
     return source, result
 
 
@@ -107,7 +106,7 @@ def test_explanation(shape: Shape) -> None:
 @example(Shape())
 def test_run(recorder: Recorder, shape: Shape) -> None:
     """The order of events obeys the rules; what is shown is what the original shows first."""
-    source, result = rewritten(shape)
+    source, result = rewritten(shape, Options(self_contained=True))
     original, instrumented = recorder.run(source), recorder.run(result.code)
     assert original.error is None
     note("\n".join(instrumented.events))
@@ -121,7 +120,7 @@ def test_run(recorder: Recorder, shape: Shape) -> None:
 @settings(THOROUGH, max_examples=15)
 @given(shapes())
 def test_kept_validation_runs(recorder: Recorder, shape: Shape) -> None:
-    source, result = rewritten(shape, Options(keep_validation=True))
+    source, result = rewritten(shape, Options(keep_validation=True, self_contained=True))
     original, instrumented = recorder.run(source), recorder.run(result.code)
     assert violations(instrumented, expectation(result.plan, validates=True)) == []
     work = ("forward", "backward", "optimizer", "validate", "inference")
@@ -133,7 +132,7 @@ def test_kept_validation_runs(recorder: Recorder, shape: Shape) -> None:
 @given(shapes())
 def test_whole_steps(recorder: Recorder, shape: Shape) -> None:
     """With --scope step a region ends behind the optimizer step."""
-    source, result = rewritten(shape, Options(scope="step"))
+    source, result = rewritten(shape, Options(scope="step", self_contained=True))
     original, instrumented = recorder.run(source), recorder.run(result.code)
     assert violations(instrumented, expectation(result.plan, syncs_inside=True)) == []
     work = ("forward", "backward", "optimizer")

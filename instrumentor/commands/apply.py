@@ -34,6 +34,7 @@ def apply(
     from instrumentor.prepare import prepare
 
     options = common.make_options(
+        self_contained=True,
         steps=steps,
         warmup=warmup,
         scope=scope,

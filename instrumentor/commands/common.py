@@ -79,6 +79,14 @@ ProfilerName = Annotated[
         "--profiler", envvar="INSTRUMENT_PROFILER", help="auto, tracy, torch or wallclock."
     ),
 ]
+Full = Annotated[
+    bool,
+    typer.Option(
+        "--full",
+        envvar="INSTRUMENT_FULL",
+        help="With --dry-run: show the recorder's module as well.",
+    ),
+]
 Only = Annotated[
     str,
     typer.Option(

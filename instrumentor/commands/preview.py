@@ -9,14 +9,17 @@ from instrumentor.options import Options
 from instrumentor.prepare import prepare
 
 
-def preview(script: Path, options: Options) -> None:
+def preview(script: Path, options: Options, *, full: bool = False) -> None:
     """Print what would be changed; write nothing.
+
+    Args:
+        full: with the recorder's module, which stands outside of the copy.
 
     Raises:
         InstrumentError: declined, or a wrong path or option.
     """
     prepared = prepare(script, options)
-    console.diff(prepared.patch)
+    console.diff(prepared.whole_patch if full else prepared.patch)
     explanation = prepared.plan.explanation
     loop = explanation["loop"]
     counter = explanation["counter"]

@@ -98,6 +98,7 @@ def run(
             help="Show diff, command and environment; run nothing.",
         ),
     ] = False,
+    full: common.Full = False,
     history: Store = None,
     no_history: NoHistory = False,
     json: common.Json = False,
@@ -140,7 +141,7 @@ def run(
     if not quiet:
         common.tell_handed_over(context, script, arguments or [])
     if dry_run:
-        _preview(script, arguments or [], options, json=json)
+        _preview(script, arguments or [], options, json=json, full=full)
         return
     result = _measure(script, arguments or [], options, json=json, quiet=quiet, verbose=verbose)
     remember(result, script, history, no_history)
@@ -213,7 +214,9 @@ def _fate(result: RunResult, *, in_place: bool) -> str:
     return fate(changed=bool(result.linked_changed), whole=result.linked_whole)
 
 
-def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: bool) -> None:
+def _preview(
+    script: Path, arguments: list[str], options: RunOptions, *, json: bool, full: bool
+) -> None:
     from instrumentor.runner import dry_run
 
     found = dry_run(script, arguments, options)
@@ -229,7 +232,7 @@ def _preview(script: Path, arguments: list[str], options: RunOptions, *, json: b
             }
         )
         return
-    console.diff(found.prepared.patch)
+    console.diff(found.prepared.whole_patch if full else found.prepared.patch)
     _describe(found, options)
 
 

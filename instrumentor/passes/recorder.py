@@ -1,4 +1,4 @@
-"""Adds the recorder: one self-contained block behind the imports and environment set-up.
+"""Adds the recorder: one import behind the script's own imports and environment set-up.
 
 It must come after the docstring and `from __future__`, and after assignments to `os.environ`
 that have to precede `import torch`; it must come before the loop when that is module-level code.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
+from instrumentor.bundle import MODULE, block_text
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.locate.model import Located
 from instrumentor.locate.syntax import Source, address, dotted
@@ -18,44 +18,28 @@ from instrumentor.passes.names import Names
 
 NAME = "recorder"
 
-_LOAD = """\
-def {factory}(file):
-    import json, os, time
-    path = os.environ.get("INSTRUMENT_RECORD", "")
-    if path:
-        event = {{"event": "load", "pid": os.getpid(), "file": os.path.abspath(file)}}
-        event["time"] = time.time()
-        with open(path, "a") as stream:
-            stream.write(json.dumps(event) + "\\n")
-
-
-{factory}(__file__)"""
-
 
 def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[Source, Edit]]:
-    """The recorder in the loop's module; a record of its load in every other edited module."""
+    """The recorder in the loop's module; in every other edited one it learns that it runs."""
     main = located.candidate.source
-    yield (
-        main,
-        Edit(
-            Kind.PRELUDE,
-            _anchor(main),
-            _recorder_text(names, options),
-            reason="signposts, clock, barrier and records, in one self-contained helper",
-        ),
-    )
-    for source in _other_sources(located):
-        yield source, load_record(source, names.factory)
+    if options.self_contained:
+        head = "# Added by instrument to this temporary copy: the original file is untouched."
+        block = block_text(options, recorder=names.recorder, factory=names.factory)
+        reason = "signposts, clock, barrier and records, in one self-contained helper"
+        yield main, Edit(Kind.PRELUDE, _anchor(main), f"{head}\n{block}", reason=reason)
+        return
+    for source in (main, *_other_sources(located)):
+        yield source, import_of(source, names.recorder)
 
 
-def load_record(source: Source, factory: str) -> Edit:
-    """Lets a module of the copy say that it was loaded."""
+def import_of(source: Source, recorder: str) -> Edit:
+    """Lets a module of the copy use the recorder, which learns by it that the module runs."""
     return Edit(
         Kind.PRELUDE,
         _anchor(source),
-        _LOAD.format(factory=factory),
+        f"from {MODULE} import recorder as {recorder}",
         pass_name=NAME,
-        reason="records that this copy was loaded",
+        reason="signposts, clock, barrier and records; tells that this copy was loaded",
     )
 
 
@@ -64,22 +48,6 @@ def _other_sources(located: Located) -> list[Source]:
     found = [s.source for s in located.skipped]
     found += [s for s, _ in located.cache_clears] + [s.source for s in located.stops]
     return [s for s in dict.fromkeys(found) if s is not main]
-
-
-def recorder_source() -> str:
-    """The text of the recorder's factory, as it stands in runtime/recorder.py."""
-    text = (Path(__file__).parent.parent / "runtime" / "recorder.py").read_text(encoding="utf-8")
-    return text[text.index("def _instrument_recorder") :]
-
-
-def _recorder_text(names: Names, options: Options) -> str:
-    text = recorder_source().rstrip("\n").replace("_instrument_recorder", names.factory)
-    call = (
-        f'{names.recorder} = {names.factory}(globals().get("__file__", ""), '
-        f'steps={options.steps}, warmup={options.warmup}, profiler="{options.profiler}")'
-    )
-    head = "# Added by instrument to this temporary copy: the original file is untouched."
-    return f"{head}\n{text}\n\n\n{call}"
 
 
 def _anchor(source: Source) -> Statement | None:

@@ -140,12 +140,13 @@ def _median_s(call: Callable[[], object], rounds: int) -> float:
 
 def _step_cost_us(folder: Path, rounds: int = 5) -> float:
     """Microseconds per step that the injected code adds: the smallest of several runs each."""
+    from instrumentor.options import Options
     from instrumentor.rewrite import rewrite
 
     plain = folder / "plain.py"
     plain.write_text(EMPTY_LOOP, encoding="utf-8")
     instrumented = folder / "instrumented.py"
-    code = rewrite(EMPTY_LOOP).code
+    code = rewrite(EMPTY_LOOP, Options(self_contained=True)).code
     instrumented.write_bytes(code if isinstance(code, bytes) else code.encode())
     with_code = min(_loop_us(instrumented, folder) for _ in range(rounds))
     return with_code - min(_loop_us(plain, folder) for _ in range(rounds))

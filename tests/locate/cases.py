@@ -6,7 +6,6 @@ import textwrap
 from typing import Any
 
 from instrumentor import Options, Rewritten, rewrite
-from tests.passes.goldens import without_recorder
 
 HEAD = """\
 import torch
@@ -44,6 +43,6 @@ def lines_of(source: str, *marks: str) -> list[int]:
 
 def around(result: Rewritten, mark: str) -> tuple[str, str]:
     """The lines before and after the first inserted line that holds a text, stripped."""
-    lines = [line.strip() for line in without_recorder(result.code).decode().splitlines()]
+    lines = [line.strip() for line in result.code.decode().splitlines()]
     index = next(n for n, line in enumerate(lines) if mark in line)
     return lines[index - 1], lines[index + 1]

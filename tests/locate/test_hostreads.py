@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.locate.cases import looped, plan_of, rewritten
-from tests.passes.goldens import without_recorder
 
 #: name: (body ahead of the sync, lines that move, lines that are named in warnings)
 READS: dict[str, tuple[str, list[int], list[int]]] = {
@@ -126,7 +125,7 @@ def test_order_is_kept() -> None:
     )
     result = rewritten(source)
     assert result.plan.explanation["deferred_host_reads"] == [10, 13]
-    lines = [line.strip() for line in without_recorder(result.code).decode().splitlines()]
+    lines = [line.strip() for line in result.code.decode().splitlines()]
     end = next(n for n, line in enumerate(lines) if "_instrument.end(" in line)
     assert [line.removesuffix("  # [instrument]") for line in lines[end + 1 : end + 5]] == [
         "first = loss.item()",

@@ -6,7 +6,6 @@ import pytest
 
 from instrumentor import Declined
 from tests.locate.cases import around, lines_of, looped, rewritten
-from tests.passes.goldens import without_recorder
 
 HELPERS = """\
 def wide(x, y):
@@ -41,7 +40,7 @@ else:
 
 def lines(source: str, **options: str) -> list[str]:
     """The rewritten lines, stripped, without the marks of what was inserted."""
-    code = without_recorder(rewritten(source, **options).code).decode()
+    code = rewritten(source, **options).code.decode()
     return [line.partition("  # [")[0].strip() for line in code.splitlines()]
 
 
@@ -189,7 +188,7 @@ optimizer.step()
     found = lines(source)
     (at,) = [n for n, line in enumerate(found) if line.startswith("_instrument.end(")]
     assert (found[at - 1], found[at + 1]) == ("(2 * loss).backward()", "optimizer.step()")
-    result = without_recorder(rewritten(source).code).decode()
+    result = rewritten(source).code.decode()
     assert "\n    _instrument.end(" in result
 
 
@@ -207,6 +206,6 @@ optimizer.step()
 """
     )
     result = rewritten(source)
-    code = without_recorder(result.code).decode()
+    code = result.code.decode()
     assert code.count("        _instrument.end(") == 2 and code.count("_instrument.end(") == 2
     assert any("no samples" in w for w in result.plan.warnings)

@@ -136,5 +136,6 @@ main()
 
 @pytest.mark.parametrize("steps", [4, 12])
 def test_number_of_samples(steps: int) -> None:
-    code = rewritten(looped(STEP + "optimizer.step()"), steps=steps, warmup=3).code
+    source = looped(STEP + "optimizer.step()")
+    code = rewritten(source, steps=steps, warmup=3, self_contained=True).code
     assert f'steps={steps}, warmup=3, profiler="auto"'.encode() in code

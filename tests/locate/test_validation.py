@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.locate.cases import HEAD, looped, plan_of, rewritten
-from tests.passes.goldens import without_recorder
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
 VALIDATE = """\
@@ -24,7 +23,7 @@ def with_initial(text: str, rest: str = "") -> str:
 
 
 def code_lines(source: str, **options: object) -> list[str]:
-    code = without_recorder(rewritten(source, **options).code)
+    code = rewritten(source, **options).code
     return [line.strip() for line in code.decode().splitlines()]
 
 
@@ -132,7 +131,7 @@ def test_kept_on_request() -> None:
     source = with_initial("validate(model)", "if step % 2 == 0:\n    validate(model)")
     plan = plan_of(source, keep_validation=True)
     assert plan["skipped_validation"] == []
-    assert "off|" not in without_recorder(rewritten(source, keep_validation=True).code).decode()
+    assert "off|" not in rewritten(source, keep_validation=True).code.decode()
 
 
 def test_in_the_caller_ahead_of_the_loop() -> None:

@@ -1,4 +1,4 @@
-"""The cases in fixtures/passes: what is given, and what is rewritten, made readable.
+"""The cases in fixtures/passes: what is given, and what is rewritten.
 
 A case is a folder with ``before.py`` (or ``before/`` with several files, entered at
 ``train.py``), optionally ``options.json``, and the goldens ``after.diff`` and ``explain.json``.
@@ -6,8 +6,8 @@ A case is a folder with ``before.py`` (or ``before/`` with several files, entere
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,14 +16,8 @@ from typing import Any
 
 from instrumentor import Options
 from instrumentor.prepare import Prepared, prepare
-from instrumentor.rewrite import unified_diff
 
 CASES = Path(__file__).resolve().parents[2] / "fixtures" / "passes"
-
-_RECORDER = re.compile(
-    r"(?m)^([ \t]*# \[instrument\] begin\r?\n)"
-    r"(?=# Added by instrument|def _instrument)(?:(?!^[ \t]*# \[instrument\] end).*\n)*"
-)
 
 
 @dataclass(frozen=True)
@@ -57,29 +51,15 @@ class Case:
         (project / "pyproject.toml").write_text("")
         return project / "train.py"
 
-    def prepare(self, folder: Path) -> Prepared:
+    def prepare(self, folder: Path, *, self_contained: bool = False) -> Prepared:
         """Rewrite a copy of the case below `folder`."""
-        return prepare(self.copy(folder), self.options)
+        options = dataclasses.replace(self.options, self_contained=self_contained)
+        return prepare(self.copy(folder), options)
 
 
 def all_cases() -> list[Case]:
     """Every case, by name."""
     return [Case(path.name) for path in sorted(CASES.iterdir()) if path.is_dir()]
-
-
-def without_recorder(code: bytes) -> bytes:
-    """An instrumented source whose recorder block is one line, so that a person can read it."""
-    text = code.decode("latin-1")
-    return _RECORDER.sub(r"\1# (the recorder)\n", text).encode("latin-1")
-
-
-def readable_diff(prepared: Prepared) -> str:
-    """The diff of all files, the recorder cut out; form feeds and CR are shown as they are."""
-    files = {
-        path: (prepared.originals[path], without_recorder(new))
-        for path, new in prepared.replacements.items()
-    }
-    return unified_diff(files, prepared.project.root)
 
 
 SELECTED = (

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from instrumentor.engine import strip
-from tests.passes.goldens import Case, all_cases, readable_diff, selected
+from tests.passes.goldens import Case, all_cases, selected
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
 def test_golden(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     prepared = case.prepare(tmp_path)
     produced = {
-        "after.diff": readable_diff(prepared),
+        "after.diff": prepared.diff,
         "explain.json": selected(prepared.plan.to_json(), prepared.project.root),
     }
     for name, text in produced.items():

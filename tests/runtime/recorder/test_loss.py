@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from instrumentor.passes.recorder import recorder_source
+from instrumentor.runtime.recorder.recorder import Recorder
 
 
 class Loss:
@@ -38,9 +38,7 @@ def recorded(
     monkeypatch.setenv("INSTRUMENT_PROFILER", "wallclock")
     if on:
         monkeypatch.setenv("INSTRUMENT_LOSS", "1")
-    namespace: dict[str, Any] = {}
-    exec(recorder_source(), namespace)
-    recorder = namespace["_instrument_recorder"]("t.py", steps=2, warmup=1, profiler="auto")
+    recorder = Recorder(steps=2, warmup=1, profiler="auto")
     recorder.begin()
     recorder.end(*values)
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,73 @@
+"""The recorder's modules as one text: a module of the run's own, or a block inside a script."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from instrumentor.options import Options
+
+MODULE = "_instrument_recorder"
+FOLDER = Path(__file__).resolve().parent / "runtime" / "recorder"
+#: Each may use what stands before it.
+ORDER = ("records", "barrier", "facts", "extra_step", "recorder")
+
+_OWN = "from instrumentor."
+_TYPING = "from typing import "
+_MODULE_END = '''\
+_recorder = {make}
+
+
+def __getattr__(name):
+    """Whoever takes the recorder is an instrumented module that runs."""
+    if name != "recorder":
+        raise AttributeError(name)
+    taker = sys._getframe(1).f_globals
+    if taker.get("__name__") != "__mp_main__":  # a worker's copy of the script
+        _recorder.records.load(taker.get("__file__", ""))
+    return _recorder
+'''
+_FACTORY = """\
+def {factory}(file):
+{body}
+    recorder = {make}
+    recorder.records.load(file)
+    return recorder
+
+
+{recorder} = {factory}(globals().get("__file__", ""))"""
+
+
+def module_text(options: Options) -> str:
+    """The module :data:`MODULE`: ``from _instrument_recorder import recorder``."""
+    imports, body = _joined()
+    head = '"""Added by instrument beside its temporary copy: what the inserted lines call."""'
+    return f"{head}\n\n{imports}\n\n\n{body}\n\n{_MODULE_END.format(make=_make(options))}"
+
+
+def block_text(options: Options, *, recorder: str, factory: str) -> str:
+    """Statements that bind ``recorder``, for a file that is to run without another one."""
+    imports, body = _joined()
+    inside = textwrap.indent(f"{imports}\n\n{body}", "    ")
+    return _FACTORY.format(recorder=recorder, factory=factory, body=inside, make=_make(options))
+
+
+def _make(options: Options) -> str:
+    return (
+        f'Recorder(steps={options.steps}, warmup={options.warmup}, profiler="{options.profiler}")'
+    )
+
+
+def _joined() -> tuple[str, str]:
+    """(import lines, everything else) of all modules; each import stands on one line."""
+    imports: set[str] = set()
+    parts = []
+    for name in ORDER:
+        lines = (FOLDER / f"{name}.py").read_text(encoding="utf-8").split("\n")
+        found = [n for n, line in enumerate(lines) if line.startswith(("import ", "from "))]
+        imports.update(lines[n] for n in found if not lines[n].startswith(_OWN))
+        parts.append("\n".join(lines[found[-1] + 1 :]).strip("\n"))
+    typing = {line for line in imports if line.startswith(_TYPING)}
+    names = {name for line in typing for name in line.removeprefix(_TYPING).split(", ")}
+    plain = sorted(imports - typing)
+    return "\n".join([*plain, _TYPING + ", ".join(sorted(names))]), "\n\n\n".join(parts)

@@ -1,0 +1,94 @@
+"""What is known of each sample beside its time, one small class each.
+
+A class here is made once, with the records. ``begin(batch, resumed)`` is called before the clock
+is read, also for each further micro-batch of an open sample (`resumed`); ``end(values)`` after
+the clock was read and the barrier has waited. What ``end`` returns becomes part of the sample's
+event. Neither may raise, or start work on a device.
+"""
+
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+from instrumentor.runtime.recorder.records import Records
+
+
+class Batches:
+    """Shape and data type of the first batch, rows and tokens of all."""
+
+    def __init__(self, records: Records) -> None:
+        self.seen: List[Tuple[Optional[List[int]], Optional[str]]] = []
+
+    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+        """Look at the batch that the region is about to use."""
+        if not resumed:
+            self.seen = []
+        self.seen.append(first_tensor(batch))
+
+    def end(self, values: Tuple[Any, ...]) -> Dict[str, Any]:
+        """Rows and tokens are None when one of the batches is unknown."""
+        shape, kind = self.seen[0]
+        shapes = [each for each, _ in self.seen if each]
+        rows = tokens = None
+        if len(shapes) == len(self.seen):
+            rows = sum(each[0] for each in shapes)
+            if kind in ("int64", "int32", "int16") and all(len(each) == 2 for each in shapes):
+                tokens = sum(each[0] * each[1] for each in shapes)
+        return {
+            "batch_shape": shape,
+            "batch_dtype": kind,
+            "batch_samples": rows,
+            "batch_tokens": tokens,
+        }
+
+
+def first_tensor(value: Any, depth: int = 0) -> Tuple[Optional[List[int]], Optional[str]]:
+    """Shape and data type of the first tensor in a batch, or (None, None)."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        kind = str(getattr(value, "dtype", "")).split(".")[-1]
+        return [int(size) for size in shape], kind or None
+    value = getattr(value, "data", value)  # a batch of a tokenizer keeps its dict there
+    items = list(value.values()) if isinstance(value, dict) else value
+    if depth < 3 and isinstance(items, (list, tuple)):
+        for item in items[:8]:
+            found = first_tensor(item, depth + 1)
+            if found[0]:
+                return found
+    return None, None
+
+
+class Loss:
+    """The loss of the sample, read when it is asked for."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.wanted = os.environ.get("INSTRUMENT_LOSS") == "1"
+
+    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+        """Nothing: it does not exist yet."""
+
+    def end(self, values: Tuple[Any, ...]) -> Dict[str, Any]:
+        """The first single number among what the barrier was given, or None."""
+        if not self.wanted:
+            return {}
+        try:
+            return {"loss": loss_in(values)}
+        except Exception as error:
+            self.wanted = False
+            self.records.warn("the loss cannot be read: %r" % (error,))
+        return {"loss": None}
+
+
+def loss_in(values: Tuple[Any, ...]) -> Any:
+    """The first single number, as a text where JSON has no word for it."""
+    for value in values:
+        if isinstance(value, dict):
+            value = value.get("loss")
+        value = getattr(value, "loss", value)
+        if getattr(value, "numel", lambda: 1)() == 1 and hasattr(value, "item"):
+            loss = float(value.item())
+            return loss if loss - loss == 0 else str(loss)
+    return None
+
+
+FACTS = (Batches, Loss)

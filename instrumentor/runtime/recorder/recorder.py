@@ -1,0 +1,138 @@
+"""Opens and closes the timed regions of the script, and ends the run after enough of them."""
+
+import atexit
+import os
+import sys
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from instrumentor.runtime.recorder.barrier import Barrier
+from instrumentor.runtime.recorder.extra_step import ExtraStep
+from instrumentor.runtime.recorder.facts import FACTS
+from instrumentor.runtime.recorder.records import Records
+
+
+class Recorder:
+    """Times regions of the main process; in any other process every method does nothing."""
+
+    def __init__(self, steps: int, warmup: int, profiler: str) -> None:
+        self.steps = int(os.environ.get("INSTRUMENT_STEPS") or steps)
+        self.warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
+        self.records = Records()
+        self.barrier = Barrier(self.records)
+        self.facts = [make(self.records) for make in FACTS]
+        self.extra = ExtraStep(self.records)
+        self.samples: List[float] = []  # milliseconds, in order
+        self.labels: Dict[str, List[float]] = {}  # label -> its steady samples
+        self.counts: Dict[str, int] = {}  # label -> number of samples
+        self.name: Optional[str] = None  # of the open region
+        self.done = False
+        self.started = 0.0
+        wanted = os.environ.get("INSTRUMENT_PROFILER") or profiler
+        self.signpost = find_signpost(wanted if self.records.active else "")
+        if self.records.active:
+            atexit.register(self.summarise)
+
+    def begin(self, *batch: Any, resume: bool = False) -> None:
+        """Open a region, ahead of the forward; `resume` keeps one that is open."""
+        if self.done or not self.records.ours:
+            return
+        if self.name is not None and resume:
+            for fact in self.facts:
+                fact.begin(batch, True)
+            return
+        if self.name is not None:
+            self.signpost(self.name + "_cancelled")
+            self.records.write("cancelled", name=self.name)
+        self.barrier.drain()  # what runs still, such as the last optimizer step, is not this one's
+        self.name = self.next_name()
+        if self.name == "step_profiled":
+            self.extra.open()
+        for fact in self.facts:
+            fact.begin(batch, False)
+        self.signpost(self.name + "_start")
+        self.started = time.perf_counter()
+
+    def next_name(self) -> str:
+        """What the region is called in signposts and records."""
+        index = len(self.samples)
+        if self.extra.due and index >= self.steps:
+            return "step_profiled"
+        if index == 0:
+            return "step_compile"
+        return "step_%s_%d" % ("warmup" if index < self.warmup else "steady", index)
+
+    def end(self, *values: Any, label: str = "fwd+bwd", synced: bool = False) -> None:
+        """Wait for the device, read the clock, record the sample."""
+        if self.name is None or not self.records.ours:
+            return
+        stopped = time.perf_counter()
+        waited = self.barrier.wait(values, synced)
+        if waited.method:  # else nothing was pending
+            stopped = time.perf_counter()
+        milliseconds = (stopped - self.started) * 1000.0
+        self.signpost(self.name + "_end")
+        name, self.name = self.name, None
+        if self.extra.running:
+            self.extra.close(name, milliseconds, waited.device)
+            return
+        count = self.counts.get(label, 0)
+        self.counts[label] = count + 1
+        kind = "compile" if count == 0 else "warmup" if count < self.warmup else "steady"
+        sample: Dict[str, Any] = {"index": len(self.samples), "name": name, "kind": kind}
+        sample.update(label=label, ms=milliseconds, start_s=self.started)
+        sample.update(device=waited.device, barrier=waited.method)
+        for fact in self.facts:
+            sample.update(fact.end(values))
+        self.records.write("sample", **sample)
+        self.samples.append(milliseconds)
+        if self.extra.due and waited.device == "xla":
+            self.extra.cancel("torch.profiler sees nothing of XLA work: wall clock only")
+        if kind == "steady":
+            self.labels.setdefault(label, []).append(milliseconds)
+        shown = "COMPILE" if count == 0 else kind
+        line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
+        print(line % (len(self.samples), label, milliseconds, shown), flush=True)
+
+    def finished(self, stepped: bool = True) -> bool:
+        """True once enough samples are taken and an optimizer step has been made."""
+        if self.done or not stepped or len(self.samples) < self.steps:
+            return self.done
+        if self.extra.due:
+            return False
+        self.complete()
+        return True
+
+    def complete(self) -> None:
+        """Say that nothing more is to be measured."""
+        self.done = True
+        self.signpost("benchmark_complete")
+        if self.barrier.device == "cuda":
+            peak = sys.modules["torch"].cuda.max_memory_allocated()
+            self.records.write("memory", what="torch.cuda.max_memory_allocated", bytes=peak)
+        self.records.write("complete", samples=len(self.samples))
+
+    def summarise(self) -> None:
+        """Print the samples in short, at the end of the process."""
+        if not self.records.ours:
+            return
+        for label, steady in self.labels.items():
+            ordered = sorted(steady)
+            middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
+            print("\n" + "=" * 50)
+            print("[TIMER] Summary (%s, steady steps):" % label)
+            print("  samples : %d" % len(steady))
+            print("  mean    : %.1f ms" % (sum(steady) / len(steady)))
+            print("  median  : %.1f ms" % (sum(middle) / len(middle)))
+            print("  min     : %.1f ms" % ordered[0])
+            print("  max     : %.1f ms" % ordered[-1])
+            print("=" * 50 + "\n", flush=True)
+
+
+def find_signpost(profiler: str) -> Callable[[str], None]:
+    """Tracy's own function when Tracy is meant, else one that does nothing."""
+    if profiler == "tracy" or (profiler == "auto" and "tracy" in sys.modules):
+        from tracy import signpost  # a failure here is meant to end the run
+
+        return signpost  # type: ignore[no-any-return]
+    return lambda name: None

@@ -1,0 +1,52 @@
+"""The file of events: one JSON object a line, appended at once, by the main process alone."""
+
+import json
+import os
+import sys
+import time
+from typing import Any, Dict
+
+
+def is_main_process() -> bool:
+    """False in a process that multiprocessing made, and while one still imports the script."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is None or (
+        process.parent_process() is None
+        and not getattr(process.current_process(), "_inheriting", False)
+    )
+
+
+class Records:
+    """Appends events to the file that INSTRUMENT_RECORD names; without it, to none."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.active = is_main_process()
+        path = os.environ.get("INSTRUMENT_RECORD", "")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self.file = os.open(path, flags, 0o644) if path else None
+
+    @property
+    def ours(self) -> bool:
+        """Whether this is the process that measures, not a worker or a fork of it."""
+        return self.active and os.getpid() == self.pid
+
+    def write(self, event: str, **facts: Any) -> None:
+        """Append one event."""
+        if self.ours:
+            self.append({"event": event, **facts})
+
+    def warn(self, text: str) -> None:
+        """Append a warning for the reader of the result."""
+        self.write("warning", text=text)
+
+    def load(self, file: str) -> None:
+        """Append, in any process, that an instrumented module runs: the copy is what ran."""
+        path = os.path.abspath(file) if file else ""
+        self.append({"event": "load", "file": path, "time": time.time()})
+
+    def append(self, event: Dict[str, Any]) -> None:
+        """Write one line."""
+        if self.file is not None:
+            line = json.dumps({**event, "pid": os.getpid()})
+            os.write(self.file, (line + "\n").encode())
