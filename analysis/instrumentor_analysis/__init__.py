@@ -1,6 +1,6 @@
 """From an ops CSV and a record of timings to "what is slow, and what do I do about it".
 
-Importing the package is cheap: pandas is loaded by the functions that need it.
+Importing the package is cheap: numpy is loaded by the modules that read ops, pandas by none.
 
 * :func:`.summary.summarise` -- a run folder to a :class:`.model.Summary`.
 * :func:`.report_options.per_op_report` -- ops CSVs to the frames of a per-op report.

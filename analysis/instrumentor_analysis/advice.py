@@ -8,12 +8,12 @@ weights fit LoFi.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US
-
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.table import Groups, Table, total
 
 Fit = Literal["sufficient", "too_high", "too_low", "not_applicable", "unknown"]
 
@@ -116,44 +116,40 @@ def fidelity(
     return _FIDELITY.get((name, fidelity or ""), ("unknown", None))
 
 
-def gap_advice(ops: pd.DataFrame) -> GapAdvice | None:
+def gap_advice(ops: Table) -> GapAdvice | None:
     """Ops that waited for the host, and what tracing could save; None when there are none."""
     gaps = ops["gap_us"]
     long = gaps > GAP_THRESHOLD_US
     if not long.any():
         return None
     saving = float((gaps[long] - TRACED_GAP_US).sum())
-    total = float(ops["device_time_us"].sum() + gaps.sum())
-    ids = tuple(int(i) for i in ops["id"][long])
-    return GapAdvice(ids, saving, saving / total * 100 if total else None)
+    whole = total(ops["device_time_us"]) + total(gaps)
+    ids = tuple(ops["id"][long].tolist())
+    return GapAdvice(ids, saving, saving / whole * 100 if whole else None)
 
 
-def matmul_advice(ops: pd.DataFrame) -> dict[int, tuple[str, ...]]:
+def matmul_advice(ops: Table) -> dict[int, tuple[str, ...]]:
     """Sentences per matmul, by position in the frame (an empty tuple: nothing to improve)."""
-    import pandas as pd
-
-    codes = [i for i, op in enumerate(ops["op_code"].array) if "Matmul" in op]
-    matmuls = ops.iloc[codes]
-    matmuls = matmuls[~matmuls["is_signpost"]]
+    code = ops["op_code"]
+    matmul = code.spread(["Matmul" in str(name) for name in code.values], False, np.bool_)
+    at = np.flatnonzero(matmul & ~ops["is_signpost"])
+    if not len(at):
+        return {}
     columns = [
         "bound", "math_fidelity", "output_datatype", "input_0_datatype", "input_1_datatype",
         "cores", "available_cores", "dram_sharded", "sparse", "sparse_batches_missing",
         "input_0_memory", "in0_block_w", "out_subblock_h", "out_subblock_w",
     ]  # fmt: skip
-    few = matmuls[columns].astype("object")
-    few = few.where(few.notna(), None)
-    weak = (matmuls["flops_percent"] < 40).tolist()
-    known: dict[tuple[Any, ...], tuple[str, ...]] = {}
-    result: dict[int, tuple[str, ...]] = {}
-    positions = pd.Index(ops.index).get_indexer(matmuls.index)
-    for at, low, values in zip(
-        positions, weak, few.itertuples(index=False, name=None), strict=True
-    ):
-        key = (*values, low)
-        if key not in known:
-            known[key] = _matmul(dict(zip(columns, values, strict=True)), low)
-        result[int(at)] = known[key]
-    return result
+    matmuls = ops.take(at)
+    low = matmuls["flops_percent"] < 40
+    groups = Groups(*(matmuls[name] for name in columns), low)
+    told = [
+        _matmul({k: None if v != v else v for k, v in values.items()}, bool(weak))
+        for values, weak in zip(
+            matmuls.take(groups.first).records(columns), low[groups.first], strict=True
+        )
+    ]
+    return {row: told[kind] for row, kind in zip(at.tolist(), groups.which.tolist(), strict=True)}
 
 
 def _matmul(op: dict[str, Any], low_flops: bool) -> tuple[str, ...]:

@@ -8,24 +8,18 @@ tt-perf-report 1.4.1; :func:`per_op` says where they differ.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from instrumentor_analysis.attributes import PROGRAM_CONFIG
+import numpy as np
+
 from instrumentor_analysis.categories import category, is_host, tt_perf_report_category
 from instrumentor_analysis.cells import clean
-from instrumentor_analysis.distinct import distinct
 from instrumentor_analysis.load import SIGNPOST
 from instrumentor_analysis.merge import BROKEN_GAP_NS, device_ids, valid_duration_ns
-from instrumentor_analysis.op_models import ATTRIBUTED, OpModel, model
+from instrumentor_analysis.op_models import OpModel, model
 from instrumentor_analysis.roofline import BOUND_PERCENT, Architecture, whole_cores
 from instrumentor_analysis.schema import DIMENSIONS, TENSORS
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.float64]
+from instrumentor_analysis.table import Categorical, Floats, Mask, Positions, Table, number, total
 
 _STATIC = (
     "op_code",
@@ -85,9 +79,7 @@ COLUMNS = (
 )
 
 
-def per_op(
-    frame: pd.DataFrame, arch: Architecture, active_experts: int | None = None
-) -> pd.DataFrame:
+def per_op(frame: Table, arch: Architecture, active_experts: int | None = None) -> Table:
     """Figures of each row of a window, in its order.
 
     Args:
@@ -100,25 +92,18 @@ def per_op(
     or math fidelity lacks the figures that need them; a signpost whose name contains "Matmul"
     is a signpost; columns that a file lacks are blank.
     """
-    import pandas as pd
-
-    frame = frame.assign(attributes=_relevant_attributes(frame))
-    which, first = distinct(frame, _STATIC)
+    signpost = frame["op_type"].equals(SIGNPOST)
+    which, first = number(*(frame[name] for name in _STATIC if name in frame))
     models = _models(frame, first, arch, active_experts)
-    signpost = (frame["op_type"] == SIGNPOST).to_numpy()
-    codes = [clean(op) for op in frame["op_code"].cat.categories]
-    host = _by_code(frame, [is_host(code) for code in codes], False) & ~signpost
-    modelled = _modelled(models, which)
-    if signpost.any():
-        posts = frame["op_code"][signpost]
-        modelled["op"][signpost] = [f"{clean(name)} (signpost)" for name in posts]
-        modelled["cores"][signpost] = float("nan")
-    full = (modelled["bound_analysis"] == "full") & ~signpost
+    codes = [clean(op) for op in frame["op_code"].values]
+    host = frame["op_code"].spread([is_host(code) for code in codes], False, np.bool_) & ~signpost
+    modelled = _modelled(models, which.astype(np.int32))
+    full = modelled["bound_analysis"].equals("full") & ~signpost
     columns = {
         **modelled,
         **_rates(frame, modelled, signpost, arch),
         **_cells(frame, arch),
-        "op_code": _by_code(frame, codes, ""),
+        "op_code": Categorical(frame["op_code"].codes, codes),
         "tt_perf_report_category": _categories(frame, codes, signpost, tt_perf_report_category),
         "category": _categories(frame, codes, signpost, category),
         "is_host": host,
@@ -126,45 +111,61 @@ def per_op(
     }
     columns["bound"] = _bound(full, host, columns["dram_percent"], columns["flops_percent"])
     # A host op has no device time, unless a model was run for it.
-    columns["device_time_us"][host & ~full] = float("nan")
+    columns["device_time_us"][host & ~full] = np.nan
     columns["gap_us"] = _gaps_us(frame, signpost, columns["invalid_duration"])
-    columns["total_percent"] = float("nan")
-    optional = [name for name in ("location", "const_eval") if name in frame.columns]
-    table = pd.DataFrame({name: columns[name] for name in COLUMNS})
-    return with_totals(table.assign(**{name: _text(frame, name) for name in optional}))
+    columns["total_percent"] = np.full(len(frame), np.nan)
+    optional = {name: frame[name] for name in ("location", "const_eval") if name in frame}
+    return with_totals(Table({name: columns[name] for name in COLUMNS} | optional))
 
 
-def _modelled(models: Sequence[OpModel], which: npt.NDArray[np.intp]) -> dict[str, Any]:
+def _models(
+    frame: Table, first: Positions, arch: Architecture, active_experts: int | None
+) -> list[OpModel]:
+    names = [name for name in _STATIC if name in frame]
+    few = frame.take(first)
+    cores = whole_cores(few["core_count"])
+    models: list[OpModel] = []
+    for op, count in zip(few.records(names), cores.tolist(), strict=True):
+        op["core_count"] = None if count != count else count
+        # A signpost's name is not an op, whatever it contains.
+        post = op["op_type"] == SIGNPOST
+        models.append(
+            OpModel(f"{clean(op['op_code'])} (signpost)")
+            if post
+            else model(op, arch, active_experts)
+        )
+    return models
+
+
+def _modelled(models: Sequence[OpModel], which: Any) -> dict[str, Any]:
     """What the models of the distinct ops say, spread over the rows."""
-    import numpy as np
 
-    def spread(values: Sequence[Any], kind: str) -> Any:
+    def spread(name: str, kind: str) -> Any:
+        values = [getattr(m, name) for m in models]
+        if kind == "f8":
+            values = [np.nan if value is None else value for value in values]
         return np.asarray(values, dtype=kind)[which]
 
-    numbers = {
-        name: spread([_nan(getattr(m, name)) for m in models], "f8")
-        for name in (
-            *("flops", "dram_bytes", "peak_flops", "cores"),
-            *("in0_block_w", "out_subblock_h", "out_subblock_w"),
-        )
-    }
-    return numbers | {
-        "op": spread([m.name for m in models], "O"),
-        "math_fidelity": spread([m.fidelity for m in models], "O"),
-        "bound_analysis": spread([m.modelled for m in models], "O"),
-        "sparse_source": spread([m.sparse_source for m in models], "O"),
-        "dram_sharded": spread([m.dram_sharded for m in models], "?"),
-        "sparse": spread([m.sparse for m in models], "?"),
-        "sparse_batches_missing": spread([m.sparse_batches_missing for m in models], "?"),
+    numbers = (
+        *("flops", "dram_bytes", "peak_flops", "cores"),
+        *("in0_block_w", "out_subblock_h", "out_subblock_w"),
+    )
+    return {
+        **{name: spread(name, "f8") for name in numbers},
+        **{
+            name: spread(name, "?") for name in ("dram_sharded", "sparse", "sparse_batches_missing")
+        },
+        "op": Categorical(which, [m.name for m in models]),
+        "math_fidelity": Categorical(which, [m.fidelity for m in models]),
+        "bound_analysis": Categorical(which, [m.modelled for m in models]),
+        "sparse_source": Categorical(which, [m.sparse_source for m in models]),
     }
 
 
 def _rates(
-    frame: pd.DataFrame, modelled: dict[str, Any], signpost: Any, arch: Architecture
+    frame: Table, modelled: dict[str, Any], signpost: Mask, arch: Architecture
 ) -> dict[str, Any]:
     """Times, and work and traffic over them; a row without a duration has no rate."""
-    import numpy as np
-
     valid = valid_duration_ns(frame)
     duration_ns = np.where(signpost, np.nan, valid)
     seconds = np.where(duration_ns > 0, duration_ns * 1e-9, np.nan)
@@ -182,117 +183,70 @@ def _rates(
     }
 
 
-def _cells(frame: pd.DataFrame, arch: Architecture) -> dict[str, Any]:
+def _cells(frame: Table, arch: Architecture) -> dict[str, Any]:
     """What a row says by itself."""
-    import numpy as np
-
-    rest = arch.worker_cores or float("nan")
-    available = whole_cores(frame["available_core_count"]).fillna(rest)
+    available = whole_cores(frame["available_core_count"])
+    available[np.isnan(available)] = arch.worker_cores or np.nan
+    whole = not np.isnan(available).any()
     return {
-        "id": frame["line"].to_numpy(),
-        "device_id": device_ids(frame).to_numpy(),
+        "id": frame["line"],
+        "device_id": device_ids(frame),
         "sub_device_id": _sub_device_ids(frame),
-        "available_cores": available.to_numpy(np.int64 if available.notna().all() else np.float64),
+        "available_cores": available.astype(np.int64) if whole else available,
         "output_datatype": _text(frame, "output_0_datatype"),
         "input_0_datatype": _text(frame, "input_0_datatype"),
         "input_1_datatype": _text(frame, "input_1_datatype"),
         "input_0_memory": _text(frame, "input_0_memory"),
-        "global_call_count": frame["global_call_count"].to_numpy(),
-        "firmware_time_us": frame["firmware_duration_ns"].to_numpy() / 1000,
-        "host_start_ns": frame["host_start_ns"].to_numpy(),
-        "host_duration_us": frame["host_duration_ns"].to_numpy() / 1000,
+        "global_call_count": frame["global_call_count"],
+        "firmware_time_us": frame["firmware_duration_ns"] / 1000,
+        "host_start_ns": frame["host_start_ns"],
+        "host_duration_us": frame["host_duration_ns"] / 1000,
         "program_cache_hit": _text(frame, "program_cache_hit"),
     }
 
 
-def with_totals(ops: pd.DataFrame) -> pd.DataFrame:
+def with_totals(ops: Table) -> Table:
     """The frame with ``total_percent`` of its own device times and gaps; again after a filter."""
     time, gap = ops["device_time_us"], ops["gap_us"]
-    total = float(time.sum() + gap.sum())
-    share = (time.fillna(0) + gap.fillna(0)) / total * 100 if total else time * float("nan")
-    return ops.assign(total_percent=share.where(time.notna() | gap.notna()))
+    whole = total(time) + total(gap)
+    share = (np.nan_to_num(time) + np.nan_to_num(gap)) / whole * 100 if whole else np.nan
+    return ops.assign(total_percent=np.where(np.isnan(time) & np.isnan(gap), np.nan, share))
 
 
-def _relevant_attributes(frame: pd.DataFrame) -> Any:
-    """ATTRIBUTES of the rows whose model reads them: ops stay few even when each has its own."""
-    import numpy as np
-    import pandas as pd
-
-    if "attributes" not in frame.columns:
-        return None
-    texts = frame["attributes"].cat.categories
-    configured = np.asarray([PROGRAM_CONFIG in str(text) for text in texts] + [False])
-    modelled = [
-        any(name in str(op) for name in ATTRIBUTED) for op in frame["op_code"].cat.categories
-    ]
-    codes = frame["attributes"].cat.codes.to_numpy()
-    kept = configured[codes] | _by_code(frame, modelled, False)
-    return pd.Categorical.from_codes(np.where(kept, codes, -1), categories=texts)
+def _categories(frame: Table, codes: Sequence[str], signpost: Mask, classify: Any) -> Categorical:
+    """The category of each op; blank for signposts, "Other" for ops without a name."""
+    names = [*dict.fromkeys(classify(code) for code in codes), "Other"]
+    at = frame["op_code"].spread([names.index(classify(c)) for c in codes], len(names) - 1)
+    return Categorical(np.where(signpost, -1, at).astype(np.int32), names)
 
 
-def _models(
-    frame: pd.DataFrame, first: Any, arch: Architecture, active_experts: int | None
-) -> list[OpModel]:
-    columns = [name for name in _STATIC if name in frame.columns]
-    few = frame[columns].iloc[first].astype("object")
-    few["core_count"] = whole_cores(frame["core_count"]).iloc[first].astype("object")
-    few = few.where(few.notna(), None)
-    models: list[OpModel] = []
-    for values in few.itertuples(index=False, name=None):
-        op = dict(zip(few.columns, values, strict=True))
-        # A signpost's name is not an op, whatever it contains.
-        models.append(OpModel("") if op["op_type"] == SIGNPOST else model(op, arch, active_experts))
-    return models
-
-
-def _nan(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _by_code(frame: pd.DataFrame, per_category: Sequence[Any], missing: Any) -> Any:
-    """A value per distinct op code, spread over the rows."""
-    import numpy as np
-
-    kind = np.bool_ if isinstance(missing, bool) else object
-    return np.asarray([*per_category, missing], dtype=kind)[frame["op_code"].cat.codes.to_numpy()]
-
-
-def _categories(frame: pd.DataFrame, codes: Sequence[str], signpost: Any, classify: Any) -> Any:
-    import pandas as pd
-
-    found = _by_code(frame, [classify(code) for code in codes], "Other")
-    found[signpost] = None
-    return pd.Categorical(found)
-
-
-def _text(frame: pd.DataFrame, column: str) -> Any:
+def _text(frame: Table, column: str) -> Categorical:
     """A text column as it is, or blanks where the file has no such column."""
-    import numpy as np
+    if column in frame:
+        return frame[column]  # type: ignore[no-any-return]
+    return Categorical(np.full(len(frame), -1, np.int32), [])
 
-    return frame[column].array if column in frame.columns else np.full(len(frame), None)
 
-
-def bound_of(ops: pd.DataFrame) -> Any:
+def bound_of(ops: Table) -> Categorical:
     """The bounds of a per-op frame by its rates."""
-    full = (ops["bound_analysis"] == "full").to_numpy() & ~ops["is_signpost"].to_numpy(bool)
-    dram, flops = (ops[name].to_numpy() for name in ("dram_percent", "flops_percent"))
-    return _bound(full, ops["is_host"].to_numpy(bool), dram, flops)
+    full = ops["bound_analysis"].equals("full") & ~ops["is_signpost"]
+    return _bound(full, ops["is_host"], ops["dram_percent"], ops["flops_percent"])
 
 
-def _bound(full: Any, host: Any, dram_percent: Floats, flops_percent: Floats) -> Any:
-    import numpy as np
+_BOUNDS = ("", "BOTH", "DRAM", "FLOP", "SLOW", "HOST")
 
+
+def _bound(full: Mask, host: Mask, dram_percent: Floats, flops_percent: Floats) -> Categorical:
     known = full & ~np.isnan(dram_percent) & ~np.isnan(flops_percent)
     dram, flop = dram_percent >= BOUND_PERCENT, flops_percent >= BOUND_PERCENT
     conditions = [known & dram & flop, known & dram, known & flop, known, host & ~full]
-    return np.select(conditions, ["BOTH", "DRAM", "FLOP", "SLOW", "HOST"], default="")
+    codes = np.select(conditions, [1, 2, 3, 4, 5], default=0)
+    return Categorical(codes.astype(np.int32), _BOUNDS)
 
 
-def _gaps_us(frame: pd.DataFrame, signpost: Any, invalid: Any) -> Floats:
+def _gaps_us(frame: Table, signpost: Mask, invalid: Mask) -> Floats:
     """Op-to-op gaps; blank for the first op, negative ones, and long ones beside a broken time."""
-    import numpy as np
-
-    raw = frame["op_to_op_latency_ns"].to_numpy(np.float64)
+    raw = frame["op_to_op_latency_ns"]
     gaps = np.full(len(frame), np.nan)
     at = np.flatnonzero(~signpost)
     if len(at) < 2:
@@ -304,18 +258,15 @@ def _gaps_us(frame: pd.DataFrame, signpost: Any, invalid: Any) -> Floats:
     return gaps
 
 
-def _sub_device_ids(frame: pd.DataFrame) -> Any:
+def _sub_device_ids(frame: Table) -> Categorical:
     """Sub-device ids: whole numbers as such, other text as it is (clipped), None when blank."""
-    import numpy as np
-
-    if "sub_device_id" not in frame.columns:
-        return np.full(len(frame), None)
-    ids: list[Any] = [None]
-    for cell in frame["sub_device_id"].cat.categories:
-        text = clean(cell).strip()
+    column = _text(frame, "sub_device_id")
+    ids: list[Any] = []
+    for cell in column.values:
+        text = "" if cell is None else clean(cell).strip()
         try:
-            number = float(text)
-            ids.append(int(number) if number.is_integer() else text[:_SUB_DEVICE_TEXT])
+            value = float(text)
+            ids.append(int(value) if value.is_integer() else text[:_SUB_DEVICE_TEXT])
         except (ValueError, OverflowError):
             ids.append(text[:_SUB_DEVICE_TEXT] or None)
-    return np.asarray(ids, dtype=object)[frame["sub_device_id"].cat.codes.to_numpy() + 1]
+    return column.map(ids)

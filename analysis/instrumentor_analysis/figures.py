@@ -2,111 +2,108 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import numpy as np
 
 from instrumentor_analysis.categories import ORDER
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
+    MOST_PERCENT,
     PAUSE_US,
     Category,
     DeviceTime,
     Gaps,
     SlowOp,
 )
+from instrumentor_analysis.stacked import kinds
+from instrumentor_analysis.table import Categorical, Floats, Groups, Mask, Table, any_known, total
 from instrumentor_analysis.verdict import Shares
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Rising edges of the gap histogram, microseconds; one more bin lies above the last.
 GAP_EDGES_US = (1.0, 2.0, 6.5, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 10_000.0, 100_000.0)
 MOST_SLOW_OPS = 15
-#: More of a peak than this is no op's doing, percent; durations and peaks are rounded.
-MOST_PERCENT = 105.0
 
 
-def first_word(ops: pd.DataFrame) -> pd.Series[str]:
-    """Op names without shapes, as the stacked report groups them."""
-    import pandas as pd
-
-    codes, distinct = pd.factorize(ops["op_code"].astype("object"))
-    words = [(str(op).split(maxsplit=1) or [""])[0] for op in distinct]
-    return pd.Series([words[code] for code in codes], index=ops.index, dtype="object")
-
-
-def categories(ops: pd.DataFrame, pooled: int = 1) -> tuple[Category, ...]:
+def categories(ops: Table, pooled: int = 1) -> tuple[Category, ...]:
     """Device time by our categories, in the order of charts; those without an op left out."""
-    name = ops["category"].astype("str")
-    time = ops["device_time_us"].groupby(name).sum()
-    count = name.value_counts()
-    total = float(time.sum())
-    return tuple(
+    groups = Groups(ops["category"])
+    times = groups.sums(ops["device_time_us"])
+    whole = float(times.sum())
+    names = ops["category"][groups.first].tolist()
+    found = [
         Category(
-            category,
-            float(time[category]) / 1000 / pooled,
-            float(time[category]) / total * 100 if total else None,
-            round(int(count[category]) / pooled),
+            name,
+            time / 1000 / pooled,
+            time / whole * 100 if whole else None,
+            round(count / pooled),
         )
-        for category in ORDER
-        if category in count.index
+        for name, time, count in zip(names, times.tolist(), groups.sizes.tolist(), strict=True)
+    ]
+    return tuple(sorted(found, key=lambda each: ORDER.index(each.name)))
+
+
+def slow_ops(ops: Table, pooled: int = 1) -> tuple[SlowOp, ...]:
+    """Ops by name, most device time first; the bound is that of most of their time."""
+    name, time = kinds(ops, "op"), ops["device_time_us"]
+    groups = Groups(name)
+    times, timed = groups.sums(time), groups.counts(time)
+    whole = float(times.sum())
+    names, category = name[groups.first].tolist(), ops["category"][groups.first].tolist()
+    bounds = _main_bounds(ops, groups)
+    order = sorted(range(len(groups)), key=lambda at: (-times[at], names[at]))
+    return tuple(
+        SlowOp(
+            op=str(names[at]),
+            count=round(int(groups.sizes[at]) / pooled),
+            device_time_ms=float(times[at]) / 1000 / pooled if timed[at] else None,
+            percent=float(times[at]) / whole * 100 if whole else None,
+            bound=bounds[at] or None,
+            category=str(category[at]),
+        )
+        for at in order[:MOST_SLOW_OPS]
     )
 
 
-def slow_ops(ops: pd.DataFrame, pooled: int = 1) -> tuple[SlowOp, ...]:
-    """Ops by name, most device time first; the bound is that of most of their time."""
-    name = first_word(ops)
-    total = float(ops["device_time_us"].sum())
-    found: list[SlowOp] = []
-    for op, rows in ops.groupby(name, sort=True):
-        time = float(rows["device_time_us"].sum())
-        bounds = rows["device_time_us"].fillna(0).groupby(rows["bound"]).sum()
-        bound = str(bounds.idxmax()) if len(bounds) else ""
-        found.append(
-            SlowOp(
-                op=str(op),
-                count=round(len(rows) / pooled),
-                device_time_ms=time / 1000 / pooled
-                if rows["device_time_us"].notna().any()
-                else None,
-                percent=time / total * 100 if total else None,
-                bound=bound or None,
-                category=str(rows["category"].iloc[0]),
-            )
-        )
-    found.sort(key=lambda slow: -(slow.device_time_ms or 0.0))
-    return tuple(found[:MOST_SLOW_OPS])
+def _main_bounds(ops: Table, groups: Groups) -> list[str]:
+    """Of each group the bound of most device time; the first by name of several."""
+    each = Groups(ops["bound"], groups.which)
+    times = each.sums(ops["device_time_us"]).tolist()
+    bounds = ops["bound"][each.first].tolist()
+    owners = groups.which[each.first].tolist()
+    best: dict[int, tuple[float, str]] = {}
+    for owner, bound, time in zip(owners, bounds, times, strict=True):
+        known = best.get(owner)
+        if known is None or (-time, bound) < (-known[0], known[1]):
+            best[owner] = time, bound
+    return [best[owner][1] for owner in range(len(groups))]
 
 
-def matmul_flops_percent(ops: pd.DataFrame) -> float | None:
+def matmul_flops_percent(ops: Table) -> float | None:
     """FLOPs utilisation of all matmuls, weighted by device time; None without any."""
-    matmuls = ops[(ops["bound_analysis"] == "full") & ops["flops_percent"].notna()]
-    time = float(matmuls["device_time_us"].sum())
-    if time == 0:
-        return None
-    return float((matmuls["flops_percent"] * matmuls["device_time_us"]).sum()) / time
+    time, used = ops["device_time_us"], ops["flops_percent"]
+    matmul = ops["bound_analysis"].equals("full") & ~np.isnan(used)
+    whole = total(time[matmul])
+    return total(used[matmul] * time[matmul]) / whole if whole else None
 
 
-def overall_dram(ops: pd.DataFrame) -> tuple[float | None, float | None]:
+def overall_dram(ops: Table) -> tuple[float | None, float | None]:
     """DRAM GB/s and % of all modelled ops over the device time of all ops; None without any."""
-    time = float(ops["device_time_us"].sum())
-    moved = float(ops["dram_bytes"].sum())
+    time, moved = total(ops["device_time_us"]), total(ops["dram_bytes"])
     if time == 0 or moved == 0:
         return None, None
     # No share at all of an unknown peak, rather than 0 % of it.
-    known = bool(ops["dram_percent"].notna().any())
-    weighted = float((ops["dram_percent"] * ops["device_time_us"]).sum())
-    return moved / (time * 1e-6) / 1e9, weighted / time if known else None
+    share = ops["dram_percent"]
+    weighted = total(share * ops["device_time_us"]) / time if any_known(share) else None
+    return moved / (time * 1e-6) / 1e9, weighted
 
 
-def gaps(ops: pd.DataFrame, pooled: int = 1) -> Gaps | None:
+def gaps(ops: Table, pooled: int = 1) -> Gaps | None:
     """Distribution of the op-to-op gaps; None when there is none.
 
     Args:
         pooled: number of steps in the frame; counts and sums are of one.
     """
-    import numpy as np
-
-    values = ops["gap_us"].dropna().to_numpy()
+    values = ops["gap_us"]
+    values = values[~np.isnan(values)]
     if len(values) == 0:
         return None
     edges = [-np.inf, *GAP_EDGES_US, np.inf]
@@ -130,7 +127,7 @@ def gaps(ops: pd.DataFrame, pooled: int = 1) -> Gaps | None:
     )
 
 
-def device_time(rows: pd.DataFrame, ops: pd.DataFrame, pooled: int = 1) -> DeviceTime:
+def device_time(rows: Table, ops: Table, pooled: int = 1) -> DeviceTime:
     """Kernel and firmware time, and how busy the busiest device was.
 
     Args:
@@ -141,75 +138,88 @@ def device_time(rows: pd.DataFrame, ops: pd.DataFrame, pooled: int = 1) -> Devic
     to time. Over pooled steps there is no span: what lies between is no step.
     """
     kernel = ops["device_time_us"]
-    firmware = ops["firmware_time_us"].where(kernel.notna())
+    firmware = np.where(np.isnan(kernel), np.nan, ops["firmware_time_us"])
     span, busy = _span(rows) if pooled == 1 else (None, None)
+    ids = rows["device_id"]
     return DeviceTime(
-        kernel_ms=float(kernel.sum()) / 1000 / pooled if kernel.notna().any() else None,
-        firmware_ms=float(firmware.sum()) / 1000 / pooled if firmware.notna().any() else None,
+        kernel_ms=total(kernel) / 1000 / pooled if any_known(kernel) else None,
+        firmware_ms=total(firmware) / 1000 / pooled if any_known(firmware) else None,
         span_ms=span,
         busy_percent=busy,
-        devices=int(rows["device_id"].nunique()),
+        devices=len(np.unique(ids[~np.isnan(ids)])),
     )
 
 
-def _span(rows: pd.DataFrame) -> tuple[float | None, float | None]:
+def _span(rows: Table) -> tuple[float | None, float | None]:
     """Span in ms and busy percent of the device with most firmware time.
 
     Firmware times of neighbouring ops overlap (the next op is launched while one runs), so busy
     is the union of their intervals, not their sum.
     """
-    import numpy as np
-
-    good = rows.dropna(
-        subset=["firmware_start_cycle", "firmware_end_cycle", "firmware_duration_ns"]
+    start, end, spent = (
+        rows[name]
+        for name in ("firmware_start_cycle", "firmware_end_cycle", "firmware_duration_ns")
     )
+    good = ~np.isnan(start + end + spent + rows["device_id"])
     best: tuple[float, float, float] | None = None
-    for _, device in good.groupby("device_id"):
-        device = device.sort_values("firmware_start_cycle")
-        start = device["firmware_start_cycle"].to_numpy()
-        end = np.maximum.accumulate(device["firmware_end_cycle"].to_numpy())
-        spent = float(device["firmware_duration_ns"].sum())
-        cycles = float((device["firmware_end_cycle"] - device["firmware_start_cycle"]).sum())
-        span = float(end[-1] - start[0])
-        idle = float(np.maximum(start[1:] - end[:-1], 0).sum())
-        if cycles > 0 and span > 0 and (best is None or spent > best[0]):
-            best = spent, span * spent / cycles, (span - idle) / span * 100
-    return (None, None) if best is None else (best[1] / 1e6, best[2])
+    for device in np.unique(rows["device_id"][good]):
+        at = np.flatnonzero(good & (rows["device_id"] == device))
+        found = _busy(start[at], end[at], spent[at])
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return (None, None) if best is None else best[1:]
 
 
-def program_cache_hit_percent(ops: pd.DataFrame) -> float | None:
+def _busy(start: Floats, end: Floats, spent: Floats) -> tuple[float, float, float] | None:
+    """Firmware time in ns, span in ms and busy percent of one device; None of broken cycles."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    cycles = float((end - start).sum())
+    end = np.maximum.accumulate(end)
+    span = float(end[-1] - start[0])
+    idle = float(np.maximum(start[1:] - end[:-1], 0).sum())
+    time = float(spent.sum())
+    if cycles <= 0 or span <= 0:
+        return None
+    return time, span * time / cycles / 1e6, (span - idle) / span * 100
+
+
+def program_cache_hit_percent(ops: Table) -> float | None:
     """Share of ops whose program was in the cache; None where the file does not say."""
-    text = ops["program_cache_hit"].dropna().astype("str").str.lower()
-    return None if text.empty else float(text.isin(["true", "1", "1.0", "yes"]).mean() * 100)
+    hit = ops["program_cache_hit"]
+    known = int(hit.known().sum())
+    return int(_says_yes(hit).sum()) / known * 100 if known else None
 
 
-def evaluates_constants(ops: pd.DataFrame) -> pd.Series[bool]:
+def evaluates_constants(ops: Table) -> Mask:
     """Which ops prepare constants; none where the file does not say."""
-    import pandas as pd
-
-    if "const_eval" not in ops.columns:
-        return pd.Series(False, index=ops.index)
-    return ops["const_eval"].astype("object").astype("str").str.lower().isin(["true", "1", "1.0"])
+    if "const_eval" not in ops:
+        return np.zeros(len(ops), np.bool_)
+    return _says_yes(ops["const_eval"])
 
 
-def shares(ops: pd.DataFrame) -> Shares:
+def _says_yes(column: Categorical) -> Mask:
+    yes = [str(value).lower() in ("true", "1", "1.0", "yes") for value in column.values]
+    return column.spread(yes, False, np.bool_)
+
+
+def shares(ops: Table) -> Shares:
     """Shares of the device time by category and by bound, percent."""
-    time = ops["device_time_us"].fillna(0)
-    total = float(time.sum())
+    time = np.nan_to_num(ops["device_time_us"])
+    whole = float(time.sum())
 
-    def share(mask: Any) -> float:
-        return float(time[mask].sum()) / total * 100 if total else 0.0
+    def share(mask: Mask) -> float:
+        return float(time[mask].sum()) / whole * 100 if whole else 0.0
 
-    name = ops["category"].astype("str")
     return Shares(
-        categories={category: share(name == category) for category in ORDER},
-        dram=share(ops["bound"].isin(["DRAM", "BOTH"])),
-        flop=share(ops["bound"].isin(["FLOP", "BOTH"])),
-        slow=share(ops["bound"] == "SLOW"),
+        categories={category: share(ops["category"].equals(category)) for category in ORDER},
+        dram=share(ops["bound"].equals("DRAM", "BOTH")),
+        flop=share(ops["bound"].equals("FLOP", "BOTH")),
+        slow=share(ops["bound"].equals("SLOW")),
     )
 
 
-def remarks(ops: pd.DataFrame, pooled: int = 1) -> list[str]:
+def remarks(ops: Table, pooled: int = 1) -> list[str]:
     """What the reader of a per-op frame must know before trusting its figures.
 
     Args:
@@ -239,11 +249,13 @@ def remarks(ops: pd.DataFrame, pooled: int = 1) -> list[str]:
             f"{again} ops evaluate constants (weights prepared on the device); a steady step "
             "should not do that again"
         )
-    budgets = sorted(ops["available_cores"].dropna().unique(), reverse=True)
-    if len(budgets) > 1 or (budgets and ops["sub_device_id"].notna().any()):
+    cores = ops["available_cores"]
+    budgets = sorted(np.unique(cores[cores == cores]).tolist(), reverse=True)
+    if len(budgets) > 1 or (budgets and ops["sub_device_id"].known().any()):
+        grids = ", ".join(f"{budget:g}" for budget in budgets)
         found.append(
-            f"ops had different worker grids ({', '.join(map(str, budgets))} cores): those on "
-            "disjoint sub-devices may overlap, so sums of device time are not elapsed time"
+            f"ops had different worker grids ({grids} cores): those on disjoint sub-devices may "
+            "overlap, so sums of device time are not elapsed time"
         )
     return found
 
@@ -253,13 +265,13 @@ def _some(count: int, pooled: int) -> int:
     return max(round(int(count) / pooled), 1) if count else 0
 
 
-def _above_peak(ops: pd.DataFrame, pooled: int) -> list[str]:
+def _above_peak(ops: Table, pooled: int) -> list[str]:
     """That ops do more than the hardware can: what they are held against is wrong."""
     above = (ops["dram_percent"] > MOST_PERCENT) | (ops["flops_percent"] > MOST_PERCENT)
     count = _some(above.sum(), pooled)
     if not count:
         return []
-    highest = float(ops[["dram_percent", "flops_percent"]].max().max())
+    highest = float(np.nanmax([ops["dram_percent"], ops["flops_percent"]]))
     who = "1 op shows" if count == 1 else f"{count:,} ops show"
     return [
         f"{who} more than {MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %): the "
@@ -267,7 +279,7 @@ def _above_peak(ops: pd.DataFrame, pooled: int) -> list[str]:
     ]
 
 
-def _pauses(ops: pd.DataFrame, pooled: int) -> list[str]:
+def _pauses(ops: Table, pooled: int) -> list[str]:
     """That gaps were left out of the savings: they would be most of them."""
     pauses = ops["gap_us"][ops["gap_us"] > PAUSE_US]
     count = _some(len(pauses), pooled)

@@ -1,39 +1,36 @@
-"""An ops CSV, or a part of its bytes, to one typed frame.
+"""An ops CSV, or a part of its bytes, to one table.
 
-The frame has one row per line of the file, signposts included, and the columns of
-:mod:`.schema`: figures as float64 (NaN where blank), text as categoricals, tensor
-dimensions as categoricals of the cells as written. ``line`` is the 1-based line in the file,
-which is also the ID that tt-perf-report gives to an op.
+The table has one row per line of the file, signposts included, and the columns of
+:mod:`.schema`: figures as float64 (NaN where blank), text and tensor dimensions (the cells as
+written) as categoricals. ``line`` is the 1-based line in the file, which is also the ID that
+tt-perf-report gives to an op.
 """
 
 from __future__ import annotations
 
+import csv
 import io
-import mmap
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import BinaryIO
+
+import numpy as np
 
 from instrumentor_analysis.errors import BadOption, DamagedFile
-from instrumentor_analysis.scan import Header, Scan, check_rows, read_header, scan, wrong_cells
-from instrumentor_analysis.schema import (
-    NUMBERS,
-    TEXT,
-    CsvFormat,
-    detect_format,
-    dimension_columns,
-    wanted_columns,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.rows import RowReader
+from instrumentor_analysis.scan import Header, Scan, read_header, refuse_cut_line, wrong_cells
+from instrumentor_analysis.schema import CsvFormat, detect_format
+from instrumentor_analysis.table import Table, concat
 
 SIGNPOST = "signpost"
 DEVICE_OP = "tt_dnn_device"
 #: Files up to this size are read as a whole, larger ones only where needed, bytes.
 WHOLE_FILE_BYTES = 64 << 20
+#: Read at once, bytes.
+_BLOCK = 4 << 20
+# No cell of a text file holds them: they part the cells of a file with quotes.
+_UNIT, _RECORD = b"\x1f", b"\x1e"
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Ops:
         warnings: what was odd, e.g. text in a column of figures.
     """
 
-    frame: pd.DataFrame
+    frame: Table
     format: CsvFormat
     sources: tuple[Path, ...]
     warnings: tuple[str, ...] = ()
@@ -74,16 +71,78 @@ def load(path: Path, region: Region | None = None, scanned: Scan | None = None) 
         DamagedFile: a row with too few or too many cells; names the line.
     """
     header = read_header(path) if scanned is None else scanned.header
-    if region is None:
-        check_rows(scan(path) if scanned is None else scanned)
-        raw = _read(path, header, path, 2)
-    else:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-            body = view[region.start : region.end]
-        _check_cells(path, header, body, region.first_line)
-        raw = _read(path, header, io.BytesIO(header.raw + body), region.first_line)
-    frame, warnings = raw
-    return Ops(frame, detect_format(header.columns), (path,), tuple(warnings))
+    first_line = 2 if region is None else region.first_line
+    start = header.size if region is None else region.start
+    end = path.stat().st_size if region is None else region.end
+    reader = RowReader(path, header, first_line)
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        quoted = False
+        line = first_line
+        for block in _blocks(file, end - start):
+            quoted = b'"' in block
+            if quoted:
+                break
+            if not block.endswith(b"\n"):
+                refuse_cut_line(path, header, block.rsplit(b"\n", 1)[-1], line + block.count(b"\n"))
+                block += b"\n"
+            line += block.count(b"\n")
+            reader.feed(block)
+    if quoted:
+        reader = _read_quoted(path, header)
+    return Ops(reader.table(), detect_format(header.columns), (path,), reader.warnings())
+
+
+def _blocks(file: BinaryIO | io.RawIOBase, size: int) -> Iterator[bytes]:
+    """Bytes from where the file stands, in pieces of whole lines."""
+    rest = b""
+    while size > 0:
+        read = file.read(min(_BLOCK, size))
+        if not read:
+            break
+        size -= len(read)
+        end = read.rfind(b"\n") + 1
+        if end:
+            yield b"".join((rest, memoryview(read)[:end]))
+            rest = read[end:]
+        else:
+            rest += read
+    if rest:
+        yield rest
+
+
+def _read_quoted(path: Path, header: Header) -> RowReader:
+    """A file with quotes, whose cells may hold commas and newlines: the csv module parts them."""
+    reader = RowReader(path, header, 2, _UNIT, _RECORD)
+    width = len(header.columns)
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = csv.reader(file)
+        rows: list[str] = []
+        size = 0
+        try:
+            next(lines)
+            for cells in lines:
+                if len(cells) != width and cells:
+                    raise wrong_cells(path, header, lines.line_num, len(cells))
+                row = "\x1f".join(cells)
+                rows.append(row if row.count("\x1f") == width - 1 else _parted(cells))
+                size += len(rows[-1])
+                if size > _BLOCK:
+                    reader.feed(_fed(rows))
+                    rows, size = [], 0
+        except csv.Error as error:
+            raise DamagedFile(path, str(error), lines.line_num) from error
+    reader.feed(_fed(rows))
+    return reader
+
+
+def _parted(cells: Sequence[str]) -> str:
+    return "\x1f".join(cell.replace("\x1f", " ") for cell in cells)
+
+
+def _fed(rows: Sequence[str]) -> bytes:
+    kept = (row.replace("\x1e", " ") + "\x1e" for row in rows if row)
+    return "".join(kept).encode("utf-8", "replace")
 
 
 def load_hosts(paths: Sequence[Path]) -> Ops:
@@ -92,14 +151,13 @@ def load_hosts(paths: Sequence[Path]) -> Ops:
     Raises:
         BadOption: the hosts have different numbers of devices, or no file is given.
     """
-    import pandas as pd
-
     if not paths:
         raise BadOption("no ops CSV was given")
     parts = [load(path) for path in paths]
     if len(parts) == 1:
         return parts[0]
     per_host: int | None = None
+    frames: list[Table] = []
     for number, part in enumerate(parts):
         ids = part.frame["device_id"]
         usable = (ids % 1 == 0) & (ids >= 0)
@@ -111,100 +169,10 @@ def load_hosts(paths: Sequence[Path]) -> Ops:
                 f"{paths[number].name} has {count} devices, {paths[0].name} has {per_host}",
                 "Give the CSVs of hosts of one system, each with all of its devices.",
             )
-        part.frame.loc[usable, "device_id"] += number * (per_host or 0)
-    frames = [part.frame for part in parts]
-    texts = [c for c in frames[0].columns if isinstance(frames[0][c].dtype, pd.CategoricalDtype)]
-    merged = pd.concat(
-        [f.astype({c: "object" for c in texts if c in f.columns}) for f in frames],
-        ignore_index=True,
-    )
+        on = np.where(usable, ids + number * (per_host or 0), ids)
+        frames.append(part.frame.assign(device_id=on))
+    merged = concat(frames)
     # As in a single file: the number of the row, counted on over all files.
-    merged["line"] = range(2, len(merged) + 2)
-    merged = merged.astype(dict.fromkeys(texts, "category"))
+    merged = merged.assign(line=np.arange(2, len(merged) + 2))
     warnings = tuple(w for part in parts for w in part.warnings)
     return Ops(merged, parts[0].format, tuple(paths), warnings)
-
-
-def _read(
-    path: Path, header: Header, source: Path | io.BytesIO, first_line: int
-) -> tuple[pd.DataFrame, list[str]]:
-    import numpy as np
-    import pandas as pd
-
-    wanted = wanted_columns(header.columns)
-    numeric = set(NUMBERS)
-    dtypes: dict[str, Any] = {c: np.float64 if c in numeric else "category" for c in wanted}
-    warnings: list[str] = []
-    try:
-        frame = _parse(source, dtypes)
-    except pd.errors.ParserError as error:
-        raise _damaged(path, str(error), first_line) from error
-    except ValueError:
-        # Text among the figures: read them as text, keep what is a number, name the rest.
-        frame = _parse(
-            source, {c: "category" if d == "category" else "str" for c, d in dtypes.items()}
-        )
-        for column in sorted(numeric & set(wanted)):
-            frame[column], odd = _numbers(frame[column])
-            if odd:
-                warnings.append(
-                    f"{path.name}, line {odd[0] + first_line}, column {column!r}: "
-                    f"{odd[1]!r} is not a number and counts as blank ({odd[2]} such cells)"
-                )
-    frame = frame.rename(columns=wanted)
-    for ours in frame.columns.intersection(list(TEXT.values())):
-        # A column that happens to hold only numbers or truth values is text all the same.
-        texts = [str(value) for value in frame[ours].cat.categories]
-        frame[ours] = frame[ours].cat.rename_categories(texts)
-    for ours in (*NUMBERS.values(), *dimension_columns(header.columns).values()):
-        if ours not in frame.columns:
-            frame[ours] = np.nan
-    frame["line"] = np.arange(first_line, first_line + len(frame))
-    return frame, warnings
-
-
-def _parse(source: Path | io.BytesIO, dtypes: dict[str, Any]) -> pd.DataFrame:
-    import pandas as pd
-
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    return pd.read_csv(
-        source,
-        usecols=list(dtypes),
-        dtype=dtypes,
-        index_col=False,
-        encoding="utf-8-sig",
-        encoding_errors="replace",
-    )
-
-
-def _numbers(text: pd.Series[Any]) -> tuple[pd.Series[float], tuple[int, str, int] | None]:
-    """Text to float64; and the first cell that is no finite number: position, text, how many."""
-    import numpy as np
-    import pandas as pd
-
-    numbers = pd.to_numeric(text, errors="coerce").astype("float64")
-    numbers = numbers.where(np.isfinite(numbers))
-    bad = np.flatnonzero((numbers.isna() & text.notna()).to_numpy())
-    if len(bad) == 0:
-        return numbers, None
-    return numbers, (int(bad[0]), str(text.iloc[int(bad[0])]), len(bad))
-
-
-def _check_cells(path: Path, header: Header, body: bytes, first_line: int) -> None:
-    """As :func:`instrumentor_analysis.scan.check_rows`, for some lines."""
-    per_row = len(header.columns) - 1
-    rows = body.count(b"\n") + (not body.endswith(b"\n") and bool(body))
-    if body.count(b",") == rows * per_row:
-        return
-    for offset, line in enumerate(body.splitlines()):
-        if line.strip() and line.count(b",") != per_row:
-            raise wrong_cells(path, header, first_line + offset, line.count(b",") + 1)
-
-
-def _damaged(path: Path, message: str, first_line: int) -> DamagedFile:
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
-    if not found:
-        return DamagedFile(path, message.strip())
-    expected, line, saw = (int(group) for group in found.groups())
-    return DamagedFile(path, f"{saw} cells where the header has {expected}", line + first_line - 2)

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from instrumentor_analysis.figures import evaluates_constants
 from instrumentor_analysis.model import Locations, Module, SourceLine
-
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.stacked import kinds
+from instrumentor_analysis.table import Categorical, Floats, Groups, Mask, Table, total
 
 NO_LOCATIONS = (
     "no source locations in this trace: they need a runtime built with perf tracing and "
@@ -155,75 +153,88 @@ def module_name(location: str, place: Place | None) -> str | None:
     return None if place is None else place.file
 
 
-def by_source_line(ops: pd.DataFrame, diff: Path | None = None, pooled: int = 1) -> Locations:
+def by_source_line(ops: Table, diff: Path | None = None, pooled: int = 1) -> Locations:
     """Device time per source line of a per-op frame, most first; const-eval ops apart.
 
     Args:
         diff: the instrumentation's unified diff; without it lines are of the file that ran.
         pooled: number of steps in the frame; times and counts are of one.
     """
-    if "location" not in ops.columns or ops["location"].isna().all():
+    if "location" not in ops or not ops["location"].known().any():
         return Locations(note=NO_LOCATIONS)
-    import pandas as pd
-
     text = diff.read_text(encoding="utf-8", errors="replace") if diff and diff.is_file() else ""
     lines = read_diff(text)
-    location = ops["location"].astype("object")
-    where = {loc: user_place(str(loc), lines) for loc in location.dropna().unique()}
-    modules = {loc: module_name(str(loc), place) for loc, place in where.items()}
+    location = ops["location"]
+    where = [None if loc is None else user_place(str(loc), lines) for loc in location.values]
+    modules = [
+        None if loc is None else module_name(str(loc), place)
+        for loc, place in zip(location.values, where, strict=True)
+    ]
+    time = ops["device_time_us"]
     const = evaluates_constants(ops)
-    found = [where.get(loc) if isinstance(loc, str) else None for loc in location]
-    table = pd.DataFrame(
-        {
-            "module": [modules.get(loc) if isinstance(loc, str) else None for loc in location],
-            "file": [p.file if p else None for p in found],
-            "line": [p.line if p else 0 for p in found],
-            "const": const.to_numpy(),
-            "us": ops["device_time_us"].to_numpy(),
-            "op": ops["op_code"].astype("str").str.split().str[0].to_numpy(),
-        }
-    )
-    known = table["file"].notna()
-    total_us = float(table["us"].sum())
+    place, module = location.map(where), location.map(modules)
+    known = place.known()
+    whole = total(time)
     return Locations(
-        lines=_lines(table[known], total_us, pooled),
-        modules=_modules(table, total_us, pooled),
-        unlocated_ms=float(table["us"][~known].sum()) / 1000 / pooled,
+        lines=_lines(ops.take(known), place[known], const[known], whole, pooled),
+        modules=_modules(module, time, const, whole, pooled),
+        unlocated_ms=total(time[~known]) / 1000 / pooled,
         unlocated_count=round(int((~known).sum()) / pooled),
         note=None if known.any() else NO_LOCATIONS,
     )
 
 
-def _modules(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[Module, ...]:
+def _modules(
+    module: Categorical, time: Floats, const: Mask, whole: float, pooled: int
+) -> tuple[Module, ...]:
     """Modules by device time; last the constants, which are no module's work in a step."""
 
-    def module(name: str, times: pd.Series[float], const: bool = False) -> Module:
-        us = float(times.sum())
-        percent = us / total_us * 100 if total_us else None
-        return Module(name, us / 1000 / pooled, percent, round(len(times) / pooled), const)
+    def named(name: str, us: float, count: int, const: bool = False) -> Module:
+        percent = us / whole * 100 if whole else None
+        return Module(name, us / 1000 / pooled, percent, round(count / pooled), const)
 
-    named = table[table["module"].notna()]
-    once = named["us"][named["const"]]
-    found = [module(str(n), us) for n, us in named[~named["const"]].groupby("module")["us"]]
-    found.sort(key=lambda each: -each.device_time_ms)
-    return (*found, *([] if once.empty else [module(CONSTANTS, once, const=True)]))
+    known = module.known()
+    once, own = known & const, known & ~const
+    found: list[Module] = []
+    if own.any():
+        groups = Groups(module[own])
+        sums = groups.sums(time[own]).tolist()
+        names = module[own][groups.first].tolist()
+        found = [
+            named(str(name), us, count)
+            for name, us, count in zip(names, sums, groups.sizes.tolist(), strict=True)
+        ]
+    found.sort(key=lambda each: (-each.device_time_ms, each.name))
+    constants = named(CONSTANTS, total(time[once]), int(once.sum()), const=True)
+    return (*found, *([constants] if once.any() else []))
 
 
-def _lines(table: pd.DataFrame, total_us: float, pooled: int) -> tuple[SourceLine, ...]:
+def _lines(
+    ops: Table, place: Categorical, const: Mask, whole: float, pooled: int
+) -> tuple[SourceLine, ...]:
+    if not len(ops):
+        return ()
+    time, groups = ops["device_time_us"], Groups(place, const)
+    sums = groups.sums(time)
     found: list[SourceLine] = []
-    for key, rows in table.groupby(["file", "line", "const"], sort=True):
-        file, line, const = key if isinstance(key, Sequence) else (key, 0, False)
-        time = float(rows["us"].sum())
-        by_op = rows.groupby("op")["us"].sum().sort_values(ascending=False, kind="stable")
+    for at, rows in enumerate(groups.rows()):
+        where: Place = place.values[place.codes[rows[0]]]
+        mine = kinds(ops.take(rows), "op")
+        by_op = Groups(mine)
+        spent = by_op.sums(time[rows]).tolist()
+        names = mine[by_op.first].tolist()
         found.append(
             SourceLine(
-                file=str(file),
-                line=int(str(line)),
-                device_time_ms=time / 1000 / pooled,
-                percent=time / total_us * 100 if total_us else None,
+                file=where.file,
+                line=where.line,
+                device_time_ms=float(sums[at]) / 1000 / pooled,
+                percent=float(sums[at]) / whole * 100 if whole else None,
                 op_count=round(len(rows) / pooled),
-                const_eval=bool(const),
-                ops=tuple(str(op) for op in by_op.index[:5]),
+                const_eval=bool(const[rows[0]]),
+                ops=tuple(
+                    names[op]
+                    for op in sorted(range(len(names)), key=lambda op: (-spent[op], names[op]))[:5]
+                ),
             )
         )
-    return tuple(sorted(found, key=lambda entry: -entry.device_time_ms))
+    return tuple(sorted(found, key=lambda e: (-e.device_time_ms, e.file, e.line, e.const_eval)))

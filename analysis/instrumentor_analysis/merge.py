@@ -8,59 +8,80 @@ as in tt-perf-report 1.4.1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from instrumentor_analysis.load import DEVICE_OP
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pandas as pd
-
-    Positions = npt.NDArray[np.intp]
+from instrumentor_analysis.table import Categorical, Floats, Mask, Positions, Table
 
 COLLECTIVES = ("AllGather", "ReduceScatter", "AllReduce")
 #: A gap more negative than this marks a broken clock, nanoseconds.
 BROKEN_GAP_NS = 1_000_000
 
 
-def valid_duration_ns(frame: pd.DataFrame) -> npt.NDArray[np.float64]:
+def valid_duration_ns(frame: Table) -> Floats:
     """Kernel durations, NaN where missing, negative, or contradicted by a hugely negative gap."""
-    import numpy as np
-
-    duration = frame["kernel_duration_ns"].to_numpy(np.float64)
-    gap = frame["op_to_op_latency_ns"].to_numpy(np.float64)
+    duration, gap = frame["kernel_duration_ns"], frame["op_to_op_latency_ns"]
     broken = (gap < -BROKEN_GAP_NS) & (np.abs(gap) > np.maximum(duration * 0.5, BROKEN_GAP_NS))
     good = np.isfinite(duration) & (duration >= 0) & ~broken
     return np.where(good, duration, np.nan)
 
 
-def device_ids(frame: pd.DataFrame) -> pd.Series[float]:
+def device_ids(frame: Table) -> Floats:
     """DEVICE ID where it is one (whole, not negative), else NaN."""
     ids = frame["device_id"]
-    return ids.where((ids >= 0) & (ids % 1 == 0))
+    return np.where((ids >= 0) & (ids % 1 == 0), ids, np.nan)
 
 
-def merge_devices(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+@dataclass(frozen=True)
+class Aligned:
+    """The rows of several devices side by side.
+
+    Attributes:
+        devices: their ids, rising.
+        blocks: per op and device the position of its row, -1 where the device did not run it.
+        warnings: what did not fit together.
+    """
+
+    devices: Floats
+    blocks: npt.NDArray[np.intp]
+    warnings: tuple[str, ...] = ()
+
+
+def align(frame: Table) -> Aligned:
+    """The n-th op of every device, where the names agree, as one op."""
+    ids = np.where(frame["op_type"].equals(DEVICE_OP), device_ids(frame), np.nan)
+    devices = np.unique(ids[~np.isnan(ids)])
+    per_device = [np.flatnonzero(ids == device) for device in devices]
+    codes = frame["op_code"].compact()
+    sequences = [codes[positions] for positions in per_device]
+    if not per_device:
+        return Aligned(devices, np.empty((0, 0), np.intp))
+    if all(np.array_equal(sequence, sequences[0]) for sequence in sequences[1:]):
+        return Aligned(devices, np.stack(per_device, axis=1))
+    blocks, absent = _zip(per_device, sequences)
+    # Codes number the distinct names in their order.
+    names = list(dict.fromkeys(frame["op_code"].values))
+    listed = ", ".join(f"{names[code]} ({count} times)" for code, count in list(absent.items())[:5])
+    warning = (
+        f"the {len(devices)} devices did not run the same ops; not on all of them: {listed}: "
+        "do not trust the figures of these ops and of later ones of the same name"
+    )
+    return Aligned(devices, blocks, (warning,) if absent else ())
+
+
+def merge_devices(frame: Table) -> tuple[Table, tuple[str, ...]]:
     """One row per op over all devices, in report order; other rows stay where they are.
 
     Returns the rows and what did not fit together. A frame of one device is returned as it is.
     """
-    import numpy as np
-
-    ids = device_ids(frame).where((frame["op_type"] == DEVICE_OP).to_numpy())
-    devices = np.sort(ids.dropna().unique())
-    if len(devices) < 2:
+    aligned = align(frame)
+    if len(aligned.devices) < 2:
         return frame, ()
-    per_device = [np.flatnonzero((ids == device).to_numpy()) for device in devices]
-    codes = frame["op_code"].cat.codes.to_numpy()
-    sequences = [codes[positions] for positions in per_device]
-    warnings: tuple[str, ...] = ()
-    if all(np.array_equal(sequence, sequences[0]) for sequence in sequences[1:]):
-        blocks = np.stack(per_device, axis=1)
-    else:
-        names = [str(name) for name in frame["op_code"].cat.categories]
-        blocks, warnings = _zip(per_device, sequences, names, devices)
+    blocks = aligned.blocks
     present = blocks >= 0
     durations = np.where(present, valid_duration_ns(frame)[blocks], np.nan)
     # An unusable duration ranks below 0, an absent device below that.
@@ -68,55 +89,44 @@ def merge_devices(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     slowest = rank.argmax(axis=1)
     first = present.argmax(axis=1)
     rows = np.arange(len(blocks))
-    collective = _is_collective(frame)[blocks[rows, first]]
+    collective = is_collective(frame)[blocks[rows, first]]
     base = blocks[rows, np.where(collective, first, slowest)]
-    order = np.where(present, blocks, len(frame)).min(axis=1)
 
-    merged = frame.copy()
-    merged["_order"] = np.arange(len(frame))
-    columns = list(merged.columns)
-    others = np.flatnonzero(ids.isna().to_numpy())
-    merged.iloc[base, columns.index("_order")] = order
-    merged.iloc[base[collective], columns.index("kernel_duration_ns")] = _mean(
-        durations[collective]
-    )
-    kept = merged.iloc[np.concatenate([base, others])]
-    kept = kept.sort_values("_order", kind="stable").drop(columns="_order")
-    return kept.reset_index(drop=True), warnings
+    order = np.arange(len(frame))
+    order[base] = np.where(present, blocks, len(frame)).min(axis=1)
+    durations_ns = frame["kernel_duration_ns"].copy()
+    durations_ns[base[collective]] = _mean(durations[collective])
+    others = np.ones(len(frame), np.bool_)
+    others[blocks[present]] = False
+    kept = np.concatenate([base, np.flatnonzero(others)])
+    kept = kept[np.argsort(order[kept], kind="stable")]
+    return frame.assign(kernel_duration_ns=durations_ns).take(kept), aligned.warnings
 
 
-def _is_collective(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    import numpy as np
-
-    names = [any(c in str(name) for c in COLLECTIVES) for name in frame["op_code"].cat.categories]
-    codes = frame["op_code"].cat.codes.to_numpy()
-    return np.asarray([*names, False], dtype=np.bool_)[codes]
+def is_collective(frame: Table) -> Mask:
+    """Rows of ops that wait for other devices."""
+    op: Categorical = frame["op_code"]
+    return op.spread([any(c in str(v) for c in COLLECTIVES) for v in op.values], False, np.bool_)
 
 
-def _mean(durations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _mean(durations: Floats) -> Floats:
     """Mean of the usable durations of each row; NaN where there is none."""
-    import numpy as np
-
     count = (~np.isnan(durations)).sum(axis=1)
     total = np.nansum(durations, axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _zip(
-    per_device: Sequence[Positions],
-    sequences: Sequence[npt.NDArray[Any]],
-    names: Sequence[str],
-    devices: npt.NDArray[np.float64],
-) -> tuple[Positions, tuple[str, ...]]:
+    per_device: Sequence[Positions], sequences: Sequence[npt.NDArray[Any]]
+) -> tuple[npt.NDArray[np.intp], dict[int, int]]:
     """Align sequences that differ: the first device with an op left says which is next.
 
-    A device whose next op has another name waits. Absent devices are -1 in a block.
+    A device whose next op has another name waits. Returns the blocks, and how often each op was
+    not on every device.
     """
-    import numpy as np
-
     at = [0] * len(per_device)
     blocks: list[list[int]] = []
-    absent: dict[str, int] = {}
+    absent: dict[int, int] = {}
     lists = [positions.tolist() for positions in per_device]
     codes = [sequence.tolist() for sequence in sequences]
     while True:
@@ -133,11 +143,6 @@ def _zip(
         if wanted is None:
             break
         if -1 in block:
-            absent[names[wanted]] = absent.get(names[wanted], 0) + 1
+            absent[wanted] = absent.get(wanted, 0) + 1
         blocks.append(block)
-    listed = ", ".join(f"{name} ({count} times)" for name, count in list(absent.items())[:5])
-    warning = (
-        f"the {len(devices)} devices did not run the same ops; not on all of them: {listed}: "
-        "do not trust the figures of these ops and of later ones of the same name"
-    )
-    return np.asarray(blocks, dtype=np.intp), (warning,) if absent else ()
+    return np.asarray(blocks, dtype=np.intp), absent

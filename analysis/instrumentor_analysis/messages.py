@@ -12,10 +12,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.table import Categorical, Table
 
 LOGS = "tracy_ops_data.csv"
 _DEVICE_BITS = 10
@@ -65,15 +63,13 @@ def _described(lines: Iterable[str]) -> dict[int, Described]:
     return found
 
 
-def with_locations(ops: pd.DataFrame, described: dict[int, Described]) -> pd.DataFrame:
+def with_locations(ops: Table, described: dict[int, Described]) -> Table:
     """A per-op frame with ``location`` and ``const_eval`` of the messages; as it is without any."""
     if not any(entry.location for entry in described.values()):
         return ops
-    import pandas as pd
-
-    calls = [None if c != c else int(c) >> _DEVICE_BITS for c in ops["global_call_count"]]
+    calls = [None if c != c else int(c) >> _DEVICE_BITS for c in ops["global_call_count"].tolist()]
     entries = [None if call is None else described.get(call) for call in calls]
     return ops.assign(
-        location=pd.Series([e.location if e else None for e in entries], index=ops.index),
-        const_eval=pd.Series([str(e.const_eval) if e else None for e in entries], index=ops.index),
+        location=Categorical.of([e.location if e else None for e in entries]),
+        const_eval=Categorical.of([str(e.const_eval) if e else None for e in entries]),
     )

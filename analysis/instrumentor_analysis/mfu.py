@@ -15,10 +15,9 @@ from instrumentor_analysis.errors import BadOption
 from instrumentor_analysis.model import Mfu, Summary
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from instrumentor_analysis.roofline import Architecture
     from instrumentor_analysis.summary import Analysis
+    from instrumentor_analysis.table import Table
 
 #: Math fidelity of the peak where no matmul names one.
 DEFAULT_FIDELITY = "HiFi4"
@@ -86,14 +85,19 @@ def _devices(summary: Summary) -> int:
     return 1 if summary.device_time is None else max(summary.device_time.devices, 1)
 
 
-def _fidelity(ops: pd.DataFrame | None) -> str | None:
+def _fidelity(ops: Table | None) -> str | None:
     """The math fidelity in which the matmuls spend most device time."""
     if ops is None:
         return None
-    names = ops["op_code"].astype("str")
-    rows = ops[names.str.contains("Matmul", regex=False) & ops["math_fidelity"].notna()]
-    if rows.empty:
+    from instrumentor_analysis.table import Groups
+
+    names, used = ops["op_code"], ops["math_fidelity"]
+    matmul = names.spread(["Matmul" in name for name in names.values], False, bool)
+    first = used.map([(text or "").partition(" ")[0] or None for text in used.values])
+    rows = matmul & first.known()
+    if not rows.any():
         return None
-    first = rows["math_fidelity"].astype("str").str.split().str[0]
-    time = rows["device_time_us"].fillna(0).groupby(first).sum()
-    return str(time.idxmax())
+    groups = Groups(first[rows])
+    times = groups.sums(ops["device_time_us"][rows]).tolist()
+    fidelities = first[rows][groups.first].tolist()
+    return max(zip(times, fidelities, strict=True), key=lambda each: each[0])[1]  # type: ignore[no-any-return]

@@ -24,6 +24,14 @@ PAUSE_US = 10_000.0
 
 Profiler = Literal["tracy", "torch", "wallclock"]
 SavingKind = Literal["bound", "grid", "gap"]
+#: Each kind of saving, and what it takes.
+CONDITIONS: Mapping[SavingKind, str] = {
+    "bound": "at its bound",
+    "grid": "on all its cores",
+    "gap": f"gaps at {GAP_THRESHOLD_US} us",
+}
+#: More of a peak than this is no op's doing, percent; durations and peaks are rounded.
+MOST_PERCENT = 105.0
 VerdictName = Literal[
     "host-bound",
     "memory-bound",

@@ -6,12 +6,11 @@ The n-th call of a name is one op in every step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from instrumentor_analysis.device import bound_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.table import Groups, Table, concat, quotient
 
 #: What becomes a mean over the steps.
 _MEANS = ("device_time_us", "gap_us", "firmware_time_us", "host_duration_us")
@@ -19,7 +18,7 @@ _MEANS = ("device_time_us", "gap_us", "firmware_time_us", "host_duration_us")
 _RATES = ("dram_gb_s", "dram_percent", "tflops", "flops_percent")
 
 
-def pool(steps: Sequence[pd.DataFrame], *, per_device: bool = False) -> pd.DataFrame:
+def pool(steps: Sequence[Table], *, per_device: bool = False) -> Table:
     """One per-op frame of several (:func:`instrumentor_analysis.device.per_op`), a step each.
 
     Args:
@@ -31,29 +30,32 @@ def pool(steps: Sequence[pd.DataFrame], *, per_device: bool = False) -> pd.DataF
         ``device_time_stdev_us`` (sample standard deviation, NaN below two) and ``steps``, how
         many had it.
     """
-    import pandas as pd
-
     # Of merged devices a row bears the slowest one's id, which may change from step to step.
-    keys = ["op_code", "device_id"] if per_device else ["op_code"]
-    keyed = [
-        frame.assign(
-            _nth=frame.groupby(keys, dropna=False, sort=False).cumcount(),
-            _step=number,
-            _at=range(len(frame)),
-        )
-        for number, frame in enumerate(steps)
-    ]
-    every = pd.concat(keyed, ignore_index=True)
-    groups = every.groupby([*keys, "_nth"], dropna=False, sort=False)
-    which = groups.ngroup()
-    shown = every.loc[every.groupby(which)["_step"].idxmax()].copy()
-    shown.index = which.loc[shown.index]
-    means = every.groupby(which)[list(_MEANS)].mean()
-    slower = shown["device_time_us"] / means["device_time_us"]
-    shown[list(_RATES)] = shown[list(_RATES)].mul(slower, axis=0)
-    shown[list(_MEANS)] = means
-    shown["bound"] = bound_of(shown)
-    shown["device_time_stdev_us"] = every.groupby(which)["device_time_us"].std()
-    shown["steps"] = every.groupby(which)["device_time_us"].size()
-    order = shown.sort_values(["_step", "_at"], ascending=[False, True], kind="stable")
-    return order.drop(columns=["_nth", "_step", "_at"]).reset_index(drop=True)
+    keys = ("op_code", "device_id") if per_device else ("op_code",)
+    every = concat(
+        [
+            frame.assign(
+                _nth=Groups(*(frame[key] for key in keys)).nth(),
+                _step=np.full(len(frame), number),
+                _at=np.arange(len(frame)),
+            )
+            for number, frame in enumerate(steps)
+        ]
+    )
+    groups = Groups(*(every[key] for key in keys), every["_nth"])
+    last = np.empty(len(groups), dtype=np.intp)
+    # Steps stand one behind the other: the last row of a group is that of its last step.
+    last[groups.which] = np.arange(len(every))
+    shown = every.take(last)
+    means = {name: groups.means(every[name]) for name in _MEANS}
+    slower = quotient(shown["device_time_us"], means["device_time_us"])
+    shown = shown.assign(
+        **means,
+        **{name: shown[name] * slower for name in _RATES},
+        device_time_stdev_us=groups.stdevs(every["device_time_us"]),
+        steps=groups.sizes,
+    )
+    shown = shown.assign(bound=bound_of(shown))
+    order = np.lexsort((shown["_at"], -shown["_step"]))
+    kept = [name for name in shown.columns if name not in ("_nth", "_step", "_at")]
+    return Table({name: shown[name] for name in kept}).take(order)

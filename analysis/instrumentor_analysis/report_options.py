@@ -23,7 +23,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from instrumentor_analysis.advice import GapAdvice, gap_advice, matmul_advice
 from instrumentor_analysis.device import per_op, with_totals
@@ -34,13 +35,9 @@ from instrumentor_analysis.merge import device_ids, merge_devices
 from instrumentor_analysis.pooling import pool
 from instrumentor_analysis.roofline import Architecture, resolve
 from instrumentor_analysis.stacked import GroupBy, stacked
-from instrumentor_analysis.steps import Files, StepChoice
+from instrumentor_analysis.steps import DeviceSteps, Files, StepChoice
+from instrumentor_analysis.table import Table, any_known
 from instrumentor_analysis.window import Named
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from instrumentor_analysis.steps import DeviceSteps
 
 
 @dataclass(frozen=True)
@@ -121,8 +118,8 @@ class Report:
         per_device: a row per op and device, not one of all devices.
     """
 
-    ops: pd.DataFrame
-    stacked: pd.DataFrame
+    ops: Table
+    stacked: Table
     advice: dict[int, tuple[str, ...]]
     gaps: GapAdvice | None
     architecture: Architecture
@@ -179,7 +176,7 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
     options = options or ReportOptions()
     options.check()
     sources = find_sources(source) if isinstance(source, Path) else tuple(source)
-    return _read(Files.look(sources), options)
+    return _read(Files.look(sources, options.named), options)
 
 
 def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Report:
@@ -190,34 +187,35 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
             looked for where the rows at hand will do.
     """
     options = options or ReportOptions()
-    apart = options.no_merge_devices or options.active_experts is not None
-    if apart or options.print_signposts or options.ignore_signposts:
+    if options.no_merge_devices or options.active_experts is not None:
         return _read(device.files, options, device.chosen)
     names = device.window.steps
     how = _steps_in_words(names) if names else device.window.how
-    replayed = bool(device.rows["trace_replay_session"].notna().any())
-    return _report(
-        device.by_step(), device.architecture, how, list(device.warnings), replayed, options
-    )
+    tables = device.by_step()
+    if device.with_signposts is not None and (options.print_signposts or options.ignore_signposts):
+        tables = [device.with_signposts]
+    replayed = any_known(device.rows["trace_replay_session"])
+    return _report(tables, device.architecture, how, list(device.warnings), replayed, options)
 
 
 def _read(files: Files, options: ReportOptions, chosen: Sequence[int] | None = None) -> Report:
     ops, parts, how = _window(files, options, chosen)
     arch, notes = resolve(ops, options.arch)
     warnings = [*ops.warnings, *notes]
-    tables: list[pd.DataFrame] = []
+    tables: list[Table] = []
     for rows in parts:
         merged = rows
-        if not options.no_merge_devices or device_ids(rows).nunique() < 2:
+        ids = device_ids(rows)
+        if not options.no_merge_devices or len(np.unique(ids[~np.isnan(ids)])) < 2:
             merged, odd = merge_devices(rows)
             warnings += odd
         tables.append(per_op(merged, arch, options.active_experts))
-    replayed = any(bool(rows["trace_replay_session"].notna().any()) for rows in parts)
+    replayed = any(any_known(rows["trace_replay_session"]) for rows in parts)
     return _report(tables, arch, how, warnings, replayed, options)
 
 
 def _report(
-    tables: Sequence[pd.DataFrame],
+    tables: Sequence[Table],
     arch: Architecture,
     how: str,
     warnings: list[str],
@@ -263,7 +261,7 @@ def _report(
 
 def _window(
     files: Files, options: ReportOptions, chosen: Sequence[int] | None
-) -> tuple[Ops, list[pd.DataFrame], str]:
+) -> tuple[Ops, list[Table], str]:
     """What was read, the rows that the options ask for (of each step, when pooled), and how."""
     picked: Sequence[int] = ()
     if not options.named.given:
@@ -283,21 +281,21 @@ def _steps_in_words(names: Sequence[str]) -> str:
 
 
 def _filtered(
-    table: pd.DataFrame, bounds: tuple[int | None, int | None] | None, no_host_ops: bool
-) -> pd.DataFrame:
+    table: Table, bounds: tuple[int | None, int | None] | None, no_host_ops: bool
+) -> Table:
     if bounds is not None:
         low, high = bounds
-        inside = table["id"] == table["id"]
+        ids = table["id"]
+        inside = np.ones(len(table), np.bool_)
         if low is not None:
-            inside &= table["id"] >= low
+            inside &= ids >= low
         if high is not None:
-            inside &= table["id"] <= high
+            inside &= ids <= high
         if not inside.any():
-            ends = f"{table['id'].min()} to {table['id'].max()}"
-            raise BadOption(f"no op in the ID range; the IDs run from {ends}")
-        table = table[inside].reset_index(drop=True)
+            raise BadOption(f"no op in the ID range; the IDs run from {ids.min()} to {ids.max()}")
+        table = table.take(inside)
         # What came before the first row is no longer shown, so neither is the gap to it.
-        table.loc[0, "gap_us"] = float("nan")
+        table["gap_us"][0] = np.nan
     if no_host_ops:
-        table = table[~table["is_host"]].reset_index(drop=True)
+        table = table.take(~table["is_host"])
     return with_totals(table)

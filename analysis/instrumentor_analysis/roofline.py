@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from instrumentor_analysis.cells import clean
 from instrumentor_analysis.errors import BadOption
-from instrumentor_analysis.load import Ops
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from instrumentor_analysis.load import Ops
+    from instrumentor_analysis.table import Floats
 
 #: Architecture of files that name none (formats v1 and v2).
 DEFAULT = "wormhole"
@@ -90,9 +90,11 @@ def architecture(name: str) -> Architecture:
     return Architecture(name=wanted, tflops_per_core=peaks, **entry)
 
 
-def whole_cores(counts: pd.Series[float]) -> pd.Series[float]:
+def whole_cores(counts: Floats) -> Floats:
     """Core counts as written, those that cannot be one (fractions, 0, absurd) as NaN."""
-    return counts.where((counts > 0) & (counts <= MAX_CORES) & (counts % 1 == 0))
+    import numpy as np
+
+    return np.where((counts > 0) & (counts <= MAX_CORES) & (counts % 1 == 0), counts, np.nan)
 
 
 def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[str, ...]]:
@@ -106,8 +108,8 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
     """
     notes: list[str] = []
     name = override
-    if name is None and "device_arch" in ops.frame.columns:
-        cells = ops.frame["device_arch"].dropna().unique()
+    if name is None and "device_arch" in ops.frame:
+        cells = ops.frame["device_arch"].distinct()
         named = [text for text in (clean(cell).strip()[:_LONGEST_NAME] for cell in cells) if text]
         if named:
             name = named[0]
@@ -125,7 +127,8 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
             "holds the ops against another one"
         )
     if ops.format == "v2.1":
-        largest = whole_cores(ops.frame["available_core_count"]).max()
-        if largest == largest:
-            found = replace(found, worker_cores=int(largest))
+        budgets = whole_cores(ops.frame["available_core_count"])
+        known = budgets[budgets == budgets]
+        if len(known):
+            found = replace(found, worker_cores=int(known.max()))
     return found, tuple(notes)

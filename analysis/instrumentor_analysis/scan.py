@@ -8,19 +8,18 @@ hold a quote (traces with LOC do) is left to the parser as a whole: ``Scan.quote
 from __future__ import annotations
 
 import csv
-import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import RawIOBase
 from pathlib import Path
 
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
 from instrumentor_analysis.schema import REQUIRED
 
-# Small enough to stay in a core's cache for the three passes over each block.
+# Small enough to stay in a core's cache for the passes over each block.
 _BLOCK = 1 << 19
-_NEEDLE = b",signpost,"
-_NEWLINE, _COMMA = ord("\n"), ord(",")
-_SHORTEST_RUN, _LONGEST_RUN = 24, 64
+_WORD, _CELL = b"signpost", b"signpost,"
+_NEWLINE = ord("\n")
 
 
 @dataclass(frozen=True)
@@ -104,90 +103,93 @@ def scan(path: Path) -> Scan:
         DamagedFile: the last line is cut short.
     """
     header = read_header(path)
-    blanks = _blank_run(header)
-    found = _pass(path, blanks or _NEEDLE)
-    signposts = () if found.quoted else _signposts(path, header, found.hits)
-    if blanks and not found.quoted and not _all_paired(signposts):
-        # Not the rows that we know: look for the word itself, in whatever row it stands.
-        found = _pass(path, _NEEDLE)
-        signposts = _signposts(path, header, found.hits)
+    found = _Found(header)
+    with path.open("rb", buffering=0) as file:
+        _pass(file, found)
     if not found.quoted:
         _check_last_line(path, header, found.lines, found.size)
-    return Scan(path, header, signposts, found.quoted, found.lines, found.size)
+    posts = () if found.quoted else tuple(found.signposts)
+    return Scan(path, header, posts, found.quoted, found.lines, found.size)
 
 
-@dataclass(frozen=True)
-class _Pass:
-    hits: tuple[tuple[int, int], ...]
-    quoted: bool
-    lines: int
-    size: int
+class _Found:
+    """What a pass has come across so far; lines and offsets are those of the file."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.signposts: list[Signpost] = []
+        self.quoted = False
+        self.lines = self.size = 0
+        columns = header.columns
+        self.kind, self.code = columns.index("OP TYPE"), columns.index("OP CODE")
+        self.stamp = columns.index("HOST START TS") if "HOST START TS" in columns else None
+
+    def row(self, cells: bytes, start: int, line: int) -> None:
+        """Look at a row that holds the word somewhere."""
+        parts = cells.rstrip(b"\r\n").split(b",")
+        if len(parts) <= self.kind or parts[self.kind] != _WORD:
+            return
+        there = self.stamp is not None and len(parts) > self.stamp
+        text = parts[self.stamp] if there and self.stamp is not None else b""
+        self.signposts.append(
+            Signpost(
+                name=parts[self.code].decode("utf-8", "replace"),
+                line=line,
+                start=start,
+                end=start + len(cells),
+                host_ns=int(text) if text.isdigit() else None,
+            )
+        )
 
 
-def _blank_run(header: Header) -> bytes | None:
-    """The commas at the end of a signpost row: everything behind HOST START TS is blank.
-
-    So long a needle is found several times faster than the word, since a search skips its
-    length at every character that is no comma. None when there are too few columns for that.
-    """
-    if "HOST START TS" not in header.columns:
-        return None
-    run = len(header.columns) - 1 - header.columns.index("HOST START TS")
-    return b"," * min(run, _LONGEST_RUN) if run >= _SHORTEST_RUN else None
-
-
-def _all_paired(signposts: tuple[Signpost, ...]) -> bool:
-    """There are signposts, and each is one of a pair or the end of our run."""
-    names = [post.name for post in signposts if post.name != "benchmark_complete"]
-    starts = [n.removesuffix("_start") for n in names if n.endswith("_start")]
-    ends = [n.removesuffix("_end") for n in names if n.endswith("_end")]
-    return bool(names) and starts == ends and len(names) == 2 * len(starts)
-
-
-def _pass(path: Path, needle: bytes) -> _Pass:
-    """Rows that hold the needle: (offset of it, number of newlines before it)."""
+def _pass(file: RawIOBase, found: _Found) -> None:
+    """Whole rows of a block after the other; what is left of a row waits for the next block."""
     import numpy as np
 
-    hits: list[tuple[int, int]] = []
-    lines, size, quoted, kept = 0, 0, False, 0
-    overlap = len(needle) - 1
-    buffer = bytearray(_BLOCK + overlap)
-    view, array = memoryview(buffer), np.frombuffer(buffer, dtype=np.uint8)
-    newline = np.zeros(-(-_BLOCK // 1024) * 1024, dtype=np.bool_)
-    # Bytes are counted in the lanes of 64-bit words: 128 words to a sum, so no lane overflows.
-    words = newline.view(np.uint64).reshape(128, -1)
-    with path.open("rb", buffering=0) as file:
-        # What is kept of the last block has been counted; the needle may reach over its end.
-        while read := file.readinto(view[kept : kept + _BLOCK]):
-            filled = kept + read
-            np.equal(array[kept:filled], _NEWLINE, out=newline[:read])
-            newline[read:] = False
-            # Backwards first: most blocks hold none, and to know that takes a fifth of the time.
-            position = buffer.rfind(needle, 0, filled)
-            position = position if position < 0 else buffer.find(needle, 0, filled)
-            while position >= 0:
-                before = int(np.count_nonzero(newline[: max(0, position - kept)]))
-                hits.append((size - kept + position, lines + before))
-                row_end = buffer.find(b"\n", position, filled)
-                position = -1 if row_end < 0 else buffer.find(needle, row_end, filled)
-            lines += int(words.sum(axis=0).view(np.uint8).sum(dtype=np.int64))
-            quoted = quoted or buffer.find(b'"', kept, filled) >= 0
-            size += read
-            kept = min(overlap, filled)
-            buffer[:kept] = buffer[filled - kept : filled]
-    return _Pass(tuple(hits), quoted, lines, size)
-
-
-def _commas(path: Path) -> int:
-    import numpy as np
-
+    # The type is the second cell of a row in every file known: then it is looked for there only.
+    second = (found.code, found.kind) == (0, 1)
     buffer = bytearray(_BLOCK)
-    array, comma = np.frombuffer(buffer, dtype=np.uint8), np.empty(_BLOCK, dtype=np.bool_)
-    count = 0
-    with path.open("rb", buffering=0) as file:
-        while read := file.readinto(buffer):
-            count += int(np.count_nonzero(np.equal(array[:read], _COMMA, out=comma[:read])))
-    return count
+    kept = 0
+    while True:
+        if kept == len(buffer):
+            buffer += bytes(len(buffer))
+        with memoryview(buffer) as view:
+            read = file.readinto(view[kept:]) or 0
+        filled = kept + read
+        if not read:
+            # A last row without a newline is a row.
+            if kept:
+                _rows(found, bytes(buffer[:kept]), [kept], second)
+                found.lines -= 1
+                found.size += kept
+            return
+        found.quoted = found.quoted or buffer.find(b'"', kept, filled) >= 0
+        array = np.frombuffer(buffer, dtype=np.uint8, count=read, offset=kept)
+        ends = (np.flatnonzero(array == _NEWLINE) + (kept + 1)).tolist()
+        del array
+        if ends:
+            _rows(found, buffer, ends, second)
+            found.size += ends[-1]
+            kept = filled - ends[-1]
+            buffer[:kept] = buffer[ends[-1] : filled]
+        else:
+            kept = filled
+
+
+def _rows(found: _Found, block: bytes | bytearray, ends: Sequence[int], second: bool) -> None:
+    """The signposts among the rows of a block, each of which ends at one of ``ends``."""
+    find, start, line, size = block.find, 0, found.lines, found.size
+    for end in ends:
+        line += 1
+        if second:
+            at = find(b",", start, end) + 1
+            here = block.startswith(_CELL, at, end)
+        else:
+            here = find(_WORD, start, end) >= 0
+        if here:
+            found.row(bytes(block[start:end]), size + start, line)
+        start = end
+    found.lines = line
 
 
 def _check_last_line(path: Path, header: Header, newlines: int, size: int) -> None:
@@ -195,33 +197,23 @@ def _check_last_line(path: Path, header: Header, newlines: int, size: int) -> No
     with path.open("rb") as file:
         file.seek(max(0, size - (1 << 16)))
         tail = file.read()
-    last = tail.rsplit(b"\n", 1)[-1]
+    refuse_cut_line(path, header, tail.rsplit(b"\n", 1)[-1], newlines + 1)
+
+
+def refuse_cut_line(path: Path, header: Header, last: bytes, line: int) -> None:
+    """Refuse a last line, without its newline, that has too few cells.
+
+    Raises:
+        DamagedFile: the writer was interrupted.
+    """
     cells = last.count(b",") + 1
     if last.strip() and cells < len(header.columns):
         raise DamagedFile(
             path,
             f"the file ends within this line ({cells} of {len(header.columns)} cells)",
-            line=newlines + 1,
+            line=line,
             column=header.columns[cells - 1],
         )
-
-
-def check_rows(scanned: Scan) -> None:
-    """Every row has as many cells as the header: a parser pads a short one in silence.
-
-    A file with quotes is left alone; the parser knows what its commas mean.
-
-    Raises:
-        DamagedFile: names the first row of another length.
-    """
-    per_row = len(scanned.header.columns) - 1
-    # The last line may lack its newline; a count of lines that is one short is looked at below.
-    if scanned.quoted or _commas(scanned.path) == scanned.lines * per_row:
-        return
-    with scanned.path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip() and line.count(b",") != per_row:
-                raise wrong_cells(scanned.path, scanned.header, number, line.count(b",") + 1)
 
 
 def wrong_cells(path: Path, header: Header, line: int, cells: int) -> DamagedFile:
@@ -229,28 +221,3 @@ def wrong_cells(path: Path, header: Header, line: int, cells: int) -> DamagedFil
     names = header.columns
     column = names[cells - 1] if cells <= len(names) else None
     return DamagedFile(path, f"{cells} cells where the header has {len(names)}", line, column)
-
-
-def _signposts(path: Path, header: Header, hits: Sequence[tuple[int, int]]) -> tuple[Signpost, ...]:
-    if not hits:
-        return ()
-    columns = header.columns
-    kind, code = columns.index("OP TYPE"), columns.index("OP CODE")
-    stamp = columns.index("HOST START TS") if "HOST START TS" in columns else None
-    found: dict[int, Signpost] = {}
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        for position, newlines in hits:
-            start = view.rfind(b"\n", 0, position + 1) + 1
-            end = view.find(b"\n", position) + 1 or len(view)
-            cells = view[start:end].rstrip(b"\r\n").split(b",")
-            if len(cells) > kind and cells[kind] == b"signpost":
-                text = cells[stamp] if stamp is not None and len(cells) > stamp else b""
-                # By offset: a row across two blocks is found in both.
-                found[start] = Signpost(
-                    name=cells[code].decode("utf-8", "replace"),
-                    line=newlines + 1,
-                    start=start,
-                    end=end,
-                    host_ns=int(text) if text.isdigit() else None,
-                )
-    return tuple(found.values())

@@ -8,17 +8,16 @@ when devices are kept apart, ``device_time_us``, ``count``, ``tt_perf_report_cat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import pandas as pd
+import numpy as np
+
+from instrumentor_analysis.table import Categorical, Groups, Table, quotient
 
 GroupBy = Literal["op", "memory", "category"]
 
 
-def stacked(
-    ops: pd.DataFrame, group_by: GroupBy = "memory", *, per_device: bool = False
-) -> pd.DataFrame:
+def stacked(ops: Table, group_by: GroupBy = "memory", *, per_device: bool = False) -> Table:
     """Add up a per-op frame; signposts count for nothing, host ops with no device time.
 
     Args:
@@ -26,63 +25,64 @@ def stacked(
         group_by: op name, op name and place of input 0, or tt-perf-report's category.
         per_device: keep devices apart; percentages are then of each device.
     """
-    import pandas as pd
-
-    rows = ops[~ops["is_signpost"]]
-    name = _names(rows, group_by)
-    time = rows["device_time_us"].where(~rows["is_host"], rows["device_time_us"].fillna(0))
-    utilised = rows["flops_percent"].notna()
-    table = pd.DataFrame(
-        {
-            "name": name,
-            "device_id": rows["device_id"],
-            "device_time_us": time,
-            "tt_perf_report_category": rows["tt_perf_report_category"].astype("str"),
-            "category": rows["category"].astype("str"),
-            "flops_percent": rows["flops_percent"],
-            "_weighted": rows["flops_percent"] * time,
-            "_weight": time.where(utilised),
-        }
-    )
-    keys = ["name", "device_id"] if per_device else ["name"]
-    grouped = table.groupby(keys, sort=True)
-    result = grouped.agg(
-        device_time_us=("device_time_us", "sum"),
-        count=("device_time_us", "size"),
-        tt_perf_report_category=("tt_perf_report_category", "first"),
-        category=("category", "first"),
-        flops_percent_min=("flops_percent", "min"),
-        flops_percent_max=("flops_percent", "max"),
-        flops_percent_mean=("flops_percent", "mean"),
-        flops_percent_std=("flops_percent", "std"),
-    ).reset_index()
-    # Over all devices, as in tt-perf-report, even when the rows are per device.
-    sums = table.groupby("name")[["_weighted", "_weight"]].sum()
-    weight = sums["_weight"].where(sums["_weight"] > 0)
-    result["flops_percent_weighted_mean"] = result["name"].map(sums["_weighted"] / weight)
+    rows = ops.take(~ops["is_signpost"])
     if per_device:
-        total = result.groupby("device_id")["device_time_us"].transform("sum")
-    else:
-        total = pd.Series(result["device_time_us"].sum(), index=result.index)
-    result.insert(0, "percent", (result["device_time_us"] / total * 100).fillna(0.0))
-    return result.sort_values("device_time_us", ascending=False, kind="stable", ignore_index=True)
+        rows = rows.take(~np.isnan(rows["device_id"]))
+    time, used = rows["device_time_us"], rows["flops_percent"]
+    name = kinds(rows, group_by)
+    by_name = Groups(name)
+    groups = Groups(name, rows["device_id"]) if per_device else by_name
+    utilised = ~np.isnan(used)
+    # Over all devices, as in tt-perf-report, even when the rows are per device.
+    weights = by_name.sums(np.where(utilised, time, 0.0))
+    means = quotient(by_name.sums(used * time), weights)
+    sums = groups.sums(time)
+    whole = np.full(len(groups), sums.sum())
+    if per_device:
+        devices = Groups(rows["device_id"][groups.first])
+        whole = devices.sums(sums)[devices.which]
+    first = groups.first
+    table: dict[str, Any] = {
+        "percent": np.nan_to_num(quotient(sums, whole)) * 100,
+        "name": name[first],
+        **({"device_id": rows["device_id"][first]} if per_device else {}),
+        "device_time_us": sums,
+        "count": groups.sizes,
+        "tt_perf_report_category": rows["tt_perf_report_category"][first],
+        "category": rows["category"][first],
+        "flops_percent_min": groups.apply(np.min, used),
+        "flops_percent_max": groups.apply(np.max, used),
+        "flops_percent_mean": groups.means(used),
+        "flops_percent_std": groups.stdevs(used),
+        "flops_percent_weighted_mean": means[by_name.which[first]],
+    }
+    # By name where times are the same, as a grouping that sorts leaves them.
+    keys = [[str(text) for text in table["name"].tolist()], (-sums).tolist()]
+    if per_device:
+        keys.insert(1, table["device_id"].tolist())
+    order = sorted(range(len(sums)), key=lambda at: (keys[-1][at], *(k[at] for k in keys[:-1])))
+    return Table(table).take(np.asarray(order, np.intp))
 
 
-def _names(rows: pd.DataFrame, group_by: GroupBy) -> pd.Series[str]:
-    import pandas as pd
-
+def kinds(rows: Table, group_by: GroupBy) -> Categorical:
+    """What each op is added up under."""
     if group_by == "category":
-        return rows["tt_perf_report_category"].astype("str")
-    # Per distinct value, not per row: there are few.
-    codes, distinct = pd.factorize(rows["op_code"].astype("object"))
-    words = [(str(op).split(maxsplit=1) or [""])[0] for op in distinct]
-    name = pd.Series([words[code] for code in codes], index=rows.index, dtype="object")
+        category: Categorical = rows["tt_perf_report_category"]
+        return category
+    code: Categorical = rows["op_code"]
+    words = code.map([first_word(str(op)) for op in code.values])
     if group_by == "op":
-        return name
-    places, memories = pd.factorize(rows["input_0_memory"].astype("object"))
-    labels = [_place(str(memory)) for memory in memories]
-    where = pd.Series([labels[p] if p >= 0 else "" for p in places], index=rows.index)
-    return name + where
+        return words
+    memory = rows["input_0_memory"]
+    places = memory.map(["" if place is None else _place(str(place)) for place in memory.values])
+    groups = Groups(words, places)
+    names = zip(words[groups.first], places[groups.first], strict=True)
+    return Categorical(groups.which, [f"{word}{place or ''}" for word, place in names])
+
+
+def first_word(op_code: str) -> str:
+    """An op's name without what follows it."""
+    return (op_code.split(maxsplit=1) or [""])[0]
 
 
 def _place(memory: str) -> str:

@@ -10,21 +10,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
 
 from instrumentor_analysis import window
-from instrumentor_analysis.device import per_op
+from instrumentor_analysis.device import per_op, with_totals
 from instrumentor_analysis.errors import EmptyWindow, NoSuchStep
 from instrumentor_analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, Region, load, load_hosts
 from instrumentor_analysis.merge import merge_devices, valid_duration_ns
 from instrumentor_analysis.model import Spread, Window
 from instrumentor_analysis.roofline import Architecture, resolve
 from instrumentor_analysis.scan import Scan, scan
+from instrumentor_analysis.table import Groups, Positions, Table, any_known, concat, total
 from instrumentor_analysis.window import Named, StepMarks
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 StepChoice = int | Literal["all"] | None
 
@@ -37,6 +38,7 @@ class DeviceSteps:
         rows: the raw rows of the window, all devices, signposts left out.
         ops: figures per op of the window (:func:`.device.per_op`); of pooled steps one
             after the other, each step's first gap blank.
+        with_signposts: the same with the signposts in the window, where it is no step.
         pooled: number of steps in the window.
         sizes: rows of each of these steps in ``ops``.
         marks: all steps of the file.
@@ -47,9 +49,10 @@ class DeviceSteps:
 
     files: Files
     window: Window
-    rows: pd.DataFrame
-    ops: pd.DataFrame
+    rows: Table
+    ops: Table
     architecture: Architecture
+    with_signposts: Table | None = None
     pooled: int = 1
     sizes: tuple[int, ...] = ()
     marks: tuple[StepMarks, ...] = ()
@@ -59,13 +62,19 @@ class DeviceSteps:
     spread: tuple[Spread, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def by_step(self) -> list[pd.DataFrame]:
+    @property
+    def devices(self) -> int:
+        """Number of devices in the window."""
+        ids = self.rows["device_id"]
+        return len(np.unique(ids[~np.isnan(ids)]))
+
+    def by_step(self) -> list[Table]:
         """``ops``, a frame for each pooled step; one frame of a window that is no step."""
         if len(self.sizes) < 2:
             return [self.ops]
         ends = list(itertools.accumulate(self.sizes))
         return [
-            self.ops.iloc[end - size : end].reset_index(drop=True)
+            self.ops.take(slice(end - size, end))
             for end, size in zip(ends, self.sizes, strict=True)
         ]
 
@@ -89,7 +98,7 @@ def read_steps(
     Raises:
         AnalysisError: the file is damaged or foreign, or the window is empty.
     """
-    files = Files.look((source,) if isinstance(source, Path) else tuple(source))
+    files = Files.look((source,) if isinstance(source, Path) else tuple(source), named)
     if named is not None and named.given:
         return _by_names(files, named, arch)
     unfit = unfit or {}
@@ -147,7 +156,7 @@ class Files:
         sources: one file per host.
         marks: the steps.
         whole: every row; None of a large file, of which only a window is read.
-        scanned: the signposts of a single file.
+        scanned: the signposts of a single large file.
     """
 
     sources: tuple[Path, ...]
@@ -156,25 +165,28 @@ class Files:
     scanned: Scan | None
 
     @classmethod
-    def look(cls, sources: tuple[Path, ...]) -> Files:
-        """Find the steps; parse everything unless a step can be cut out of a large file."""
+    def look(cls, sources: tuple[Path, ...], named: Named | None = None) -> Files:
+        """Find the steps; read everything unless a window can be cut out of a large file."""
         if len(sources) != 1:
             whole = load_hosts(sources)
             marks = window.steps(window.signposts_of(whole.frame))
             return cls(sources, window.over_hosts(marks, len(sources)), whole, None)
-        scanned = scan(sources[0])
-        small = scanned.quoted or scanned.size <= WHOLE_FILE_BYTES
-        only = load(sources[0], scanned=scanned) if small else None
-        posts = scanned.signposts if only is None else window.signposts_of(only.frame)
-        return cls(sources, window.steps(posts), only, scanned)
+        everything = named is not None and named.ignore
+        if not everything and sources[0].stat().st_size > WHOLE_FILE_BYTES:
+            scanned = scan(sources[0])
+            if not scanned.quoted:
+                return cls(sources, window.steps(scanned.signposts), None, scanned)
+        whole = load(sources[0])
+        return cls(sources, window.steps(window.signposts_of(whole.frame)), whole, None)
 
+    @cached_property
     def everything(self) -> Ops:
         """All rows."""
         return self.whole or load(self.sources[0], scanned=self.scanned)
 
     def between_names(
         self, named: Named, *, keep_signposts: bool = False
-    ) -> tuple[Ops, pd.DataFrame, str]:
+    ) -> tuple[Ops, Table, str]:
         """What was read, its rows in a window by names, and in words which.
 
         Of a large file only the window is read where that gives the same rows. The one thing
@@ -185,11 +197,11 @@ class Files:
         if region is not None:
             ops = load(self.sources[0], region, self.scanned)
             rows = ops.frame if named.file_order else window.by_host_time(ops.frame)
-            if not keep_signposts:
-                rows = rows[rows["op_type"] != SIGNPOST]
-            if not rows.empty:
-                return ops, rows, f"ops after {named.start!r}, before {named.end!r}"
-        ops = self.everything()
+            posts = rows["op_type"].equals(SIGNPOST)
+            if not posts.all():
+                how = f"ops after {named.start!r}, before {named.end!r}"
+                return ops, rows if keep_signposts else rows.take(~posts), how
+        ops = self.everything
         rows, how = named.rows(ops.frame, keep_signposts=keep_signposts)
         window.require_ops(rows, ops.frame, how)
         return ops, rows, how
@@ -229,7 +241,7 @@ class Files:
         if self.whole is not None:
             return replace(self.whole, frame=window.between(self.whole.frame, mark))
         part = load(self.sources[0], mark.region, self.scanned)
-        return replace(part, frame=part.frame[part.frame["op_type"] != SIGNPOST])
+        return replace(part, frame=part.frame.take(~part.frame["op_type"].equals(SIGNPOST)))
 
     def chosen(self, mark: StepMarks) -> Ops:
         """The ops of a step that is to be shown.
@@ -238,7 +250,7 @@ class Files:
             EmptyWindow: it holds none.
         """
         part = self.part(mark)
-        if part.frame.empty:
+        if not len(part.frame):
             raise EmptyWindow(
                 f"step {mark.name} holds no ops; the trace has {window.describe(self.marks)}",
                 "Was the device used between its signposts? Choose another with --step.",
@@ -255,20 +267,19 @@ def _assemble(
     step: StepChoice,
     unfit: Collection[str],
 ) -> DeviceSteps:
-    import pandas as pd
-
     marks, chosen = files.marks, parts[picked[-1]]
     architecture, notes = resolve(files.whole or chosen, arch)
     warnings += [*chosen.warnings, *notes]
-    merged: dict[int, pd.DataFrame] = {}
+    merged: dict[int, Table] = {}
     for at, part in parts.items():
         merged[at], odd = merge_devices(part.frame)
         if at in picked:
             warnings += odd
     ops = [per_op(merged[at], architecture) for at in picked]
     rows = [parts[at].frame for at in picked]
-    replayed = bool(chosen.frame["trace_replay_session"].notna().any())
-    in_order = bool(chosen.frame["host_start_ns"].dropna().is_monotonic_increasing)
+    replayed = any_known(chosen.frame["trace_replay_session"])
+    times = chosen.frame["host_start_ns"]
+    in_order = bool((np.diff(times[~np.isnan(times)]) >= 0).all())
     if not in_order and not replayed:
         warnings.append(
             "the rows of the step are not in the order of their host times; they are taken as "
@@ -290,14 +301,14 @@ def _assemble(
             steps=tuple(marks[at].name for at in picked),
             order="host-time" if in_order and not replayed else "file",
         ),
-        rows=pd.concat(rows) if len(rows) > 1 else rows[0],
-        ops=pd.concat(ops, ignore_index=True) if len(ops) > 1 else ops[0],
+        rows=concat(rows),
+        ops=concat(ops),
         architecture=architecture,
         pooled=len(picked),
         sizes=tuple(len(frame) for frame in ops),
         marks=marks,
         chosen=tuple(picked),
-        device_ms={at: float(_time_ns(frame).sum() / 1e6) for at, frame in merged.items()},
+        device_ms={at: total(valid_duration_ns(frame)) / 1e6 for at, frame in merged.items()},
         op_counts={at: len(frame) for at, frame in merged.items()},
         spread=spread(
             [merged[at] for at in merged if marks[at].steady and marks[at].name not in unfit],
@@ -308,18 +319,13 @@ def _assemble(
     )
 
 
-def _time_ns(frame: pd.DataFrame) -> pd.Series[float]:
-    import pandas as pd
-
-    return pd.Series(valid_duration_ns(frame), index=frame.index)
-
-
 def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
     """A window between signposts; without names, as tt-perf-report reads the file, announced."""
-    ops, rows, how = files.between_names(named)
-    rows = rows[rows["op_type"] != SIGNPOST]
+    ops, rows, how = files.between_names(named, keep_signposts=True)
     architecture, notes = resolve(ops, arch)
     merged, odd = merge_devices(rows)
+    shown = per_op(merged, architecture)
+    posts = rows["op_type"].equals(SIGNPOST)
     announced = () if named.given else (f"no steps of ours in the trace; used: {how}",)
     return DeviceSteps(
         files=files,
@@ -330,17 +336,16 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
             how=how,
             order="file" if named.file_order else "host-time",
         ),
-        rows=rows,
-        ops=per_op(merged, architecture),
+        rows=rows.take(~posts) if posts.any() else rows,
+        ops=with_totals(shown.take(~shown["is_signpost"])) if posts.any() else shown,
         architecture=architecture,
+        with_signposts=shown,
         marks=files.marks,
         warnings=(*ops.warnings, *notes, *odd, *announced),
     )
 
 
-def spread(
-    steps: Sequence[pd.DataFrame], shown: pd.DataFrame, ops: pd.DataFrame, most: int = 10
-) -> tuple[Spread, ...]:
+def spread(steps: Sequence[Table], shown: Table, ops: Table, most: int = 10) -> tuple[Spread, ...]:
     """The ops that vary most over several steps: the n-th call of a name is one op.
 
     Args:
@@ -349,52 +354,38 @@ def spread(
             with shape and its ID there.
         most: how many are returned, by standard deviation.
     """
-    import pandas as pd
-
     if len(steps) < 2:
         return ()
-    tables: list[pd.DataFrame] = []
-    for number, frame in enumerate(steps):
-        name, nth = _calls(frame)
-        tables.append(
-            pd.DataFrame(
-                {
-                    "op": name,
-                    "nth": nth,
-                    "position": range(len(frame)),
-                    "us": valid_duration_ns(frame) / 1000,
-                    "step": number,
-                }
-            )
-        )
-    calls = pd.concat(tables).dropna(subset=["us"]).groupby(["op", "nth"])
-    varied = pd.DataFrame(
-        {
-            "position": calls["position"].first(),
-            "mean": calls["us"].mean(),
-            "stdev": calls["us"].std(),
-            "steps": calls["us"].size(),
-        }
-    )
-    varied = varied.dropna(subset=["stdev"]).sort_values("stdev", ascending=False).head(most)
-    here = dict(zip(zip(*_calls(shown), strict=True), range(len(shown)), strict=True))
+    nth = np.concatenate([_calls(frame) for frame in steps])
+    position = np.concatenate([np.arange(len(frame)) for frame in steps])
+    every = concat([Table({"op": f["op_code"], "ns": valid_duration_ns(f)}) for f in steps])
+    known = ~np.isnan(every["ns"])
+    op, us = every["op"][known], every["ns"][known] / 1000
+    calls = Groups(op, nth[known])
+    stdevs, means = calls.stdevs(us), calls.means(us)
+    varied = np.flatnonzero(~np.isnan(stdevs))
+    varied = varied[np.argsort(-stdevs[varied], kind="stable")][:most]
+    names = op[calls.first].tolist()
+    firsts = nth[known][calls.first].tolist()
+    shown_calls = zip(shown["op_code"], _calls(shown).tolist(), strict=True)
+    here = {call: at for at, call in enumerate(shown_calls)}
     found: list[Spread] = []
-    for row in varied.reset_index().to_dict("records"):
-        at = here.get((row["op"], row["nth"]))
+    labels, ids = ops["op"].tolist(), ops["id"].tolist()
+    for call in varied.tolist():
+        at = here.get((names[call], firsts[call]))
         found.append(
             Spread(
-                position=int(row["position"]),
-                op=str(row["op"] if at is None else ops["op"].iloc[at]),
-                mean_us=row["mean"],
-                stdev_us=row["stdev"],
-                steps=int(row["steps"]),
-                id=None if at is None else int(ops["id"].iloc[at]),
+                position=int(position[known][calls.first[call]]),
+                op=str(names[call] if at is None else labels[at]),
+                mean_us=float(means[call]),
+                stdev_us=float(stdevs[call]),
+                steps=int(calls.sizes[call]),
+                id=None if at is None else ids[at],
             )
         )
     return tuple(found)
 
 
-def _calls(frame: pd.DataFrame) -> tuple[list[str], list[int]]:
-    """Name of each row, and which call of that name it is."""
-    name = frame["op_code"].astype("str")
-    return name.tolist(), name.groupby(name).cumcount().tolist()
+def _calls(frame: Table) -> Positions:
+    """Of each row, which call of its name it is."""
+    return Groups(frame["op_code"]).nth()

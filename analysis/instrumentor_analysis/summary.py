@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor_analysis import figures
 from instrumentor_analysis.errors import AnalysisError, BadOption, NothingMeasured
 from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
 from instrumentor_analysis.run_folder import RunFolder, open_run
@@ -19,9 +18,8 @@ from instrumentor_analysis.timings import Timings, main_label, read_timings, unf
 from instrumentor_analysis.verdict import contradict, decide
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from instrumentor_analysis.steps import DeviceSteps, StepChoice
+    from instrumentor_analysis.table import Table
     from instrumentor_analysis.window import Named
 
 TRACY_NOTE = (
@@ -49,7 +47,7 @@ class Analysis:
     summary: Summary
     timings: Timings
     folder: RunFolder
-    ops: pd.DataFrame | None = None
+    ops: Table | None = None
     device: DeviceSteps | None = None
 
 
@@ -208,6 +206,7 @@ def _tracy(
     arch: str | None,
     named: Named | None,
 ) -> Analysis:
+    from instrumentor_analysis import figures
     from instrumentor_analysis.locations import by_source_line
     from instrumentor_analysis.savings import savings
     from instrumentor_analysis.steps import read_steps
@@ -262,11 +261,11 @@ def _tracy(
     return Analysis(replace(summary, verdict=verdict), timings, folder, ops, device)
 
 
-def _located(folder: RunFolder, ops: pd.DataFrame) -> pd.DataFrame:
+def _located(folder: RunFolder, ops: Table) -> Table:
     """The ops with their source locations, from Tracy's messages where the CSV has none."""
     from instrumentor_analysis.messages import find_messages, read_messages, with_locations
 
-    if "location" in ops.columns:
+    if "location" in ops:
         return ops
     messages = find_messages(folder.path)
     return ops if messages is None else with_locations(ops, read_messages(messages))

@@ -7,18 +7,20 @@ set against the wall clock.
 
 from __future__ import annotations
 
-import warnings
+import csv
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from instrumentor_analysis.categories import ORDER, torch_category
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
 from instrumentor_analysis.figures import MOST_SLOW_OPS
 from instrumentor_analysis.model import Category, SlowOp
-
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.rows import BLANKS
+from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_known, total
 
 COLUMNS = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
 
@@ -33,7 +35,7 @@ class TorchOps:
         device_time_ms: sum of the kernels' times; None on the CPU.
     """
 
-    frame: pd.DataFrame
+    frame: Table
     op_self_time_ms: float | None
     device_time_ms: float | None
 
@@ -45,59 +47,83 @@ def read_torch_ops(path: Path) -> TorchOps:
         NotAnOpsFile: a column is missing, or the file is empty.
         DamagedFile: a row does not fit the header, or a figure is none.
     """
-    import pandas as pd
-
-    try:
-        with warnings.catch_warnings():
-            # Rows longer than the header are only warned of.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, encoding_errors="replace", index_col=False)
-    except pd.errors.EmptyDataError:
-        raise NotAnOpsFile(path, f"{path.name} is empty", COLUMNS) from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise DamagedFile(path, str(error).strip()) from error
-    missing = tuple(name for name in COLUMNS if name not in frame.columns)
-    if missing:
-        raise NotAnOpsFile(path, f"{path.name}, line 1: no column {', '.join(missing)}", missing)
-    for column in COLUMNS[1:]:
-        numbers = pd.to_numeric(frame[column], errors="coerce").astype("float64")
-        bad = numbers.isna() & frame[column].notna()
-        if bad.any():
-            at = int(bad.to_numpy().argmax())
-            text = f"{frame[column].iloc[at]!r} is not a number"
-            raise DamagedFile(path, text, line=at + 2, column=column)
-        frame[column] = numbers
-    frame["op"] = frame["op"].fillna("").astype("str")
-    frame["torch_category"] = frame["op"].map(torch_category)
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = csv.reader(file)
+        header = next(lines, [])
+        if not header:
+            raise NotAnOpsFile(path, f"{path.name} is empty", COLUMNS)
+        missing = tuple(name for name in COLUMNS if name not in header)
+        if missing:
+            text = f"{path.name}, line 1: no column {', '.join(missing)}"
+            raise NotAnOpsFile(path, text, missing)
+        cells = _cells(path, header, lines)
+    columns: dict[str, Floats | Categorical] = {
+        name: _numbers(path, name, texts)
+        if name in COLUMNS[1:]
+        else Categorical.of([None if text in BLANKS else text for text in texts])
+        for name, texts in cells.items()
+    }
+    op = Categorical.of(["" if text in BLANKS else text for text in cells["op"]])
+    category = op.map([torch_category(name) for name in op.values])
+    frame = Table({**columns, "op": op, "torch_category": category})
     own, device = frame["self_time_us"], frame["device_time_us"]
     return TorchOps(
         frame,
-        float(own.sum()) / 1000 if own.notna().any() else None,
-        float(device.sum()) / 1000 if device.notna().any() else None,
+        total(own) / 1000 if any_known(own) else None,
+        total(device) / 1000 if any_known(device) else None,
     )
+
+
+def _cells(path: Path, header: list[str], lines: Iterator[list[str]]) -> dict[str, list[str]]:
+    rows: list[list[str]] = []
+    try:
+        for number, row in enumerate(lines, start=2):
+            if row and len(row) != len(header):
+                text = f"{len(row)} cells where the header has {len(header)}"
+                raise DamagedFile(path, text, line=number)
+            rows += [row] if row else []
+    except csv.Error as error:
+        raise DamagedFile(path, str(error)) from error
+    return {name: [row[at] for row in rows] for at, name in enumerate(header)}
+
+
+def _numbers(path: Path, column: str, texts: list[str]) -> Floats:
+    values = np.full(len(texts), np.nan)
+    for at, text in enumerate(texts):
+        if text in BLANKS:
+            continue
+        try:
+            values[at] = float(text)
+        except ValueError:
+            said = f"{text!r} is not a number"
+            raise DamagedFile(path, said, line=at + 2, column=column) from None
+        if math.isinf(values[at]):
+            values[at] = np.nan
+    return values
 
 
 def torch_slow_ops(ops: TorchOps) -> tuple[SlowOp, ...]:
     """Ops by name: by device time where there is any, else by self time."""
     on_device = ops.device_time_ms is not None
-    basis = "device_time_us" if on_device else "self_time_us"
-    total = float(ops.frame[basis].sum())
-    calls = ops.frame.groupby("op")
-    table = calls[["self_time_us", "device_time_us"]].sum()
-    table["count"] = calls.size()
-    table["category"] = calls["torch_category"].first()
-    table = table.sort_values(basis, ascending=False, kind="stable").head(MOST_SLOW_OPS)
+    frame = ops.frame
+    calls = Groups(frame["op"])
+    own, device = calls.sums(frame["self_time_us"]), calls.sums(frame["device_time_us"])
+    basis = device if on_device else own
+    whole = float(basis.sum())
+    names = frame["op"][calls.first].tolist()
+    categories = frame["torch_category"][calls.first].tolist()
+    order = sorted(range(len(calls)), key=lambda at: (-basis[at], names[at]))[:MOST_SLOW_OPS]
     return tuple(
         SlowOp(
-            op=str(row["op"]),
-            count=int(row["count"]),
-            device_time_ms=row["device_time_us"] / 1000 if on_device else None,
-            percent=row[basis] / total * 100 if total else None,
+            op=names[at],
+            count=int(calls.sizes[at]),
+            device_time_ms=float(device[at]) / 1000 if on_device else None,
+            percent=float(basis[at]) / whole * 100 if whole else None,
             bound=None,
-            category=str(row["category"]),
-            op_self_time_ms=row["self_time_us"] / 1000,
+            category=categories[at],
+            op_self_time_ms=float(own[at]) / 1000,
         )
-        for row in table.reset_index().to_dict("records")
+        for at in order
     )
 
 
@@ -105,16 +131,12 @@ def torch_categories(ops: TorchOps) -> tuple[Category, ...]:
     """Device time by category on CUDA; empty on the CPU, which has no device time."""
     if ops.device_time_ms is None:
         return ()
-    time = ops.frame["device_time_us"].groupby(ops.frame["torch_category"]).sum()
-    count = ops.frame["torch_category"].value_counts()
-    total = float(time.sum())
-    return tuple(
-        Category(
-            name,
-            float(time[name]) / 1000,
-            float(time[name]) / total * 100 if total else None,
-            int(count[name]),
-        )
-        for name in ORDER
-        if name in count.index
-    )
+    groups = Groups(ops.frame["torch_category"])
+    times = groups.sums(ops.frame["device_time_us"])
+    whole = float(times.sum())
+    names = ops.frame["torch_category"][groups.first].tolist()
+    found = [
+        Category(name, time / 1000, time / whole * 100 if whole else None, count)
+        for name, time, count in zip(names, times.tolist(), groups.sizes.tolist(), strict=True)
+    ]
+    return tuple(sorted(found, key=lambda each: ORDER.index(each.name)))

@@ -14,14 +14,13 @@ import itertools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 from instrumentor_analysis.load import SIGNPOST, Region
 from instrumentor_analysis.scan import Scan, Signpost
-
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.table import Table
 
 _STEADY = re.compile(r"(^|_)steady(_|$)")
 _COMPILE = re.compile(r"(^|_)compile(_|$)")
@@ -50,9 +49,7 @@ class Named:
         """Some border is named."""
         return bool(self.start or self.end or self.ignore)
 
-    def rows(
-        self, frame: pd.DataFrame, *, keep_signposts: bool = False
-    ) -> tuple[pd.DataFrame, str]:
+    def rows(self, frame: Table, *, keep_signposts: bool = False) -> tuple[Table, str]:
         """The rows of a whole file, and in words which."""
         ordered = frame if self.file_order else by_host_time(frame)
         return select(
@@ -112,14 +109,13 @@ class StepMarks:
         return Region(self.start.end, self.end.start, self.start.line + 1)
 
 
-def signposts_of(frame: pd.DataFrame) -> tuple[Signpost, ...]:
+def signposts_of(frame: Table) -> tuple[Signpost, ...]:
     """The signposts of a parsed file, in file order (byte offsets unknown: -1)."""
-    rows = frame[frame["op_type"] == SIGNPOST]
+    rows = frame.take(frame["op_type"].equals(SIGNPOST))
+    names, lines, hosts = (rows[c].tolist() for c in ("op_code", "line", "host_start_ns"))
     return tuple(
-        Signpost(str(name), int(line), -1, -1, int(host) if host == host else None)
-        for name, line, host in zip(
-            rows["op_code"], rows["line"], rows["host_start_ns"], strict=True
-        )
+        Signpost(str(name), line, -1, -1, int(host) if host == host else None)
+        for name, line, host in zip(names, lines, hosts, strict=True)
     )
 
 
@@ -224,32 +220,33 @@ def ordered_by_host(scan: Scan) -> bool:
     return all(a <= b for a, b in itertools.pairwise(stamps))
 
 
-def between(frame: pd.DataFrame, mark: StepMarks) -> pd.DataFrame:
+def between(frame: Table, mark: StepMarks) -> Table:
     """The ops of a step out of a whole file: by position in the file, signposts left out."""
     lines = frame["line"]
-    inside = lines != lines
+    inside = np.zeros(len(lines), np.bool_)
     for part in (mark, *mark.elsewhere):
         if part.end is None:
             raise NoSuchStep(f"step {mark.name} is not complete")
         inside |= (lines > part.start.line) & (lines < part.end.line)
-    return frame[inside & (frame["op_type"] != SIGNPOST)]
+    return frame.take(inside & ~frame["op_type"].equals(SIGNPOST))
 
 
-def by_host_time(frame: pd.DataFrame) -> pd.DataFrame:
+def by_host_time(frame: Table) -> Table:
     """The rows sorted by HOST START TS, as tt-perf-report sorts; unchanged without times."""
-    if frame["host_start_ns"].isna().all():
+    times = frame["host_start_ns"]
+    if np.isnan(times).all() or (times[1:] >= times[:-1]).all():
         return frame
-    return frame.sort_values("host_start_ns")
+    return frame.take(np.argsort(times, kind="stable"))
 
 
 def select(
-    frame: pd.DataFrame,
+    frame: Table,
     start: str | None = None,
     end: str | None = None,
     *,
     ignore: bool = False,
     keep_signposts: bool = False,
-) -> tuple[pd.DataFrame, str]:
+) -> tuple[Table, str]:
     """The rows that tt-perf-report 1.4.1 would take, and in words which.
 
     After the first signpost named ``start`` and before the first named ``end`` (the second when
@@ -264,9 +261,10 @@ def select(
     Raises:
         NoSuchSignpost: a name is not there, which tt-perf-report passes over in silence.
     """
-    posts = frame[frame["op_type"] == SIGNPOST]
     if ignore:
-        return frame, "all signposts ignored: the whole file"
+        return frame, "the whole file (signposts ignored)"
+    is_post = frame["op_type"].equals(SIGNPOST)
+    posts = frame.take(is_post)
     lower: int | None = None
     upper: int | None = None
     notes: list[str] = []
@@ -276,31 +274,26 @@ def select(
     if end:
         upper = _line_of(posts, end, nth=1 if start == end else 0)
         notes.append(f"before {end!r}")
-    if posts.empty:
-        return frame, "no signposts in the file: the whole file"
+    if not len(posts):
+        return frame, "the whole file (no signposts)"
+    lines = frame["line"]
     if lower is None and upper is None:
-        last = posts["op_code"].iloc[-1]
+        last = posts["op_code"].tolist()[-1]
         notes.append(f"after the first signpost named {str(last)!r}, the name of the last one")
-        window = frame[(frame["op_code"] == last).cummax()].iloc[1:]
+        inside = np.arange(len(frame)) > int(np.argmax(frame["op_code"].equals(last)))
     else:
-        lines = frame["line"]
-        inside = lines == lines
-        if lower is not None:
-            inside &= lines > lower
+        inside = lines > (-1 if lower is None else lower)
         if upper is not None:
             inside &= lines < upper
-        window = frame[inside]
-    if not keep_signposts:
-        window = window[window["op_type"] != SIGNPOST]
-    return window, "ops " + ", ".join(notes)
+    return frame.take(inside if keep_signposts else inside & ~is_post), "ops " + ", ".join(notes)
 
 
-def _line_of(posts: pd.DataFrame, name: str, nth: int = 0) -> int:
+def _line_of(posts: Table, name: str, nth: int = 0) -> int:
     """Line of a signpost, the first of that name (or the one ``nth`` after it)."""
-    matching = posts["line"][posts["op_code"] == name]
+    matching = posts["line"][posts["op_code"].equals(name)]
     if nth < len(matching):
-        return int(matching.iloc[nth])
-    names = list(dict.fromkeys(str(each) for each in posts["op_code"]))
+        return int(matching[nth])
+    names = [str(each) for each in posts["op_code"].distinct()]
     listed = ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
     again = " a second time" if nth else ""
     raise NoSuchSignpost(
@@ -309,15 +302,15 @@ def _line_of(posts: pd.DataFrame, name: str, nth: int = 0) -> int:
     )
 
 
-def require_ops(window: pd.DataFrame, whole: pd.DataFrame, how: str) -> None:
+def require_ops(window: Table, whole: Table, how: str) -> None:
     """Refuse a window without ops.
 
     Raises:
         EmptyWindow: says what the file holds instead, and which signposts.
     """
-    if (window["op_type"] != SIGNPOST).any():
+    if not window["op_type"].equals(SIGNPOST).all():
         return
-    posts = [str(name) for name in whole["op_code"][whole["op_type"] == SIGNPOST]]
+    posts = [str(name) for name in whole["op_code"][whole["op_type"].equals(SIGNPOST)]]
     count = len(whole) - len(posts)
     listed = ", ".join(posts[:_LISTED]) + (" ..." if len(posts) > _LISTED else "")
     found = f"{count} ops and {len(posts)} signposts" + (f" ({listed})" if posts else "")

@@ -275,10 +275,9 @@ def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
 
     document = found.summary.to_json()
     if with_ops and found.ops is not None:
-        rows = found.ops.ops.astype("object")
-        records = rows.where(rows.notna(), None).to_dict("records")
         document["ops"] = [
-            {str(key): plain(value) for key, value in record.items()} for record in records
+            {key: plain(value) for key, value in record.items()}
+            for record in found.ops.ops.records()
         ]
     return document
 

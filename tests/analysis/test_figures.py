@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from instrumentor_analysis import figures
@@ -13,12 +12,13 @@ from instrumentor_analysis.device import per_op
 from instrumentor_analysis.load import load
 from instrumentor_analysis.roofline import architecture
 from instrumentor_analysis.stacked import stacked
+from instrumentor_analysis.table import Categorical, Table, concat
 from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
 
 WORMHOLE = architecture("wormhole")
 
 
-def frames(tmp_path: Path, *rows: Row) -> tuple[pd.DataFrame, pd.DataFrame]:
+def frames(tmp_path: Path, *rows: Row) -> tuple[Table, Table]:
     """Raw rows and per-op frame."""
     path = tmp_path / "x.csv"
     path.write_text(text(rows), encoding="utf-8")
@@ -76,7 +76,7 @@ def test_pauses_are_gaps_above_ten_milliseconds(tmp_path: Path) -> None:
 def test_gaps_of_pooled_steps_are_those_of_one(tmp_path: Path) -> None:
     gaps = (None, 1.0, 7.0, 20_000.0)
     _, once = frames(tmp_path, *(op(gap_us=gap) for gap in gaps))
-    one, of_two = figures.gaps(once), figures.gaps(pd.concat([once, once]), pooled=2)
+    one, of_two = figures.gaps(once), figures.gaps(concat([once, once]), pooled=2)
     assert one is not None and of_two is not None
     assert replace(of_two, p95_us=one.p95_us) == one
     # The distribution is of both.
@@ -102,10 +102,10 @@ def test_remarks_on_pooled_steps_are_of_one(tmp_path: Path) -> None:
     rows = (op(), matmul(2048, 2048, 2048, 100.0), op(gap_us=40_000.0), op(us=None))
     once = frames(tmp_path, *rows)[1]
     assert len(figures.remarks(once)) == 3
-    assert figures.remarks(pd.concat([once] * 4), pooled=4) == figures.remarks(once)
+    assert figures.remarks(concat([once] * 4), pooled=4) == figures.remarks(once)
     # In one step of many it is said all the same.
     steady = frames(tmp_path, op(), op())[1]
-    (said,) = figures.remarks(pd.concat([frames(tmp_path, *rows[::2])[1], *[steady] * 9]), 10)
+    (said,) = figures.remarks(concat([frames(tmp_path, *rows[::2])[1], *[steady] * 9]), 10)
     assert said.startswith("1 gap above 10 ms (40 ms) is a pause")
 
 
@@ -185,6 +185,6 @@ def test_stacked_names(tmp_path: Path, group_by: str, names: list[str]) -> None:
 def test_cache_misses_and_constants_are_remarked_on() -> None:
     ops = per_op(load(FIXTURES / "locations.csv").frame, WORMHOLE)
     assert any("1 ops evaluate constants" in remark for remark in figures.remarks(ops))
-    hits = ops.assign(program_cache_hit=["True", "False", *[None] * 6])
+    hits = ops.assign(program_cache_hit=Categorical.of(["True", "False", *[None] * 6]))
     assert figures.program_cache_hit_percent(hits) == 50.0
     assert any("50 % of the ops missed" in remark for remark in figures.remarks(hits))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from instrumentor_analysis.errors import BadOption, DamagedFile, NotAnOpsFile
 from instrumentor_analysis.load import Region, load, load_hosts
 from instrumentor_analysis.scan import scan
+from instrumentor_analysis.table import Categorical
 from tests.analysis.ops_rows import FIXTURES, REAL, header, op, signpost, step, text
 
 
@@ -31,23 +31,25 @@ def test_formats_have_one_schema(name: str, version: str) -> None:
     for column in ("kernel_duration_ns", "op_to_op_latency_ns", "core_count", "device_id"):
         assert ops.frame[column].dtype == np.float64
     for column in ("op_code", "op_type", "attributes", "input_0_x", "output_0_memory"):
-        assert isinstance(ops.frame[column].dtype, pd.CategoricalDtype)
+        assert isinstance(ops.frame[column], Categorical)
     assert ops.frame["line"].tolist() == list(range(2, len(ops.frame) + 2))
 
 
 def test_signposts_leave_blanks_not_zeros() -> None:
     frame = load(FIXTURES / "training_v2_1.csv").frame
-    posts = frame[frame["op_type"] == "signpost"]
-    assert posts["op_code"].iloc[0] == "step_compile_start"
-    assert posts[["kernel_duration_ns", "core_count", "device_id"]].isna().all(axis=None)
-    assert posts["host_start_ns"].notna().all()
+    posts = frame.take(frame["op_type"].equals("signpost"))
+    assert posts["op_code"].tolist()[0] == "step_compile_start"
+    for name in ("kernel_duration_ns", "core_count", "device_id"):
+        assert np.isnan(posts[name]).all()
+    assert not np.isnan(posts["host_start_ns"]).any()
 
 
 def test_columns_that_a_file_lacks_are_blank(tmp_path: Path) -> None:
     columns = ("OP CODE", "OP TYPE", "DEVICE KERNEL DURATION [ns]")
     frame = load(write(tmp_path / "few.csv", text([op(us=3.0)], columns))).frame
     assert frame["kernel_duration_ns"].tolist() == [3000.0]
-    assert frame[["device_id", "op_to_op_latency_ns", "host_start_ns"]].isna().all(axis=None)
+    for name in ("device_id", "op_to_op_latency_ns", "host_start_ns"):
+        assert np.isnan(frame[name]).all()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_a_row_of_another_length_is_damage(tmp_path: Path, cells: int) -> None:
 def test_text_among_figures_counts_as_blank_and_is_named(tmp_path: Path) -> None:
     rows = [op(us=1.0), op(us=2.0) | {"CORE COUNT": "many"}, op(us=3.0) | {"CORE COUNT": "inf"}]
     ops = load(write(tmp_path / "x.csv", text(rows)))
-    assert ops.frame["core_count"].isna().tolist() == [False, True, True]
+    assert np.isnan(ops.frame["core_count"]).tolist() == [False, True, True]
     assert ops.frame["kernel_duration_ns"].tolist() == [1000.0, 2000.0, 3000.0]
     assert "line 3, column 'CORE COUNT': 'many'" in ops.warnings[0]
 
@@ -120,7 +122,7 @@ def test_a_region_is_those_rows_of_the_whole() -> None:
     posts = scan(path).signposts
     start, end = posts[2], posts[3]
     part = load(path, Region(start.end, end.start, start.line + 1)).frame
-    inside = whole[(whole["line"] > start.line) & (whole["line"] < end.line)]
+    inside = whole.take((whole["line"] > start.line) & (whole["line"] < end.line))
     assert part["line"].tolist() == inside["line"].tolist()
     assert part["op_code"].tolist() == inside["op_code"].tolist()
     assert part["kernel_duration_ns"].tolist() == inside["kernel_duration_ns"].tolist()
@@ -139,8 +141,8 @@ def test_damage_in_a_region_names_the_line_of_the_file(tmp_path: Path) -> None:
 def test_hosts_are_merged_with_their_devices_numbered_on() -> None:
     path = FIXTURES / "two_devices_v1.csv"
     frame = load_hosts([path, path]).frame
-    assert sorted(frame["device_id"].dropna().unique()) == [0, 1, 2, 3]
-    assert frame["line"].is_unique
+    assert set(frame["device_id"].tolist()) == {0, 1, 2, 3}
+    assert len(set(frame["line"].tolist())) == len(frame)
 
 
 def test_hosts_of_different_size_are_refused(tmp_path: Path) -> None:
@@ -162,4 +164,4 @@ def test_bytes_that_are_no_utf8_do_not_end_the_report(tmp_path: Path) -> None:
 def test_real_traces_load_without_a_warning(path: Path) -> None:
     ops = load(path)
     assert ops.warnings == ()
-    assert ops.frame["kernel_duration_ns"].notna().sum() > 20
+    assert (~np.isnan(ops.frame["kernel_duration_ns"])).sum() > 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from instrumentor_analysis.locations import (
 )
 from instrumentor_analysis.model import Locations
 from instrumentor_analysis.roofline import architecture
+from instrumentor_analysis.table import Categorical, Table, concat
 from tests.analysis.ops_rows import FIXTURES
 
 DIFF = """\
@@ -45,9 +45,9 @@ DIFF = """\
 """
 
 
-def ops_of(name: str) -> pd.DataFrame:
+def ops_of(name: str) -> Table:
     ops = per_op(load(FIXTURES / name).frame, architecture("wormhole"))
-    return ops[~ops["is_signpost"]]
+    return ops.take(~ops["is_signpost"])
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,15 @@ def test_the_constants_are_shown_beside_the_first_modules() -> None:
 
 
 def test_a_module_without_ops_of_a_step_is_not_shown() -> None:
-    ops = ops_of("locations.csv").assign(const_eval="true")
+    ops = ops_of("locations.csv")
+    ops = ops.assign(const_eval=Categorical.of(["true"] * len(ops)))
     (only,) = by_source_line(ops).modules
     assert (only.name, only.op_count) == ("(constants, evaluated once)", 4)
 
 
 def test_locations_of_pooled_steps_are_those_of_one() -> None:
     once = ops_of("locations.csv")
-    one, pooled = by_source_line(once), by_source_line(pd.concat([once] * 3), pooled=3)
+    one, pooled = by_source_line(once), by_source_line(concat([once] * 3), pooled=3)
     assert [(s.file, s.line, s.op_count) for s in pooled.lines] == [
         (s.file, s.line, s.op_count) for s in one.lines
     ]
@@ -187,7 +188,7 @@ def test_locations_of_pooled_steps_are_those_of_one() -> None:
 
 def test_everything_located_is_no_row_of_its_own() -> None:
     ops = ops_of("locations.csv")
-    found = by_source_line(ops[ops["location"].astype(str).str.contains(".py", regex=False)])
+    found = by_source_line(ops.take([".py" in str(place) for place in ops["location"]]))
     assert (found.unlocated_ms, found.unlocated_count, found.unlocated_percent) == (0.0, 0, 0.0)
     assert Locations().unlocated_percent is None
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
+import numpy as np
 import pytest
 
 from instrumentor_analysis.pooling import pool
 from instrumentor_analysis.steps import read_steps
+from instrumentor_analysis.table import Table
 from tests.analysis.ops_rows import matmul, op, step, text
 
 
-def frames(folder: Path, *steps: list[dict[str, str]]) -> list[pd.DataFrame]:
+def frames(folder: Path, *steps: list[dict[str, str]]) -> list[Table]:
     rows = [row for at, ops in enumerate(steps, 1) for row in step(f"step_steady_{at}", ops)]
     path = folder / "ops.csv"
     path.write_text(text(rows), encoding="utf-8")
@@ -36,7 +37,7 @@ def test_an_op_of_one_step_only_is_not_averaged_with_nothing(tmp_path: Path) -> 
     assert pooled["op_code"].tolist() == ["A", "Once"]
     assert pooled["device_time_us"].tolist() == [15.0, 7.0]
     assert pooled["steps"].tolist() == [2, 1]
-    assert pooled["device_time_stdev_us"].isna().tolist() == [False, True]
+    assert np.isnan(pooled["device_time_stdev_us"]).tolist() == [False, True]
 
 
 def test_rates_are_those_of_the_mean_time(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from instrumentor_analysis.device import per_op
 from instrumentor_analysis.load import load
-from instrumentor_analysis.model import Saving
+from instrumentor_analysis.model import CONDITIONS, Saving
 from instrumentor_analysis.roofline import architecture
-from instrumentor_analysis.savings import CONDITIONS, above_bound_us, ideal_us, savings
+from instrumentor_analysis.savings import above_bound_us, ideal_us, savings
+from instrumentor_analysis.table import Table, concat
 from tests.analysis.ops_rows import Row, host_op, matmul, op, text
 
 WORMHOLE = architecture("wormhole")
@@ -21,7 +21,7 @@ FLOPS = 2 * 2048**3
 SHARDED = "'program_config': 'MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig(in0_block_w=1)'"
 
 
-def per_op_frame(tmp_path: Path, *rows: Row) -> pd.DataFrame:
+def per_op_frame(tmp_path: Path, *rows: Row) -> Table:
     path = tmp_path / "x.csv"
     path.write_text(text(rows), encoding="utf-8")
     return per_op(load(path).frame, WORMHOLE)
@@ -136,7 +136,7 @@ def test_savings_of_pooled_steps_are_those_of_one(tmp_path: Path) -> None:
     once = per_op_frame(
         tmp_path, matmul(512, 512, 512, 60.0, CORE__COUNT=2), op("CopyDeviceOperation", 9.0, 50.0)
     )
-    thrice = pd.concat([once] * 3, ignore_index=True)
+    thrice = concat([once] * 3)
     for one, pooled in zip(savings(once, WORMHOLE), savings(thrice, WORMHOLE, 3), strict=True):
         assert (pooled.op, pooled.kind, pooled.count) == (one.op, one.kind, one.count)
         assert (pooled.now_us, pooled.saving_us, pooled.percent) == pytest.approx(

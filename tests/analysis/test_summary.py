@@ -415,11 +415,25 @@ def test_a_broken_run_json_is_survived(tmp_path: Path, facts: str) -> None:
 
 def test_importing_the_package_is_cheap() -> None:
     code = (
-        "import sys\nfrom instrumentor_analysis import model, errors, summary, report_options\n"
-        "from instrumentor_analysis import timings, verdict\n"
+        "import sys\nfrom instrumentor_analysis import model, errors, summary, timings, verdict\n"
         "print([m for m in ('pandas', 'numpy', 'matplotlib', 'instrumentor') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_report_on_ops_does_without_pandas() -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from instrumentor_analysis.report_options import per_op_report\n"
+        "from instrumentor_analysis.reports import csv, ops_console\n"
+        "from instrumentor_analysis.summary import summarise\n"
+        "path = Path(sys.argv[1])\nsummarise(path)\nreport = per_op_report(path)\n"
+        "csv.render(report), ops_console.render_ops(report)\n"
+        "print([m for m in ('pandas', 'matplotlib', 'instrumentor') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(FIXTURES / "training_v2_1.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

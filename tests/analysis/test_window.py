@@ -9,6 +9,7 @@ import pytest
 from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 from instrumentor_analysis.load import load
 from instrumentor_analysis.scan import Signpost
+from instrumentor_analysis.table import Table
 from instrumentor_analysis.window import (
     between,
     choose,
@@ -26,7 +27,7 @@ def posts(*names: str) -> list[Signpost]:
     return [Signpost(name, 10 * at, -1, -1) for at, name in enumerate(names, 1)]
 
 
-def frame_of(tmp_path: Path, rows: list[Row]):  # type: ignore[no-untyped-def]
+def frame_of(tmp_path: Path, rows: list[Row]) -> Table:
     path = tmp_path / "x.csv"
     path.write_text(text(rows), encoding="utf-8")
     return load(path).frame

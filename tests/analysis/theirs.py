@@ -144,7 +144,7 @@ def stacked_differences(report: Report, theirs: Sequence[dict[str, str]]) -> lis
     keys = ["name", "device_id"] if per_device else ["name"]
     ours = {
         tuple(str(row[k]) if k == "name" else int(row[k]) for k in keys): row
-        for row in report.stacked.to_dict("records")
+        for row in report.stacked.records()
     }
     found: list[str] = []
     if len(theirs) != len(ours):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from instrumentor_analysis.comparison.model import OpKind
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from instrumentor_analysis.summary import Analysis
+    from instrumentor_analysis.table import Floats, Table
 
 _TENSORS = ("input_0", "input_1", "output_0")
 _AXES = ("w", "z", "y", "x")
@@ -44,22 +43,24 @@ def op_list(analysis: Analysis) -> OpList | None:
 
 
 def _device_ops(analysis: Analysis) -> OpList | None:
-    from instrumentor_analysis.distinct import distinct
     from instrumentor_analysis.merge import merge_devices
+    from instrumentor_analysis.table import number
 
     assert analysis.ops is not None and analysis.device is not None
     # The per-op figures do not bear the tensors: those stand in the rows that they are made of.
     rows, ops = merge_devices(analysis.device.rows)[0], analysis.ops
     if len(rows) != len(ops):
         return None
-    columns = [c for c in _kind_columns() if c in rows.columns]
-    kept = ~ops["is_signpost"].to_numpy(bool)
-    which, first = distinct(rows, columns)
-    firsts = rows[columns].iloc[first].astype("object")
-    texts = firsts.where(firsts.notna(), "").to_dict("records")
+    columns = [c for c in _kind_columns() if c in rows]
+    kept = ~ops["is_signpost"]
+    which, first = number(*(rows[name] for name in columns))
+    firsts = rows.take(first).records(columns)
     return OpList(
-        tuple(_device_kind({str(k): v for k, v in cells.items()}) for cells in texts),
-        tuple(int(at) for at in which[kept]),
+        tuple(
+            _device_kind({name: "" if cell is None else cell for name, cell in cells.items()})
+            for cells in firsts
+        ),
+        tuple(which[kept].tolist()),
         _times(ops["device_time_us"][kept]),
         "device time",
     )
@@ -106,28 +107,27 @@ def _memory(cell: Any) -> str:
     return place if head == "DEV" and number.isdigit() and place else text
 
 
-def _torch_ops(ops: pd.DataFrame) -> OpList:
-    from instrumentor_analysis.distinct import distinct
+def _torch_ops(ops: Table) -> OpList:
+    from instrumentor_analysis.table import any_known, number
 
-    on_device = bool(ops["device_time_us"].notna().any())
-    columns = [c for c in ("op", "input_shapes", "input_dtypes") if c in ops.columns]
-    texts = ops[columns].fillna("").astype("str").astype("category")
-    which, first = distinct(texts, columns)
+    on_device = any_known(ops["device_time_us"])
+    columns = [c for c in ("op", "input_shapes", "input_dtypes") if c in ops]
+    which, first = number(*(ops[name] for name in columns))
     kinds = [
         OpKind(
             op=str(row["op"]),
-            shapes=str(row.get("input_shapes", "")),
-            types=str(row.get("input_dtypes", "")),
+            shapes=str(row.get("input_shapes") or ""),
+            types=str(row.get("input_dtypes") or ""),
         )
-        for row in texts.iloc[first].astype("object").to_dict("records")
+        for row in ops.take(first).records(columns)
     ]
     return OpList(
         tuple(kinds),
-        tuple(int(at) for at in which),
+        tuple(which.tolist()),
         _times(ops["device_time_us" if on_device else "self_time_us"]),
         "device time" if on_device else "self time",
     )
 
 
-def _times(column: pd.Series[float]) -> tuple[float | None, ...]:
-    return tuple(None if value != value else float(value) for value in column.tolist())
+def _times(column: Floats) -> tuple[float | None, ...]:
+    return tuple(None if value != value else value for value in column.tolist())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from instrumentor_analysis.advice import TRACED_GAP_US
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.reports import words
@@ -37,11 +39,11 @@ def ids(numbers: Sequence[int]) -> str:
 
 
 def _fallbacks(report: Report, width: int) -> list[str]:
-    hosts = report.ops[report.ops["is_host"]]
-    if hosts.empty:
+    hosts = report.ops.take(report.ops["is_host"])
+    if not len(hosts):
         return []
     names = ", ".join(sorted({words.visible(str(name)) for name in hosts["op"]}))
-    text = f"Move to the device: {names} ({ids([int(i) for i in hosts['id']])})"
+    text = f"Move to the device: {names} ({ids(hosts['id'].tolist())})"
     return indented(text, width, "  - ")
 
 
@@ -64,7 +66,7 @@ def _matmuls(report: Report, width: int) -> list[list[str]]:
     """One entry per matmul shape and advice, those of most device time first."""
     ops = report.ops
     names, numbers = ops["op"].tolist(), ops["id"].tolist()
-    times, bounds = ops["device_time_us"].fillna(0).tolist(), ops["bound"].tolist()
+    times, bounds = np.nan_to_num(ops["device_time_us"]).tolist(), ops["bound"].tolist()
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for at, sentences in report.advice.items():
         groups.setdefault((names[at], sentences), []).append(at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from instrumentor_analysis.model import Summary
+from instrumentor_analysis.model import CONDITIONS, Summary
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
@@ -36,7 +36,6 @@ from instrumentor_analysis.reports.terminal import (
     table,
     tone_colour,
 )
-from instrumentor_analysis.savings import CONDITIONS
 
 _NAME = 16
 _VALUE = 13

@@ -11,9 +11,9 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+from instrumentor_analysis.table import Categorical
 
+if TYPE_CHECKING:
     from instrumentor_analysis.report_options import Report
 
 #: Their column -> ours, in their order.
@@ -78,19 +78,19 @@ def render(report: Report, *, raw_op_codes: bool = False, advice: bool = True) -
         advice: with a column ``Advice``.
     """
     ops = report.ops
-    columns = {theirs: _cells(ops[ours]) for theirs, ours in COLUMNS.items()}
+    columns = {theirs: _cells(ours, ops[ours]) for theirs, ours in COLUMNS.items()}
     if advice:
         columns["Advice"] = [" • ".join(report.advice.get(at, ())) for at in range(len(ops))]
     if raw_op_codes:
-        columns["Raw OP Code"] = _cells(ops["op_code"])
+        columns["Raw OP Code"] = _cells("op_code", ops["op_code"])
     return _text(columns)
 
 
 def render_stacked(report: Report) -> str:
     """One row per kind of op."""
     stacked = report.stacked
-    known = {theirs: ours for theirs, ours in STACKED_COLUMNS.items() if ours in stacked.columns}
-    return _text({theirs: _cells(stacked[ours], digits=2) for theirs, ours in known.items()})
+    known = {theirs: ours for theirs, ours in STACKED_COLUMNS.items() if ours in stacked}
+    return _text({t: _cells(ours, stacked[ours], digits=2) for t, ours in known.items()})
 
 
 def _text(columns: dict[str, list[Any]]) -> str:
@@ -102,22 +102,18 @@ def _text(columns: dict[str, list[Any]]) -> str:
     return out.getvalue()
 
 
-def _cells(values: pd.Series[Any], digits: int | None = None) -> list[Any]:
+def _cells(name: str, values: Any, digits: int | None = None) -> list[Any]:
     """Cells of a column: None for blank, whole numbers whole, texts that nothing evaluates."""
-    import pandas as pd
-
-    if values.name in _WHOLE:
-        return [int(value) if value == value else None for value in values.tolist()]
-    if pd.api.types.is_float_dtype(values):
-        known = (value if value == value else None for value in values.tolist())
-        if digits is None:
-            return list(known)
-        return [None if value is None else f"{value:.{digits}f}" for value in known]
-    if pd.api.types.is_numeric_dtype(values):
-        return values.tolist()
-    codes, distinct = pd.factorize(values.astype("object"))
-    texts = [*(_literal(value) for value in distinct), None]
-    return [texts[code] for code in codes.tolist()]
+    if isinstance(values, Categorical):
+        return values.map([_literal(value) for value in values.values]).tolist()
+    cells = values.tolist()
+    if name in _WHOLE:
+        return [int(value) if value == value else None for value in cells]
+    if values.dtype.kind != "f":
+        return cells  # type: ignore[no-any-return]
+    if digits is None:
+        return [value if value == value else None for value in cells]
+    return [None if value != value else f"{value:.{digits}f}" for value in cells]
 
 
 def _literal(value: Any) -> Any:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from instrumentor_analysis.report_options import Report
     from instrumentor_analysis.roofline import Architecture
     from instrumentor_analysis.summary import Analysis
+    from instrumentor_analysis.table import Table
     from instrumentor_analysis.timings import Timings
 
 
@@ -30,24 +29,24 @@ class Detail:
             of a file that was changed since the run.
     """
 
-    ops: pd.DataFrame | None = None
+    ops: Table | None = None
     architecture: Architecture | None = None
     timings: Timings | None = None
-    steps: tuple[tuple[str, pd.DataFrame], ...] = ()
+    steps: tuple[tuple[str, Table], ...] = ()
     merged_devices: int = 1
     sources: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
-    def device_ops(self) -> pd.DataFrame | None:
+    def device_ops(self) -> Table | None:
         """Ops of a Tracy trace without its signposts; None for those of torch."""
-        if self.ops is None or "gap_us" not in self.ops.columns:
+        if self.ops is None or "gap_us" not in self.ops:
             return None
-        return self.ops[~self.ops["is_signpost"].astype(bool)]
+        return self.ops.take(~self.ops["is_signpost"])
 
     @property
-    def torch_ops(self) -> pd.DataFrame | None:
+    def torch_ops(self) -> Table | None:
         """Ops of a torch profile; None for those of Tracy."""
-        if self.ops is None or "gap_us" in self.ops.columns:
+        if self.ops is None or "gap_us" in self.ops:
             return None
         return self.ops
 
@@ -63,12 +62,12 @@ def of(
     architecture = None if device is None else device.architecture
     if report is not None:
         ops, architecture = report.ops, report.architecture
-    steps: tuple[tuple[str, pd.DataFrame], ...] = ()
+    steps: tuple[tuple[str, Table], ...] = ()
     devices = 1
     if device is not None:
         if device.pooled > 1:
             steps = tuple(zip(device.window.steps, device.by_step(), strict=True))
         if report is None or not report.per_device:
-            devices = int(device.rows["device_id"].nunique())
+            devices = device.devices
     timings = None if analysis is None else analysis.timings
     return Detail(ops, architecture, timings, steps, max(devices, 1), sources or {})

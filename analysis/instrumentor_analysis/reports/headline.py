@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from instrumentor_analysis.figures import MOST_PERCENT
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
+    MOST_PERCENT,
     PAUSE_US,
     Locations,
     SlowOp,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from instrumentor_analysis.model import GAP_THRESHOLD_US, SourceLine, Summary
+from instrumentor_analysis.model import CONDITIONS, GAP_THRESHOLD_US, SourceLine, Summary
 from instrumentor_analysis.reports import charts, words
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.files import listed
@@ -37,7 +37,6 @@ from instrumentor_analysis.reports.headline import (
 )
 from instrumentor_analysis.reports.ops_data import ops_table, script_safe
 from instrumentor_analysis.reports.roofline_chart import roofline_chart
-from instrumentor_analysis.savings import CONDITIONS
 
 _TEMPLATE = "report.html.j2"
 _SCRIPT = "report.js.j2"

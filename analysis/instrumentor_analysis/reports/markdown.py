@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from instrumentor_analysis.model import Summary
+from instrumentor_analysis.model import CONDITIONS, Summary
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
@@ -27,7 +27,6 @@ from instrumentor_analysis.reports.headline import (
     varying,
     warnings,
 )
-from instrumentor_analysis.savings import CONDITIONS
 
 #: An underscore within a word is no markup.
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w)")

@@ -9,17 +9,18 @@ is higher than needed, cyan when lower. Ops below ``min_percentage`` are grey.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.advice_console import advice_lines
 from instrumentor_analysis.reports.console import bound_colour
 from instrumentor_analysis.reports.terminal import Column, Paint, indented, painter, table
+from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_known, total
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from instrumentor_analysis.report_options import Report
 
 FEW_CORES = 10
@@ -55,7 +56,7 @@ def render_ops(
     if hide_below is not None:
         small = (ops["total_percent"] < hide_below) & ~ops["is_host"]
         hidden = int(small.sum())
-        ops = ops[~small]
+        ops = ops.take(~small)
     blocks = [
         indented(words.visible(f"{report.window}, on {report.architecture.name}"), width),
         table(
@@ -72,7 +73,7 @@ def render_ops(
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list[Column]:
+def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column]:
     # Grey wins over every other colour.
     grey = ops["minor"].tolist()
 
@@ -85,9 +86,9 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
     plain = colours([""] * len(ops))
     names = ops["op_code"] if raw else ops["op"]
     dram, flops = _utilisation_colours(ops)
-    pooled = "device_time_stdev_us" in ops.columns
-    devices, budgets = ops["device_id"].nunique() > 1, ops["available_cores"].nunique() > 1
-    whole = [str(int(each)) for each in ops["id"]]
+    pooled = "device_time_stdev_us" in ops
+    devices, budgets = _several(ops["device_id"]), _several(ops["available_cores"])
+    whole = [str(each) for each in ops["id"].tolist()]
     # As a spreadsheet would: the sum of what is shown; a figure of all rows is none of some.
     time, gap = (_sum(ops[column]) for column in ("device_time_us", "gap_us"))
     complete = len(ops) == len(report.ops)
@@ -98,7 +99,9 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
             "Bound",
             ops["bound"].tolist(),
             right=False,
-            colours=colours([bound_colour(bound) for bound in ops["bound"]]),
+            colours=colours(
+                ops["bound"].map([bound_colour(bound) for bound in ops["bound"].values]).tolist()
+            ),
         ),
         Column(
             "Op",
@@ -115,7 +118,9 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
         Column(
             "Gap us",
             figures("gap_us", 1),
-            colours=colours(["red" if g > GAP_THRESHOLD_US else "" for g in ops["gap_us"]]),
+            colours=colours(
+                ["red" if g else "" for g in (ops["gap_us"] > GAP_THRESHOLD_US).tolist()]
+            ),
             total=_total(gap, 0),
         ),
         Column("Cores", figures("cores", 0), colours=colours(_core_colours(ops))),
@@ -139,7 +144,7 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
         ),
         Column(
             "Math fidelity",
-            [words.visible(str(text)) if text else "" for text in ops["math_fidelity"]],
+            _texts(ops["math_fidelity"]),
             right=False,
             colours=colours(_fidelity_colours(ops)),
             optional=True,
@@ -147,19 +152,23 @@ def _columns(report: Report, ops: pd.DataFrame, narrow: bool, raw: bool) -> list
     ]
 
 
-def _counts(ops: pd.DataFrame) -> str:
+def _counts(ops: Table) -> str:
     hosts = int(ops["is_host"].sum())
     devices = len(ops) - hosts - int(ops["is_signpost"].sum())
     counts = words.plural(devices, "device op")
     return f"{counts}, {hosts:,} on host" if hosts else counts
 
 
-def _sum(values: pd.Series[float]) -> float | None:
+def _sum(values: Floats) -> float | None:
     """None where there is nothing to add up, rather than 0."""
-    return float(values.sum()) if values.notna().any() else None
+    return total(values) if any_known(values) else None
 
 
-def _figures(values: pd.Series[float], digits: int) -> list[str]:
+def _several(values: Floats) -> bool:
+    return len(np.unique(values[values == values])) > 1
+
+
+def _figures(values: Floats, digits: int) -> list[str]:
     """Numbers as text, blank where there is none."""
     return [f"{value:,.{digits}f}" if value == value else "" for value in values.tolist()]
 
@@ -168,19 +177,31 @@ def _total(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def _names(names: pd.Series[Any], squeezed: bool) -> list[str]:
+def _names(names: Categorical, squeezed: bool) -> list[str]:
     """Names safe for a terminal; where room is short, without what most of them share."""
-    known: dict[Any, str] = {}
-    for name in names.unique():
-        text = words.visible(str(name))
-        known[name] = text.replace(_SUFFIX, "", 1).replace(" x ", "x") if squeezed else text
-    return [known[name] for name in names]
+    shown = [words.visible(str(name)) for name in names.values]
+    if squeezed:
+        shown = [text.replace(_SUFFIX, "", 1).replace(" x ", "x") for text in shown]
+    return names.map(shown).tolist()
 
 
-def _core_colours(ops: pd.DataFrame) -> list[str]:
+def _texts(values: Categorical) -> list[str]:
+    """Texts safe for a terminal, empty where blank."""
+    shown = ["" if text is None else words.visible(str(text)) for text in values.values]
+    return values.spread(shown, "", object).tolist()  # type: ignore[no-any-return]
+
+
+def _bound_colours(bound: Categorical) -> list[str]:
+    return bound.map([bound_colour(value) for value in bound.values]).tolist()
+
+
+def _core_colours(ops: Table) -> list[str]:
     colours: list[str] = []
     for cores, budget, sharded in zip(
-        ops["cores"].tolist(), ops["available_cores"].tolist(), ops["dram_sharded"], strict=True
+        ops["cores"].tolist(),
+        ops["available_cores"].tolist(),
+        ops["dram_sharded"].tolist(),
+        strict=True,
     ):
         few = cores < FEW_CORES and cores < budget / 2
         whole = sharded or cores == budget
@@ -188,12 +209,15 @@ def _core_colours(ops: pd.DataFrame) -> list[str]:
     return colours
 
 
-def _utilisation_colours(ops: pd.DataFrame) -> tuple[list[str], list[str]]:
+def _utilisation_colours(ops: Table) -> tuple[list[str], list[str]]:
     """Of the DRAM and the FLOPs figures."""
     dram: list[str] = []
     flops: list[str] = []
     for bound, by_dram, by_flops in zip(
-        ops["bound"], ops["dram_percent"].tolist(), ops["flops_percent"].tolist(), strict=True
+        ops["bound"].tolist(),
+        ops["dram_percent"].tolist(),
+        ops["flops_percent"].tolist(),
+        strict=True,
     ):
         slow = "yellow" if bound == "SLOW" else ""
         dram.append("green" if bound in ("DRAM", "BOTH") else slow if by_dram > by_flops else "")
@@ -201,29 +225,27 @@ def _utilisation_colours(ops: pd.DataFrame) -> tuple[list[str], list[str]]:
     return dram, flops
 
 
-def _fidelity_colours(ops: pd.DataFrame) -> list[str]:
+def _fidelity_colours(ops: Table) -> list[str]:
     from instrumentor_analysis.advice import fidelity
 
-    columns = ["input_0_datatype", "input_1_datatype", "output_datatype", "math_fidelity"]
-    kinds = ops[columns].astype("object")
-    kinds = kinds.where(kinds.notna(), None)
-    known: dict[tuple[Any, ...], str] = {}
-    colours: list[str] = []
-    for code, key in zip(ops["op_code"], kinds.itertuples(index=False, name=None), strict=True):
-        if not key[3] or ("Matmul" not in code and "OptimizedConvNew" not in code):
-            colours.append("")
+    names = ("op_code", "input_0_datatype", "input_1_datatype", "output_datatype", "math_fidelity")
+    groups = Groups(*(ops[name] for name in names))
+    told: list[str] = []
+    for code, first, second, out, used in (
+        row.values() for row in ops.take(groups.first).records(names)
+    ):
+        if not used or ("Matmul" not in str(code) and "OptimizedConvNew" not in str(code)):
+            told.append("")
             continue
-        if key not in known:
-            fit, _ = fidelity(key[0], key[1], key[2], str(key[3]).split()[0])
-            known[key] = _FITS.get(fit, "")
-        colours.append(known[key])
-    return colours
+        fit, _ = fidelity(first, second, out, str(used).split()[0])
+        told.append(_FITS.get(fit, ""))
+    return [told[group] for group in groups.which.tolist()]
 
 
-def _stacked(stacked: pd.DataFrame, width: int, paint: Paint, narrow: bool) -> list[str]:
-    if stacked.empty:
+def _stacked(stacked: Table, width: int, paint: Paint, narrow: bool) -> list[str]:
+    if not len(stacked):
         return []
-    per_device = "device_id" in stacked.columns
+    per_device = "device_id" in stacked
     # A sum of no measured time is 0 there; an op that ran took some.
     timed = stacked["device_time_us"] > 0
 
@@ -231,12 +253,12 @@ def _stacked(stacked: pd.DataFrame, width: int, paint: Paint, narrow: bool) -> l
         return _figures(stacked[column], 1)
 
     columns = [
-        Column("Share %", _figures(stacked["percent"].where(timed), 2)),
+        Column("Share %", _figures(np.where(timed, stacked["percent"], np.nan), 2)),
         Column("Op", _names(stacked["name"], squeezed=narrow), right=False, least=20, comfort=44),
         *([Column("Device", _figures(stacked["device_id"], 0))] if per_device else []),
-        Column("Time us", _figures(stacked["device_time_us"].where(timed), 1)),
-        Column("Ops", [f"{count:,}" for count in stacked["count"]]),
-        Column("Category", [str(c) for c in stacked["category"]], right=False),
+        Column("Time us", _figures(np.where(timed, stacked["device_time_us"], np.nan), 1)),
+        Column("Ops", [f"{count:,}" for count in stacked["count"].tolist()]),
+        Column("Category", _texts(stacked["category"]), right=False),
         Column("FLOPs %", share("flops_percent_weighted_mean")),
         Column("min", share("flops_percent_min"), optional=True),
         Column("max", share("flops_percent_max"), optional=True),

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from instrumentor_analysis.reports.detail import Detail
-from instrumentor_analysis.savings import above_bound_us
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from instrumentor_analysis.roofline import Architecture
+    from instrumentor_analysis.table import Categorical, Table
 
 #: More rows than this make a page that no browser likes; the slowest are kept.
 MOST_ROWS = 50_000
@@ -91,8 +89,9 @@ def ops_table(detail: Detail) -> OpsTable:
     return OpsTable()
 
 
-def _device(every: pd.DataFrame, arch: Architecture | None) -> OpsTable:
-    ops, left_out = _most(every, "device_time_us")
+def _device(every: Table, arch: Architecture | None) -> OpsTable:
+    rows = _most(every, "device_time_us")
+    ops, left_out = every.take(rows), len(every) - len(rows)
     columns = [
         TableColumn("id", "ID", _numbers(ops["id"], 0), digits=0),
         _text("op", "Op", ops["op"]),
@@ -109,23 +108,26 @@ def _device(every: pd.DataFrame, arch: Architecture | None) -> OpsTable:
         _text("fidelity", "Math fidelity", ops["math_fidelity"]),
         TableColumn("grid", "Grid", _numbers(ops["available_cores"], 0), "", 0),
     ]
-    if ops["device_id"].nunique() > 1:
+    if len(set(_numbers(ops["device_id"], 0))) > 1:
         columns.insert(1, TableColumn("device", "Device", _numbers(ops["device_id"], 0), "", 0))
-    if "location" in ops.columns:
+    if "location" in ops:
         columns.append(_text("location", "Location", ops["location"]))
     return OpsTable(tuple(columns), len(ops), left_out, "time", ("category", "bound"))
 
 
-def _saves(ops: pd.DataFrame, arch: Architecture) -> TableColumn:
+def _saves(ops: Table, arch: Architecture) -> TableColumn:
+    from instrumentor_analysis.savings import above_bound_us
+
     return TableColumn("saves", "Saves", _numbers(above_bound_us(ops, arch)), "us", 1)
 
 
-def _torch(every: pd.DataFrame) -> OpsTable:
-    on_device = every["device_time_us"].notna().any()
+def _torch(every: Table) -> OpsTable:
+    on_device = bool((every["device_time_us"] == every["device_time_us"]).any())
     basis = "device_time_us" if on_device else "self_time_us"
-    ops, left_out = _most(every, basis)
+    rows = _most(every, basis)
+    ops, left_out = every.take(rows), len(every) - len(rows)
     columns = [
-        TableColumn("id", "No.", [int(at) + 1 for at in ops.index], digits=0),
+        TableColumn("id", "No.", [at + 1 for at in rows], digits=0),
         _text("op", "Op", ops["op"]),
         _text("category", "Category", ops["torch_category"]),
         TableColumn("start", "Start", _numbers(ops["start_us"]), "us", 1),
@@ -138,24 +140,27 @@ def _torch(every: pd.DataFrame) -> OpsTable:
         ("shapes", "input_shapes", "Input shapes"),
         ("source", "source", "Source"),
     ):
-        if name in ops.columns and ops[name].notna().any():
+        if name in ops and ops[name].known().any():
             columns.append(_text(key, title, ops[name]))
     sort = "time" if on_device else "self"
     return OpsTable(tuple(columns), len(ops), left_out, sort, ("category",))
 
 
-def _most(ops: pd.DataFrame, basis: str) -> tuple[pd.DataFrame, int]:
-    """The rows that a page can bear, in their order, and how many there are besides."""
+def _most(ops: Table, basis: str) -> list[int]:
+    """The rows that a page can bear, in their order."""
+    import numpy as np
+
     if len(ops) <= MOST_ROWS:
-        return ops, 0
-    kept = ops.loc[ops[basis].nlargest(MOST_ROWS).index.sort_values()]
-    return kept, len(ops) - MOST_ROWS
+        return list(range(len(ops)))
+    # NaN sorts behind every figure, so the largest stand first of what is negated.
+    most = np.argsort(-ops[basis], kind="stable")[:MOST_ROWS]
+    return sorted(most.tolist())
 
 
 def _numbers(values: Iterable[Any], digits: int = 4) -> list[float | int | None]:
     """Figures rounded to what the page can show; None for what is none."""
     found: list[float | int | None] = []
-    for value in values:
+    for value in values.tolist() if hasattr(values, "tolist") else values:
         if value is None or not math.isfinite(value):
             found.append(None)
         else:
@@ -163,11 +168,9 @@ def _numbers(values: Iterable[Any], digits: int = 4) -> list[float | int | None]
     return found
 
 
-def _text(key: str, title: str, values: pd.Series[Any], rule: str = "") -> TableColumn:
-    import pandas as pd
-
-    codes, distinct = pd.factorize(values.astype("object"))
-    names = tuple(str(name) for name in distinct)
-    return TableColumn(
-        key, title, [None if c < 0 else int(c) for c in codes], rule=rule, names=names
-    )
+def _text(key: str, title: str, values: Categorical, rule: str = "") -> TableColumn:
+    texts = ["" if text is None else str(text) for text in values.values]
+    names = tuple(dict.fromkeys(texts))
+    at = {name: number for number, name in enumerate(names)}
+    codes = values.spread([at[text] for text in texts], -1).tolist()
+    return TableColumn(key, title, [None if c < 0 else c for c in codes], rule=rule, names=names)

@@ -23,7 +23,7 @@ from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.headline import title
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from instrumentor_analysis.table import Floats, Table
 
 Event = dict[str, Any]
 
@@ -105,7 +105,7 @@ class _Part:
     """Ops one behind the other: of a step, or of a window between signposts."""
 
     origin: float
-    ops: pd.DataFrame
+    ops: Table
     step: str | None = None
     start: str | None = None
     end: str | None = None
@@ -126,7 +126,7 @@ def _device(detail: Detail, parts: Sequence[_Part]) -> Iterator[Event]:
     """
     devices = [math.nan]
     if detail.merged_devices == 1:
-        every = {float(d) for part in parts for d in part.ops["device_id"].dropna().unique()}
+        every = {d for part in parts for d in part.ops["device_id"].tolist() if d == d}
         devices = sorted(every) or devices
     tracks: dict[int, str] = {}
     for number, device in enumerate(devices):
@@ -147,7 +147,7 @@ def _part(part: _Part, devices: Sequence[float]) -> Iterator[Event]:
     cursors = dict.fromkeys(range(len(devices)), origin)
     if start:
         yield _instant(DEVICE, 1, start, origin)
-    for row in _rows(part.ops):
+    for row in part.ops.records(_DEVICE_COLUMNS):
         number = devices.index(row["device_id"]) if row["device_id"] in devices else 0
         track = 2 * number + 1
         if row["is_signpost"]:
@@ -192,32 +192,27 @@ _DEVICE_COLUMNS = (
 )  # fmt: skip
 
 
-def _rows(ops: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for values in ops[list(_DEVICE_COLUMNS)].itertuples(index=False, name=None):
-        yield dict(zip(_DEVICE_COLUMNS, values, strict=True))
-
-
-def _torch(ops: pd.DataFrame, origin: float) -> Iterator[Event]:
+def _torch(ops: Table, origin: float) -> Iterator[Event]:
     """Ops of a torch profile, a track per thread; they nest as they called each other."""
-    threads = ops["thread"].astype("str") if "thread" in ops.columns else None
-    known = list(dict.fromkeys(threads)) if threads is not None else ["main"]
+    threads = [str(name) for name in ops["thread"]] if "thread" in ops else ["main"] * len(ops)
+    known = list(dict.fromkeys(threads)) or ["main"]
     yield from _names(
         TORCH, "Torch ops", {at + 1: f"thread {name}" for at, name in enumerate(known)}
     )
     first = _first(ops["start_us"]) or 0.0
-    columns = ["op", "start_us", "duration_us", "self_time_us", "device_time_us"]
-    for at, values in enumerate(ops[columns].itertuples(index=False, name=None)):
-        op, start, duration, own, device = values
+    columns = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
+    for thread, row in zip(threads, ops.records(columns), strict=True):
+        op, start, duration, own, device = row.values()
         if _known(start) is None or _known(duration) is None:
             continue
-        track = 1 if threads is None else known.index(threads.iloc[at]) + 1
+        track = known.index(thread) + 1
         facts = {"self_time_us": _known(own), "device_time_us": _known(device)}
         yield _slice(TORCH, track, str(op), origin + start - first, duration, facts, "op")
 
 
-def _first(values: pd.Series[float]) -> float | None:
-    known = values.dropna()
-    return None if known.empty else float(known.min())
+def _first(values: Floats) -> float | None:
+    known = values[values == values]
+    return float(known.min()) if len(known) else None
 
 
 def _known(value: Any) -> float | None:

@@ -115,36 +115,40 @@ def op_points(detail: Detail) -> tuple[OpPoint, ...]:
     ops = detail.device_ops
     if ops is None:
         return ()
-    known = ops[(ops["flops"] > 0) & (ops["dram_bytes"] > 0) & (ops["device_time_us"] > 0)]
-    if known.empty:
+    from instrumentor_analysis.table import Groups
+
+    time, flops, moved = ops["device_time_us"], ops["flops"], ops["dram_bytes"]
+    modelled = (flops > 0) & (moved > 0) & (time > 0)
+    known = ops.take(modelled)
+    if not len(known):
         return ()
-    known = known.assign(math_fidelity=known["math_fidelity"].astype("object").fillna(""))
-    grouped = known.groupby(["op", "math_fidelity", "bound"], sort=False).agg(
-        time=("device_time_us", "sum"),
-        flops=("flops", "sum"),
-        moved=("dram_bytes", "sum"),
-        count=("op", "size"),
-        cores=("cores", "median"),
-        dram=("dram_percent", "mean"),
-        used=("flops_percent", "mean"),
-    )
-    rows: list[tuple[Any, ...]] = list(grouped.itertuples(name=None))
+    groups = Groups(known["op"], known["math_fidelity"], known["bound"])
+    first = known.take(groups.first)
+    sums = {name: groups.sums(known[name]) for name in ("device_time_us", "flops", "dram_bytes")}
+    cores = groups.apply(_median, known["cores"])
+    dram, used = groups.means(known["dram_percent"]), groups.means(known["flops_percent"])
     points = [
         OpPoint(
-            op=str(op),
-            fidelity=str(fidelity),
-            bound=str(bound),
-            count=int(count),
-            intensity=float(flops / moved),
-            tflops=float(flops / time / 1e6),
-            time_us=float(time),
-            cores=float(cores),
-            dram_percent=float(dram),
-            flops_percent=float(used),
+            op=str(row["op"]),
+            fidelity=row["math_fidelity"] or "",
+            bound=str(row["bound"]),
+            count=int(groups.sizes[at]),
+            intensity=float(sums["flops"][at] / sums["dram_bytes"][at]),
+            tflops=float(sums["flops"][at] / sums["device_time_us"][at] / 1e6),
+            time_us=float(sums["device_time_us"][at]),
+            cores=float(cores[at]),
+            dram_percent=float(dram[at]),
+            flops_percent=float(used[at]),
         )
-        for (op, fidelity, bound), time, flops, moved, count, cores, dram, used in rows
+        for at, row in enumerate(first.records(("op", "math_fidelity", "bound")))
     ]
     return tuple(sorted(points, key=lambda point: -point.time_us))
+
+
+def _median(values: Any) -> float:
+    import numpy as np
+
+    return float(np.median(values))
 
 
 def ceilings(arch: Architecture, points: tuple[OpPoint, ...]) -> tuple[Ceiling, ...]:

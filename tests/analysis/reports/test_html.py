@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from instrumentor_analysis.model import Locations, SlowOp, SourceLine
@@ -17,6 +17,7 @@ from instrumentor_analysis.reports import html
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
 from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.table import Categorical, Table
 from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_folder, tracy
 
 VOID = {"meta", "link", "br", "img", "input", "col", "hr"}
@@ -172,17 +173,15 @@ def test_torch_ops_have_columns_of_their_own(tmp_path: Path) -> None:
 
 
 def test_more_ops_than_a_page_bears_leave_the_slowest() -> None:
-    import pandas as pd
-
     count = MOST_ROWS + 7
-    frame = pd.DataFrame(
+    frame = Table(
         {
-            "op": "aten::add",
-            "torch_category": "Compute",
-            "start_us": range(count),
-            "duration_us": 1.0,
-            "self_time_us": [float(at) for at in range(count)],
-            "device_time_us": math.nan,
+            "op": Categorical.of(["aten::add"] * count),
+            "torch_category": Categorical.of(["Compute"] * count),
+            "start_us": np.arange(count),
+            "duration_us": np.ones(count),
+            "self_time_us": np.arange(count, dtype=np.float64),
+            "device_time_us": np.full(count, np.nan),
         }
     )
     table = ops_table(Detail(ops=frame))

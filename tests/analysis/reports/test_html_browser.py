@@ -7,12 +7,14 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports import html
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.table import Categorical, Table
 from tests.analysis.reports.summaries import run_folder, torch_folder
 from tests.conftest import browser
 
@@ -210,18 +212,16 @@ def test_the_roofline_is_walked_by_keyboard(page: str, tmp_path: Path) -> None:
 
 
 def test_twenty_thousand_ops_are_few_elements(tmp_path: Path) -> None:
-    import pandas as pd
-
     folder = analyse(torch_folder(tmp_path / "run"))
     count = 20_000
-    frame = pd.DataFrame(
+    frame = Table(
         {
-            "op": [f"aten::op_{at % 300}" for at in range(count)],
-            "torch_category": "Compute",
-            "start_us": [float(at) for at in range(count)],
-            "duration_us": 1.0,
-            "self_time_us": [float(at % 977) for at in range(count)],
-            "device_time_us": float("nan"),
+            "op": Categorical.of([f"aten::op_{at % 300}" for at in range(count)]),
+            "torch_category": Categorical.of(["Compute"] * count),
+            "start_us": np.arange(count, dtype=np.float64),
+            "duration_us": np.ones(count),
+            "self_time_us": np.arange(count) % 977.0,
+            "device_time_us": np.full(count, np.nan),
         }
     )
     text = html.render(folder.summary, Detail(ops=frame))

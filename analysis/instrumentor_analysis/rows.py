@@ -1,0 +1,278 @@
+"""Rows of separated cells to columns: the figures vectorised, repeating texts kept once.
+
+The writer of the ops CSV never quotes and gives every row as many cells as the header, so all
+separators of a block form a matrix. What describes an op stands in runs of neighbouring columns
+that repeat from row to row: a run is looked up as one text and taken apart once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from instrumentor_analysis.attributes import PROGRAM_CONFIG
+from instrumentor_analysis.op_models import ATTRIBUTED
+from instrumentor_analysis.scan import Header, wrong_cells
+from instrumentor_analysis.schema import NUMBERS, wanted_columns
+from instrumentor_analysis.table import Categorical, Floats, Mask, Table
+
+#: What counts as a blank, besides nothing: the words of pandas, and so of tt-perf-report.
+BLANKS = frozenset(
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
+        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
+)
+_RETURN, _ZERO = ord("\r"), ord("0")
+#: Digits that an unsigned 64-bit integer holds, whatever they are.
+_DIGITS = 19
+_TENS = tuple(np.uint64(10**power) for power in range(_DIGITS))
+# Between columns of a run others may stand that describe the op as well.
+_DESCRIBING = ("INPUT_", "OUTPUT_")
+
+Ends = npt.NDArray[np.intp]
+
+
+@dataclass
+class _Run:
+    """Neighbouring columns of text: per row the number of what stands there.
+
+    Attributes:
+        first, last: positions of the columns in the file.
+        columns: position to our name, of those that are wanted.
+        known: distinct texts, in the order of their numbers.
+    """
+
+    first: int
+    last: int
+    columns: dict[int, str]
+    known: dict[bytes, int] = field(default_factory=dict)
+    codes: list[npt.NDArray[np.int32]] = field(default_factory=list)
+
+
+class RowReader:
+    """Blocks of whole rows in, a table out.
+
+    Args:
+        path: the file, for errors.
+        first_line: 1-based line of the first row in it.
+        separator, row_end: single bytes that no cell holds.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        header: Header,
+        first_line: int = 2,
+        separator: bytes = b",",
+        row_end: bytes = b"\n",
+    ) -> None:
+        self._path, self._header, self._first_line = path, header, first_line
+        self._separator, self._row_end = separator, row_end
+        wanted = wanted_columns(header.columns)
+        at = {ours: header.columns.index(theirs) for theirs, ours in wanted.items()}
+        self._numbers = {name: at[name] for name in NUMBERS.values() if name in at}
+        texts = {column: name for name, column in at.items() if name not in self._numbers}
+        self._runs = _runs(header.columns, texts)
+        self._figures: list[Floats] = []
+        self._odd: dict[str, list[tuple[int, str]]] = {}
+        self._rows = 0
+
+    def feed(self, block: bytes) -> None:
+        """Add whole rows.
+
+        Raises:
+            DamagedFile: a row with too few or too many cells; names the line.
+        """
+        ends = self._ends(block)
+        if ends is None:
+            block = self._mended(block)
+            ends = self._ends(block)
+        if ends is None or not len(ends):
+            return
+        array = np.frombuffer(block, dtype=np.uint8)
+        starts = np.empty_like(ends)
+        starts[:, 1:] = ends[:, :-1] + 1
+        starts[1:, 0] = ends[:-1, -1] + 1
+        starts[0, 0] = 0
+        # Lines may end in CR LF.
+        ends[:, -1] -= array[np.maximum(ends[:, -1] - 1, 0)] == _RETURN
+        self._read_numbers(block, array, starts, ends)
+        codes: dict[str, npt.NDArray[np.int32]] = {}
+        for run in self._runs:
+            cells = starts[:, run.first].tolist(), ends[:, run.last].tolist()
+            if tuple(run.columns.values()) == ("attributes",):
+                told = _attributed(run, block, *cells, self._modelled(codes))
+            else:
+                told = _looked_up(run, block, *cells)
+            run.codes.append(told)
+            codes |= dict.fromkeys(run.columns.values(), told)
+        self._rows += len(ends)
+
+    def table(self) -> Table:
+        """All columns of the schema; those that the file lacks are blank."""
+        names = list(self._numbers)
+        figures = np.empty((len(names), 0))
+        if self._figures:
+            figures = np.concatenate(self._figures, axis=1)
+        columns: dict[str, Any] = {}
+        for run in self._runs:
+            codes = np.concatenate(run.codes) if run.codes else np.empty(0, np.int32)
+            columns |= _taken_apart(run, codes, self._separator)
+        for name in NUMBERS.values():
+            there = name in self._numbers
+            columns[name] = figures[names.index(name)] if there else np.full(self._rows, np.nan)
+        columns["line"] = np.arange(self._first_line, self._first_line + self._rows)
+        return Table(columns)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Texts among the figures, each column's first."""
+        theirs = {ours: name for name, ours in NUMBERS.items()}
+        return tuple(
+            f"{self._path.name}, line {odd[0][0]}, column {theirs[name]!r}: "
+            f"{odd[0][1]!r} is not a number and counts as blank ({len(odd)} such cells)"
+            for name, odd in sorted(self._odd.items())
+        )
+
+    def _ends(self, block: bytes) -> Ends | None:
+        """Where each cell of each row ends; None where rows differ in their number of cells."""
+        array = np.frombuffer(block, dtype=np.uint8)
+        last = array == self._row_end[0]
+        rows = int(np.count_nonzero(last))
+        ends = np.flatnonzero(last | (array == self._separator[0]))
+        width = len(self._header.columns)
+        if len(ends) != rows * width or not last[ends[width - 1 :: width]].all():
+            return None
+        return ends.reshape(rows, width)
+
+    def _mended(self, block: bytes) -> bytes:
+        """The block without empty lines.
+
+        Raises:
+            DamagedFile: that is not what is wrong with it.
+        """
+        width = len(self._header.columns)
+        lines = block.split(self._row_end)
+        for number, line in enumerate(lines):
+            cells = line.count(self._separator) + 1
+            if line.strip() and cells != width:
+                at = self._first_line + self._rows + number
+                raise wrong_cells(self._path, self._header, at, cells)
+        kept = [line + self._row_end for line in lines if line.strip()]
+        return b"".join(kept)
+
+    def _read_numbers(
+        self, block: bytes, array: npt.NDArray[np.uint8], starts: Ends, ends: Ends
+    ) -> None:
+        if not self._numbers:
+            return
+        at = list(self._numbers.values())
+        # A column after the other: the rows of each lie together in the result.
+        first, behind = starts[:, at].T.ravel(), ends[:, at].T.ravel()
+        values, plain = _whole_numbers(array, first, behind)
+        rows = len(starts)
+        for cell in np.flatnonzero(~plain).tolist():
+            text = block[first[cell] : behind[cell]].decode("utf-8", "replace").strip()
+            values[cell] = _number(text)
+            if text not in BLANKS and np.isnan(values[cell]):
+                line = self._first_line + self._rows + cell % rows
+                name = list(self._numbers)[cell // rows]
+                self._odd.setdefault(name, []).append((line, text))
+        self._figures.append(values.reshape(len(at), rows))
+
+    def _modelled(self, codes: Mapping[str, npt.NDArray[np.int32]]) -> Mask:
+        """Rows whose ATTRIBUTES say something by the op's name."""
+        run = next(run for run in self._runs if "op_code" in run.columns.values())
+        marks = [any(name.encode() in text for name in ATTRIBUTED) for text in run.known]
+        return np.asarray(marks, np.bool_)[codes["op_code"]]
+
+
+def _runs(columns: Sequence[str], texts: Mapping[int, str]) -> list[_Run]:
+    """Wanted columns of text that stand side by side, or with other tensors between them.
+
+    ATTRIBUTES is a run of its own: it may be another one for every op, and mostly says nothing.
+    """
+    runs: list[_Run] = []
+    for at in sorted(texts):
+        alone = texts[at] in ("attributes", "location")
+        between = columns[runs[-1].last + 1 : at] if runs else ()
+        near = bool(runs) and all(name.startswith(_DESCRIBING) for name in between)
+        if near and not alone and not {"attributes", "location"} & set(runs[-1].columns.values()):
+            runs[-1].last = at
+            runs[-1].columns[at] = texts[at]
+        else:
+            runs.append(_Run(at, at, {at: texts[at]}))
+    # What the attributes are needed for is known by the op's name.
+    return sorted(runs, key=lambda run: "op_code" not in run.columns.values())
+
+
+def _looked_up(
+    run: _Run, block: bytes, starts: list[int], ends: list[int]
+) -> npt.NDArray[np.int32]:
+    known = run.known
+    found = [known.get(block[a:b], -1) for a, b in zip(starts, ends, strict=True)]
+    if -1 in found:
+        for at, code in enumerate(found):
+            if code < 0:
+                found[at] = known.setdefault(block[starts[at] : ends[at]], len(known))
+    return np.asarray(found, np.int32)
+
+
+def _attributed(
+    run: _Run, block: bytes, starts: list[int], ends: list[int], modelled: Mask
+) -> npt.NDArray[np.int32]:
+    """As :func:`_looked_up`, but blank where nothing reads it: ops stay few, and memory small."""
+    known, config = run.known, PROGRAM_CONFIG.encode()
+    found: list[int] = []
+    for start, end, named in zip(starts, ends, modelled.tolist(), strict=True):
+        cell = block[start:end]
+        code = known.get(cell, -1)
+        if code < 0 and (named or config in cell):
+            code = known.setdefault(cell, len(known))
+        found.append(code)
+    return np.asarray(found, np.int32)
+
+
+def _taken_apart(
+    run: _Run, codes: npt.NDArray[np.int32], separator: bytes
+) -> dict[str, Categorical]:
+    """The columns of a run, all on the same codes."""
+    parts = [text.split(separator) for text in run.known]
+    columns: dict[str, Categorical] = {}
+    for at, name in run.columns.items():
+        cells = [part[at - run.first].decode("utf-8", "replace") for part in parts]
+        columns[name] = Categorical(codes, [None if c in BLANKS else c for c in cells])
+    return columns
+
+
+def _whole_numbers(array: npt.NDArray[np.uint8], starts: Ends, ends: Ends) -> tuple[Floats, Mask]:
+    """Figures of cells of digits, NaN of empty ones; and which cells are one or the other."""
+    sizes = ends - starts
+    plain = sizes <= _DIGITS
+    values = np.zeros(len(starts), np.uint64)
+    longest = int(sizes[plain].max(initial=0))
+    # Most cells of a long run of steps are short: those that are done drop out.
+    left = np.flatnonzero(plain & (sizes > 0))
+    for place in range(longest):
+        left = left[sizes[left] > place] if place else left
+        # Below '0' wraps around to far above 9.
+        digits = array[ends[left] - 1 - place] - np.uint8(_ZERO)
+        plain[left[digits > 9]] = False
+        values[left] += digits.astype(np.uint64) * _TENS[place]
+    figures = values.astype(np.float64)
+    figures[sizes == 0] = np.nan
+    return figures, plain
+
+
+def _number(text: str) -> float:
+    """A cell that is no plain whole number: a finite one, else NaN."""
+    try:
+        value = float(text)
+    except ValueError:
+        return float("nan")
+    return value if np.isfinite(value) and "_" not in text else float("nan")
