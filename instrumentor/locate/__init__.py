@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -100,15 +99,8 @@ def locate_file(
     return located
 
 
-_FOREIGN_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(tt_crank|tt_kurbla|crank)\b", re.M)
-
-
 def _look_at_imports(located: Located, roots: Sequence[Path]) -> None:
-    """Modules that the loop itself does not need: device managers and config classes.
-
-    Raises:
-        Declined: the script's own device manager runs a foreign runtime.
-    """
+    """Config classes that the loop itself does not need, for what their defaults do to a run."""
     entry = located.program.entry
     finder = Program(entry, tuple(roots), {entry.path: entry})
     for path in dict.fromkeys(finder.imported_files(entry)):
@@ -116,17 +108,6 @@ def _look_at_imports(located: Located, roots: Sequence[Path]) -> None:
             continue
         try:
             data = path.read_bytes()
-            foreign = _FOREIGN_IMPORT.search(data)
-            if foreign is not None and b"torch_xla" not in data:
-                raise Declined(
-                    Reason(
-                        path,
-                        data.count(b"\n", 0, foreign.start(1)) + 1,
-                        "foreign-runtime",
-                        f"the script's {path.name} runs {foreign.group(1).decode()}",
-                        "Give a script whose loop runs on torch_xla.",
-                    )
-                )
             config = parse(path, data) if b"mesh_shape" in data else None
         except (OSError, SyntaxError):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,10 +12,9 @@ from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import Source, dotted
 
 MULTI_CHIP_FOLDERS = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
-# A top-level mesh_shape that is not plainly null: only then is the YAML library loaded.
-_SET_MESH = re.compile(
-    rb"^[^\S\n]*['\"]?mesh_shape['\"]?[^\S\n]*:(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)", re.M
-)
+# A key of a mesh that is not plainly null: only then is the YAML library loaded.
+_MESH_KEY = r"['\"]?mesh(_shape)?['\"]?[^\S\n]*:"
+_SET_MESH = re.compile(rf"{_MESH_KEY}(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)".encode(), re.M)
 _MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
 
 
@@ -83,7 +83,7 @@ def read_config(path: Path) -> Mapping[str, object]:
 
 
 def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
-    """A set mesh_shape, or a config in a multi-chip folder, declines the run."""
+    """A mesh of several chips, or a config in a multi-chip folder, declines the run."""
     found = config_path(source, arguments)
     if found is None:
         return None
@@ -98,12 +98,40 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
             return Reason(where, line, "multi-chip", message, _MULTI)
     if not path.is_file() or not _SET_MESH.search(path.read_bytes()):
         return None
-    shape = read_config(path).get("mesh_shape")
-    if shape in (None, "", "null", "None", [], False):
+    found_mesh = next(_meshes(read_config(path)), None)
+    if found_mesh is None:
         return None
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    line = next((n for n, t in enumerate(lines, 1) if t.strip().startswith("mesh_shape")), 1)
-    return Reason(path, line, "multi-chip", f"mesh_shape is {shape!r}: a multi-chip run", _MULTI)
+    line = next((n for n, t in enumerate(lines, 1) if re.search(_MESH_KEY, t)), 1)
+    key, shape = found_mesh
+    return Reason(path, line, "multi-chip", f"{key} is {shape!r}: a multi-chip run", _MULTI)
+
+
+def _meshes(value: object) -> Iterator[tuple[str, object]]:
+    """Shapes of more than one chip: `mesh_shape`, or the shape of a `mesh:` block, at any depth."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _meshes(part)
+    if not isinstance(value, dict):
+        return
+    for key, part in value.items():
+        shape = part.get("shape") if key == "mesh" and isinstance(part, dict) else part
+        if key in ("mesh", "mesh_shape") and not isinstance(shape, dict):
+            if _chips(shape) > 1:
+                yield str(key), shape
+        else:
+            yield from _meshes(part)
+
+
+def _chips(shape: object) -> float:
+    """Chips of a mesh; 1 where none is set, infinitely many where that cannot be read."""
+    if shape in (None, "", "null", "None", [], False):
+        return 1
+    sizes = re.split(r"[,x\s]+", shape.strip("()[] ")) if isinstance(shape, str) else shape
+    try:
+        return math.prod(int(size) for size in (sizes if isinstance(sizes, list) else [sizes]))
+    except (TypeError, ValueError):
+        return math.inf
 
 
 def mesh_default_warning(sources: Sequence[Source]) -> str | None:

@@ -40,9 +40,6 @@ FOREIGN_RUNTIMES = {
     "forge": "tt-forge's compiled model runs its own backward",
     "pybuda": "PyBuda runs its own backward",
     "ttml": "ttml runs its own autograd",
-    "crank": "crank runs the step itself",
-    "tt_crank": "tt-crank runs the step itself",
-    "tt_kurbla": "kurbla runs the step itself",
     "tt_train": "tt-train runs its own autograd",
 }
 _JAX = ("jax", "flax", "optax", "easydel")
@@ -93,11 +90,11 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
                 roots[root],
                 "jax",
                 f"a {root} script: gradients come from transformations, not from backward()",
-                "JAX is not supported; profile it as a whole with `python3 -m tracy`.",
+                _AS_A_WHOLE,
             )
     for root, why in FOREIGN_RUNTIMES.items():
         if root in roots:
-            return Reason(path, roots[root], "foreign-runtime", why, _TORCH_LOOP)
+            return Reason(path, roots[root], "foreign-runtime", why, _AS_A_WHOLE)
     for call, line in _calls(source):
         if re.search(r"(loss_)?scaler$", dotted(call.func)) and len(call.args) >= 2:
             return Reason(
@@ -177,7 +174,10 @@ _OWN_LOOP = (
     "Give a script with the loop written out "
     "(for batch in loader: loss.backward(); optimizer.step())."
 )
-_TORCH_LOOP = "Give a script whose loop calls torch's own loss.backward()."
+_AS_A_WHOLE = (
+    "Its device operations: `instrument profile python3 SCRIPT`. The time of chosen lines: "
+    "`instrument run --region FILE:START-END SCRIPT`."
+)
 _SPLIT = "Name one loop with --loop FILE:LINE, or give a script that trains one network at a time."
 
 
@@ -252,18 +252,18 @@ def _foreign(program: Program, candidate: Candidate) -> Iterator[Reason]:
         roots = imported_roots(source)
         for root, why in FOREIGN_RUNTIMES.items():
             if root in roots:
-                yield Reason(source.path, roots[root], "foreign-runtime", why, _TORCH_LOOP)
+                yield Reason(source.path, roots[root], "foreign-runtime", why, _AS_A_WHOLE)
                 return
         for statement in source.places:
             if isinstance(statement, ast.ImportFrom) and re.search(
-                r"(^|\.)(crank|tt_train|ttml)(\.|$)", statement.module or ""
+                r"(^|\.)(tt_train|ttml)(\.|$)", statement.module or ""
             ):
                 yield Reason(
                     source.path,
                     statement.lineno,
                     "foreign-runtime",
                     f"{statement.module} runs the step itself",
-                    _TORCH_LOOP,
+                    _AS_A_WHOLE,
                 )
                 return
     for site in candidate.sites:
@@ -277,7 +277,7 @@ def _foreign(program: Program, candidate: Candidate) -> Iterator[Reason]:
                 site.backward.lineno,
                 "foreign-runtime",
                 f"{owner}.backward() is a compiled model's own backward",
-                _TORCH_LOOP,
+                _AS_A_WHOLE,
             )
             return
 

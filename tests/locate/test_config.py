@@ -65,7 +65,36 @@ def test_os_path_join(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "yaml", ["lr: 0.1\n", "mesh_shape: null\n", "mesh_shape:\n", "mesh_shape: ''\n", "", "- a\n"]
+    ("yaml", "line"),
+    [
+        ("lr: 0.1\nmesh:\n  shape: [2, 4]\n  axis_names: [data, model]\n", 2),
+        ("lr: 0.1\n\nmesh: [2, 4]\n", 3),
+        ("mesh: {shape: '2x4'}\n", 1),
+        ("device:\n  mesh_shape: 1,8\n", 2),
+        ("parallelism: {tensor: {mesh: {shape: [8]}}}\n", 1),
+        ("mesh_shape: all\n", 1),
+    ],
+)
+def test_a_mesh_of_several_chips_in_any_form(tmp_path: Path, yaml: str, line: int) -> None:
+    (reason,) = explained(tmp_path, yaml).reasons
+    assert (reason.kind, reason.line) == ("multi-chip", line)
+
+
+@pytest.mark.parametrize(
+    "yaml",
+    [
+        "lr: 0.1\n",
+        "mesh_shape: null\n",
+        "mesh_shape:\n",
+        "mesh_shape: ''\n",
+        "",
+        "- a\n",
+        "mesh: null\nmesh_axis_names: null\n",
+        "mesh:\n  shape: null\n  axis_names: [data, model]\n",
+        "mesh: {axis_names: [data]}\n",
+        "mesh_shape: [1, 1]\n",
+        "mesh: {shape: '(1, 1)'}\n",
+    ],
 )
 def test_single_chip(tmp_path: Path, yaml: str) -> None:
     assert explained(tmp_path, yaml).eligible

@@ -630,6 +630,28 @@ def test_declined(name: str) -> None:
         assert reason.line == line_of(source, mark), reason.message
 
 
+@pytest.mark.parametrize("name", ["jax", "ttml", "forge_compiled_backward"])
+def test_what_is_not_torch_s_own_step_may_be_profiled_or_timed_by_lines(name: str) -> None:
+    remedy = reason_of(DECLINED[name][2]).remedy
+    assert "instrument profile python3" in remedy and "--region FILE:START-END" in remedy
+
+
+@pytest.mark.parametrize(
+    "line", ["import tt_crank.torch", "from tt_crank.torch._compile import CompileOption"]
+)
+def test_a_script_that_imports_tt_crank_is_a_plain_torch_loop(line: str) -> None:
+    source = (
+        f"{line}\n{PREAMBLE}"
+        + """\
+for x, y in loader:
+    loss = (model(x) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+    )
+    assert rewrite(source, filename="train.py").plan.edits
+
+
 NOT_TRAINING: dict[str, str] = {
     "empty": "",
     "train_switch": """\
