@@ -36,6 +36,8 @@ _EPILOG = (
 # Options that act once: no default of theirs may stand in a file.
 _ONE_TIME = frozenset(
     {"help", "version", "force", "summary", "fix"}
+    # Of run, doctor and profile: what ends processes and resets boards is asked for by the user.
+    | {"yes", "reset"}
     # Of compare and history.
     | {"html", "markdown", "batch_size", "baseline", "run", "plot"}
     # Of tune.

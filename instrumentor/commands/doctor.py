@@ -17,6 +17,7 @@ SCHEMA = "instrument-doctor/1"
 
 
 def doctor(
+    context: typer.Context,
     script: Annotated[
         Path | None, typer.Argument(help="A training script, whose configuration is looked at.")
     ] = None,
@@ -50,6 +51,7 @@ def doctor(
         python=python,
         tt_xla=common.existing(tt_xla, "--tt-xla"),
         tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
+        configured=common.configured(context),
     )
     if fix or reset:
         _mend(situation, reset=reset, yes=yes, quiet=json)

@@ -64,6 +64,9 @@ def tracy(situation: Situation) -> Iterator[Check]:
                 "Use the environment that holds pjrt_plugin_tt, with --python.",
             )
         return
+    if not situation.ask_tracy:
+        yield Check("tracy", Status.OK, "tracy is there; not started: it comes with the project")
+        return
     try:
         options = read_options(machine.python, _tracy_environment(situation), situation.cwd)
     except NotReady as error:

@@ -78,14 +78,14 @@ def read_options(
     """Ask this interpreter's tracy for its options, without touching the working directory.
 
     Importing newer versions makes folders where one stands, so it is asked from a folder that is
-    thrown away; what would be found from ``cwd`` is found all the same.
+    thrown away; entries of PYTHONPATH count from ``cwd``.
 
     Raises:
         NotReady: it cannot be imported, does not answer, or lacks an option the run needs.
     """
     command = [str(python), "-m", "tracy", "--help"]
     entries = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
-    found_from = [str(cwd / entry) for entry in [*entries, ""]]
+    found_from = [str(cwd / entry) for entry in entries]
     try:
         with throwaway() as folder:
             answer = subprocess.run(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.environment import probe
+from instrumentor.interpreter import ask
 from instrumentor.profilers import TRACY, LaunchRequest
 from instrumentor.profilers.tracy import REQUIRED, read_options
 
@@ -37,7 +37,7 @@ if __name__ == "__main__":
 
 
 def test_probe_finds_the_package(ttnn_python: Path, tmp_path: Path) -> None:
-    _, packages = probe(ttnn_python, os.environ, tmp_path)
+    _, packages = ask(ttnn_python, os.environ)
     assert packages["ttnn"].version
     assert "tracy" in packages
 
