@@ -73,7 +73,7 @@ def compare(
     json: common.Json = False,
     history: Store = None,
 ) -> None:
-    """Compare runs with a first one, or with their repeats, with an interval."""
+    """Compare runs, or repeats of them, with an interval."""
     from instrumentor.history import History
     from instrumentor_analysis.errors import AnalysisError
 

@@ -13,6 +13,7 @@ that is wrong.
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -84,11 +85,14 @@ def runs_needed(found: Between, percent: float) -> int | None:
     :data:`MOST_RUNS`.
     """
     wide = math.log1p((percent + RESOLUTION_PERCENT) / 100) - math.log1p(percent / 100)
-    least = max(FEWEST_RUNS, min(found.base_runs, found.new_runs) + 1)
     beside = found.noise.freedom - (found.base_runs + found.new_runs - 2)
-    for runs in range(least, MOST_RUNS + 1):
+
+    def decides(runs: int) -> bool:
         freedom = 2 * runs - 2 + beside
         quantiles = sum(student_quantile(1 - tail, freedom) for tail in (FALSE_ALARM, MISSED))
-        if quantiles * found.noise.deviation * math.sqrt(2 / runs) <= wide:
-            return runs
-    return None
+        return quantiles * found.noise.deviation * math.sqrt(2 / runs) <= wide
+
+    least = max(FEWEST_RUNS, min(found.base_runs, found.new_runs) + 1)
+    # More runs always narrow both bounds.
+    runs = bisect.bisect_left(range(MOST_RUNS + 1), True, lo=least, key=decides)
+    return runs if runs <= MOST_RUNS else None

@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instrumentor_analysis.intervals import CONFIDENCE, reach, student_quantile
+from instrumentor_analysis.intervals import CONFIDENCE, Reach, reach, student_quantile
 from instrumentor_analysis.model import Interval
 
 Runs = Sequence[Sequence[float]]
@@ -106,38 +106,40 @@ class Between:
         return math.expm1(min(_QUANTILES * self.error, 300.0)) * 100
 
 
-def noise_of(groups: Sequence[Runs], medians: Sequence[Sequence[float]] = ()) -> Noise | None:
-    """Pooled over groups of runs of equal code; None where no group has two runs.
-
-    Args:
-        groups: the samples of each run, milliseconds above 0.
-        medians: of further runs, whose samples are not at hand.
-    """
-    logs = [[reach(run).median for run in group] for group in groups]
-    logs += [[math.log(value) for value in group] for group in medians]
-    freedom = sum(len(group) - 1 for group in logs if group)
-    if freedom < 1:
-        return None
-    square = sum((len(group) - 1) * statistics.variance(group) for group in logs if len(group) > 1)
-    own = [reach(run).variance for group in groups for run in group]
-    within = statistics.fmean(own) if own else 0.0
-    deviation = math.sqrt(max(square / freedom, within))
-    known = sum(len(group) for group in medians)
-    return Noise(deviation, math.sqrt(within), freedom, known)
-
-
 def between(base: Runs, new: Runs, medians: Sequence[Sequence[float]] = ()) -> Between | None:
     """Compare two sides of one run each or more; None where the noise cannot be known.
 
     Args:
+        base, new: the samples of each run, milliseconds above 0.
         medians: of earlier runs, in groups of equal code.
     """
-    noise = noise_of([base, new], medians)
+    return between_reaches([reach(run) for run in base], [reach(run) for run in new], medians)
+
+
+def between_reaches(
+    base: Sequence[Reach], new: Sequence[Reach], medians: Sequence[Sequence[float]] = ()
+) -> Between | None:
+    """The same of runs whose medians are known with their errors."""
+    noise = _noise([base, new], medians)
     if noise is None:
         return None
     return Between(_middle_ms(base), _middle_ms(new), noise, len(base), len(new))
 
 
-def _middle_ms(runs: Runs) -> float:
+def _noise(groups: Sequence[Sequence[Reach]], medians: Sequence[Sequence[float]]) -> Noise | None:
+    """Pooled over groups of runs of equal code; None where no group has two runs."""
+    logs = [[run.median for run in group] for group in groups]
+    logs += [[math.log(value) for value in group] for group in medians]
+    freedom = sum(len(group) - 1 for group in logs if group)
+    if freedom < 1:
+        return None
+    square = sum((len(group) - 1) * statistics.variance(group) for group in logs if len(group) > 1)
+    within = statistics.fmean(run.variance for group in groups for run in group)
+    deviation = math.sqrt(max(square / freedom, within))
+    known = sum(len(group) for group in medians)
+    return Noise(deviation, math.sqrt(within), freedom, known)
+
+
+def _middle_ms(runs: Sequence[Reach]) -> float:
     """Geometric mean of the runs' medians."""
-    return math.exp(statistics.fmean(reach(run).median for run in runs))
+    return math.exp(statistics.fmean(run.median for run in runs))
