@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "the script or the profiler failed (the script's own code stands in summary.json)",
+    1: "the script or the profiler failed (the script's own code stands in summary.json); "
+    "diagnose: no failure that is known",
     2: "usage: an option, a path or a configuration file is wrong",
     3: "declined: the script cannot be instrumented correctly; file, line and reason are printed",
     4: "the machine is not ready: something the run needs is missing or busy",

@@ -69,6 +69,10 @@ def test_half_of_the_tools_is_not_enough(tmp_path: Path) -> None:
     "place",
     [
         "site/pjrt_plugin_tt/bin",
+        "site/tt_crank/bin",
+        "build/third_party/tt-mlir-install/bin",
+        "home/build/tools/profiler/bin",
+        "work/build_Release/tools/profiler/bin",
         "site/ttnn/build_Release/tools/profiler/bin",
         "tt-xla/third_party/tt-mlir/install/bin",
         "tt-xla/build_Release/tools/profiler/bin",
@@ -77,13 +81,33 @@ def test_half_of_the_tools_is_not_enough(tmp_path: Path) -> None:
 def test_places_of_the_tools(tmp_path: Path, place: str) -> None:
     packages = {
         name: Package(name, None, (tmp_path / "site" / name,))
-        for name in ("pjrt_plugin_tt", "ttnn")
+        for name in ("pjrt_plugin_tt", "ttnn", "tt_crank")
     }
-    assert find_tools(None, packages, tmp_path / "tt-xla") is None
+    where = (tmp_path / "tt-xla", {"TT_METAL_HOME": str(tmp_path / "home")}, tmp_path / "work")
+    assert find_tools(None, packages, *where) is None
     folder = make_tools(tmp_path / place, *NEW)
-    found = find_tools(None, packages, tmp_path / "tt-xla")
+    found = find_tools(None, packages, *where)
     assert found is not None
     assert found.folder == folder
+
+
+@pytest.mark.parametrize("file", ["common.py", "_original/common.py"])
+def test_tools_bear_the_names_that_the_installed_tracy_uses(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "site" / "tracy" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        'TRACY_CAPTURE_TOOL = "tracy-capture"\nTRACY_CSVEXPROT_TOOL = "tracy-csvexport"\n'
+    )
+    packages = {
+        name: Package(name, None, (tmp_path / "site" / name,)) for name in ("tracy", "ttnn")
+    }
+    old = make_tools(tmp_path / "site" / "ttnn" / "bin", *OLD)
+    assert find_tools(None, packages) is None
+    with pytest.raises(UsageError, match="no tracy-capture and tracy-csvexport in it"):
+        find_tools(old, packages)
+    new = make_tools(tmp_path / "site" / "tracy" / "bin", *NEW)
+    found = find_tools(None, packages)
+    assert found is not None and found.folder == new
 
 
 def test_examine_puts_it_together(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def doctor(
     fix: Annotated[
         bool,
         typer.Option(
-            "--fix", help="Mend what can be mended: end processes that hold the device (--yes)."
+            "--fix", help="Fix what can be fixed: end processes that hold the device (--yes)."
         ),
     ] = False,
     json: common.Json = False,
@@ -106,4 +106,4 @@ def _show(check: Check) -> None:
     word = console.paint(f"{check.status.value:<8}", color, sys.stdout)
     console.out(f"{word} {check.name:<15} {check.text}")
     if check.remedy:
-        console.out(f"{'':<8} {'':<15} do: {check.remedy}")
+        console.out(f"{'':<8} {'':<15} hint: {check.remedy}")

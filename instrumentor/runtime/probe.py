@@ -33,6 +33,7 @@ PACKAGES = {
     "torch_xla": ["torch-xla", "torch_xla"],
     "tracy": ["tracy"],
     "pjrt_plugin_tt": ["pjrt-plugin-tt", "pjrt_plugin_tt"],
+    "tt_crank": ["tt-crank", "tt_crank"],
     "ttnn": ["ttnn"],
     "pandas": ["pandas"],
     "yaml": ["pyyaml"],
