@@ -99,7 +99,7 @@ def test_doctor(
     assert all(check["remedy"] for check in document["checks"] if check["status"] != "ok")
     assert done.returncode == 4
     nothing = run_cli("doctor", "--profiler", "tracy", cwd=repo)
-    assert nothing.returncode == 4 and "do: " in nothing.stdout
+    assert nothing.returncode == 4 and "hint: " in nothing.stdout
 
 
 def test_doctor_fixes_what_it_may(
