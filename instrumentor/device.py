@@ -133,10 +133,9 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def find_smi(python: Path | None, env: Mapping[str, str]) -> Path | None:
+def find_smi(python: Path, env: Mapping[str, str]) -> Path | None:
     """tt-smi, beside the script's interpreter or on PATH."""
-    beside = [str(python.parent)] if python is not None else []
-    path = os.pathsep.join([*beside, env.get("PATH", os.defpath)])
+    path = os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)])
     found = shutil.which("tt-smi", path=path)
     return Path(found) if found else None
 

@@ -18,7 +18,6 @@ from instrumentor.errors import UsageError
 from instrumentor.locate.model import Declined, Located
 from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import FUNCTIONS, callee
-from instrumentor.locate.vocabulary import is_sync_statement
 from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
 
@@ -189,7 +188,7 @@ def explain_located(located: Located) -> dict[str, Any]:
         **_backward(located),
         "sync": {
             "action": region.sync.action,
-            "line": _sync_line(region),
+            "line": _sync_line(located, region),
             "api": region.sync.api or None,
         },
         "counter": {
@@ -234,11 +233,11 @@ def _backward(located: Located) -> dict[str, Any]:
     }
 
 
-def _sync_line(region: Region) -> int:
+def _sync_line(located: Located, region: Region) -> int:
     """The sync call's own statement (inside its guard), or what the inserted one follows."""
     if region.sync.statement is None:
         return region.end.lineno
-    call = is_sync_statement(region.sync.statement)
+    call = located.knowledge.sync_of(region.sync.source, region.sync.statement)
     return call.lineno if call is not None else region.sync.statement.lineno
 
 

@@ -22,7 +22,6 @@ CHECKS: tuple[Callable[[Situation], Iterator[Check]], ...] = (
     tracy.tracy,
     tracy.report_modules,
     tracy.tools,
-    tracy.captures,
     tracy.perf_report,
     device.devices,
     device.holders,

@@ -63,7 +63,11 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
                 chosen = found
             program = wider
     reason = chosen or refusals.no_loop(program, Knowledge(program), [])
-    if options.mode == "auto" and reason.kind == "no-loop" and infers_only(program):
+    if (
+        options.mode == "auto"
+        and reason.kind == "no-loop"
+        and infers_only(program, Knowledge(program))
+    ):
         try:
             found = locate_inference(program, Knowledge(program), options.loop)
             if is_reachable(program, found.candidate):

@@ -102,7 +102,7 @@ def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> s
 
 def _guarded_in(knowledge: Knowledge, helper: Function) -> bool:
     for call, statement in knowledge.program.calls.get(helper.node, ()):
-        if any(c is call for c in knowledge.steps_in(helper.source, statement)):
+        if any(c is call for c in knowledge.steps_in(helper.source, helper.node, statement)):
             for parent in helper.source.parents(statement):
                 names = _counted_names(helper.node.body)
                 if isinstance(parent, ast.If) and _is_count_test(parent.test, names):

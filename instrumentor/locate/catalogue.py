@@ -7,6 +7,315 @@ A new sync, optimizer or logger is one row here. Names are those that
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+from enum import Enum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+
+class Kind(Enum):
+    """What an object is to a training step."""
+
+    MODEL = "model"
+    LOSS = "loss"  # a module without parameters of its own
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    SCALER = "gradient scaler"
+    ACCELERATOR = "accelerator"  # wraps model and optimizer, runs backward(loss)
+    ENGINE = "engine"  # model and optimizer in one: engine(x), engine.backward(), engine.step()
+    AVERAGE = "average of weights"
+    DATA = "data"  # loaders, data sets, tokenizers: nothing in them is differentiated
+    LOGGER = "logger"
+    TRAINER = "trainer"  # an installed package's loop
+
+
+class Role(Enum):
+    """What a call does to a training step."""
+
+    SYNC = "sync"  # cuts the XLA graph
+    WAIT = "wait"  # waits for a device
+    STEP = "optimizer step"  # of its first argument
+    NO_GRAD = "no_grad"
+    ACTIVATION_CHECKPOINT = "activation checkpoint"
+    SAVE = "save"
+    LOG = "log"
+    DISTRIBUTED = "distributed"
+    SPAWN = "spawn"
+    COMPILE = "compile"  # the whole function as one graph
+    STEP_CONTEXT = "step context"  # one graph per block
+    CACHE_CLEAR = "cache clear"
+    CLOCK = "clock"
+    DEBUGGER = "debugger"
+    PROFILER = "profiler"
+    FETCH = "fetch"  # takes the next batch
+    CLIP = "gradient clipping"
+
+
+class Evidence(Enum):
+    """How sure it is what something means: by its type, by what is done with it, by its name."""
+
+    TYPE = "type"
+    USE = "use"
+    SPELLING = "spelling"  # last resort: never enough to take a statement out
+
+
+# -- functions -----------------------------------------------------------------------------------
+
+#: Qualified name (with * and ?) -> role; the first row that matches counts.
+FUNCTIONS: tuple[tuple[str, Role], ...] = (
+    ("torch_xla.sync", Role.SYNC),
+    ("torch_xla.mark_step", Role.SYNC),
+    ("torch_xla.core.xla_model.mark_step", Role.SYNC),
+    ("torch_xla.core.xla_model.wait_device_ops", Role.WAIT),
+    ("torch.synchronize", Role.WAIT),
+    ("torch.*.synchronize", Role.WAIT),
+    ("tt_crank.*synchronize", Role.WAIT),
+    ("torch_xla.core.xla_model.optimizer_step", Role.STEP),
+    ("*no_grad", Role.NO_GRAD),
+    ("*inference_mode", Role.NO_GRAD),
+    ("torch.utils.checkpoint.*", Role.ACTIVATION_CHECKPOINT),
+    ("torch_xla.utils.checkpoint.*", Role.ACTIVATION_CHECKPOINT),
+    ("torch_xla.distributed.fsdp.checkpoint_module", Role.ACTIVATION_CHECKPOINT),
+    ("deepspeed.checkpointing.checkpoint", Role.ACTIVATION_CHECKPOINT),
+    ("torch.save", Role.SAVE),
+    ("torch_xla.core.xla_model.save", Role.SAVE),
+    ("torch_xla.utils.serialization.save", Role.SAVE),
+    ("torch.distributed.checkpoint.save*", Role.SAVE),
+    ("safetensors.torch.save*", Role.SAVE),
+    ("builtins.print", Role.LOG),
+    ("wandb.*", Role.LOG),
+    ("mlflow.*", Role.LOG),
+    ("logging.*", Role.LOG),
+    ("tqdm.*write", Role.LOG),
+    ("torch.distributed.init_process_group", Role.DISTRIBUTED),
+    ("deepspeed.init_distributed", Role.DISTRIBUTED),
+    ("torch.multiprocessing.spawn", Role.SPAWN),
+    ("torch.multiprocessing.start_processes", Role.SPAWN),
+    ("torch_xla.distributed.xla_multiprocessing.spawn", Role.SPAWN),
+    ("torch_xla.launch", Role.SPAWN),
+    ("torch_xla.compile", Role.COMPILE),
+    ("torch_xla.experimental.compile", Role.COMPILE),
+    ("torch_xla.core.xla_model.compile", Role.COMPILE),
+    ("torch_xla.step", Role.STEP_CONTEXT),
+    ("*clear_computation_cache", Role.CACHE_CLEAR),
+    ("time.time", Role.CLOCK),
+    ("time.perf_counter*", Role.CLOCK),
+    ("time.monotonic*", Role.CLOCK),
+    ("builtins.breakpoint", Role.DEBUGGER),
+    ("pdb.set_trace", Role.DEBUGGER),
+    ("ipdb.set_trace", Role.DEBUGGER),
+    ("torch.profiler.*", Role.PROFILER),
+    ("torch_xla.debug.profiler.*", Role.PROFILER),
+    ("cProfile.*", Role.PROFILER),
+    ("builtins.next", Role.FETCH),
+    ("torch.nn.utils.clip_grad_*", Role.CLIP),
+)
+
+#: What calling a qualified name makes; the first row that matches counts.
+CONSTRUCTORS: tuple[tuple[str, Kind], ...] = (
+    ("torch.optim.lr_scheduler.*", Kind.SCHEDULER),
+    ("transformers.get_*schedule*", Kind.SCHEDULER),
+    ("transformers.optimization.get_*schedule*", Kind.SCHEDULER),
+    ("diffusers.optimization.get_*schedule*", Kind.SCHEDULER),
+    ("timm.scheduler.*", Kind.SCHEDULER),
+    ("torch.optim.swa_utils.SWALR", Kind.SCHEDULER),
+    ("torch.optim.swa_utils.*", Kind.AVERAGE),
+    ("torch_ema.*", Kind.AVERAGE),
+    ("diffusers.training_utils.EMAModel*", Kind.AVERAGE),
+    ("timm.utils.ModelEma*", Kind.AVERAGE),
+    ("ema_pytorch.*", Kind.AVERAGE),
+    ("torch.optim.*", Kind.OPTIMIZER),
+    ("timm.optim.*", Kind.OPTIMIZER),
+    ("bitsandbytes.optim.*", Kind.OPTIMIZER),
+    ("apex.optimizers.*", Kind.OPTIMIZER),
+    ("torch_xla.amp.syncfree.*", Kind.OPTIMIZER),
+    ("torch_optimizer.*", Kind.OPTIMIZER),
+    ("transformers.Adafactor", Kind.OPTIMIZER),
+    ("transformers.AdamW", Kind.OPTIMIZER),
+    ("torch.amp.*GradScaler", Kind.SCALER),
+    ("torch.cuda.amp.*GradScaler", Kind.SCALER),
+    ("torch_xla.amp.GradScaler", Kind.SCALER),
+    ("accelerate.*Accelerator", Kind.ACCELERATOR),
+    ("*Fabric", Kind.ACCELERATOR),
+    ("torch.utils.data.*", Kind.DATA),
+    ("torchvision.datasets.*", Kind.DATA),
+    ("torchvision.transforms.*", Kind.DATA),
+    ("datasets.*", Kind.DATA),
+    ("*Tokenizer*", Kind.DATA),
+    ("*Processor*", Kind.DATA),
+    ("*FeatureExtractor*", Kind.DATA),
+    ("*DataCollator*", Kind.DATA),
+    ("*.DataLoader", Kind.DATA),
+    ("numpy.*", Kind.DATA),
+    ("torch.nn.*Loss*", Kind.LOSS),
+    ("torch.nn.Parameter*", Kind.DATA),
+    ("torch.nn.parameter.*", Kind.DATA),
+    ("torch.nn.functional.*", Kind.DATA),
+    ("torch.nn.utils.*", Kind.DATA),
+    ("torch.nn.init.*", Kind.DATA),
+    ("torch.nn.*", Kind.MODEL),
+    ("torchvision.models.*", Kind.MODEL),
+    ("torchvision.ops.*", Kind.LOSS),
+    ("timm.create_model", Kind.MODEL),
+    ("timm.models.create_model", Kind.MODEL),
+    ("segmentation_models_pytorch.*", Kind.MODEL),
+    ("torch.hub.load", Kind.MODEL),
+    ("*Config.from_pretrained", Kind.DATA),
+    ("transformers.*.from_*", Kind.MODEL),
+    ("diffusers.*Scheduler*", Kind.DATA),
+    ("diffusers.*.from_*", Kind.MODEL),
+    ("transformers.*Config", Kind.DATA),
+    ("transformers.*Trainer", Kind.TRAINER),
+    ("trl.*Trainer", Kind.TRAINER),
+    ("transformers.*Model*", Kind.MODEL),
+    ("transformers.*For*", Kind.MODEL),
+    ("diffusers.*Model", Kind.MODEL),
+    ("peft.*from_pretrained", Kind.MODEL),
+    ("*.SummaryWriter", Kind.LOGGER),
+    ("logging.getLogger", Kind.LOGGER),
+    ("wandb.init", Kind.LOGGER),
+)
+
+#: What a class of the program is that derives from a qualified name.
+BASES: tuple[tuple[str, Kind], ...] = (
+    ("torch.nn.*Loss", Kind.LOSS),
+    ("torch.nn.*", Kind.MODEL),
+    ("torch.optim.lr_scheduler.*", Kind.SCHEDULER),
+    ("torch.optim.*", Kind.OPTIMIZER),
+    ("torch.utils.data.*", Kind.DATA),
+    ("*Module", Kind.MODEL),
+    ("*PreTrainedModel", Kind.MODEL),
+)
+
+#: `deepspeed.initialize(...)` returns several.
+PARTS: dict[str, tuple[Kind, ...]] = {
+    "deepspeed.initialize": (Kind.ENGINE, Kind.OPTIMIZER, Kind.DATA, Kind.SCHEDULER),
+}
+
+#: What is done with an object ("()": it is called) tells its kind; the first row that fits counts.
+USES: tuple[tuple[frozenset[str], Kind], ...] = (
+    (frozenset({"param_groups"}), Kind.OPTIMIZER),
+    (frozenset({"scale", "unscale_"}), Kind.SCALER),
+    (frozenset({"scale", "step"}), Kind.SCALER),
+    (frozenset({"prepare", "backward"}), Kind.ACCELERATOR),
+    (frozenset({"accumulate", "backward"}), Kind.ACCELERATOR),
+    (frozenset({"()", "backward", "step"}), Kind.ENGINE),
+    (frozenset({"get_last_lr"}), Kind.SCHEDULER),
+    (frozenset({"parameters"}), Kind.MODEL),
+    (frozenset({"named_parameters"}), Kind.MODEL),
+    (frozenset({"gradient_checkpointing_enable"}), Kind.MODEL),
+    (frozenset({"()", "train"}), Kind.MODEL),
+    (frozenset({"()", "eval"}), Kind.MODEL),
+    (frozenset({"()", "modules"}), Kind.MODEL),
+    (frozenset({"()", "zero_grad"}), Kind.MODEL),
+    (frozenset({"step", "zero_grad"}), Kind.OPTIMIZER),
+)
+USED = frozenset[str]().union(*(words for words, _ in USES)) - {"()"}
+
+#: Attributes of torch.nn.Module, and of models on it, that run no forward.
+NOT_FORWARD = frozenset(
+    {
+        *("train", "eval", "parameters", "named_parameters", "buffers", "named_buffers", "to"),
+        *("cuda", "cpu", "half", "float", "double", "bfloat16", "type", "state_dict", "modules"),
+        *("load_state_dict", "named_modules", "children", "named_children", "requires_grad_"),
+        *("share_memory", "apply", "register_buffer", "register_parameter", "register_module"),
+        *("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"),
+        *("add_module", "get_submodule", "get_parameter", "extra_repr", "zero_grad", "compile"),
+        *(
+            "save_pretrained",
+            "push_to_hub",
+            "generate",
+            "num_parameters",
+            "resize_token_embeddings",
+        ),
+        *("gradient_checkpointing_enable", "gradient_checkpointing_disable", "no_sync", "step"),
+        *("backward", "save_checkpoint", "load_checkpoint", "print_trainable_parameters", "item"),
+        *("clip_grad_norm_", "reset_parameters", "init_weights", "get_input_embeddings"),
+        *("set_train_batch_size", "gradient_accumulation_steps", "estimate_mfu", "size", "reset"),
+        *("is_gradient_accumulation_boundary", "enable_input_require_grads", "unwrap", "update"),
+        *("append", "extend", "push", "store", "clear", "init_hidden", "numel", "detach"),
+        *("set_requires_gradient_sync", "unshard", "reshard", "configure_optimizers"),
+    }
+)
+
+
+@lru_cache(maxsize=4096)
+def role_of(name: str) -> Role | None:
+    """What a function of an installed package does, by its qualified name."""
+    return next((role for row, role in FUNCTIONS if fnmatchcase(name, row)), None)
+
+
+@lru_cache(maxsize=4096)
+def made_by(name: str) -> Kind | None:
+    """What calling a qualified name makes."""
+    return next((kind for row, kind in CONSTRUCTORS if fnmatchcase(name, row)), None)
+
+
+def derived_from(names: Collection[str]) -> Kind | None:
+    """What a class is that derives from installed classes of these names."""
+    return next((k for row, k in BASES if any(fnmatchcase(n, row) for n in names)), None)
+
+
+def used_as(words: Collection[str]) -> Kind | None:
+    """What an object is with which these things are done."""
+    return next((kind for row, kind in USES if row.issubset(words)), None)
+
+
+# -- how things are spelled: evidence of last resort ----------------------------------------------
+
+_SPELLED: tuple[tuple[re.Pattern[str], Kind], ...] = tuple(
+    (re.compile(pattern, re.I), kind)
+    for pattern, kind in (
+        (r"sched|(^|_)lr(_|$)|warm", Kind.SCHEDULER),
+        (r"tokeni[sz]er|loader|dataset|(^|_)batch", Kind.DATA),
+        (r"(^|_)(ema|swa)(_|$)", Kind.AVERAGE),
+        (r"log|wandb|writer|tracker|pbar|(^|_)bar$|prof|timer", Kind.LOGGER),
+        (r"scaler", Kind.SCALER),
+        (r"optim|(^|_)opts?(_|$|\d)|adam|sgd", Kind.OPTIMIZER),
+        (r"accelerator|(^|_)fabric", Kind.ACCELERATOR),
+        (r"engine|deepspeed", Kind.ENGINE),
+        (r"loss|criterion|objective", Kind.LOSS),
+        (r"(^|_)(model|net|network|module|encoder|decoder|policy|actor|critic|agent|generator|"
+         r"discriminator|transformer|backbone|unet|classifier|learner)s?(_|\d*$)", Kind.MODEL),
+    )
+)  # fmt: skip
+
+
+#: Words of functions that are not to be read: an optimizer step, a forward, what prepares data.
+SPELLED_STEP = re.compile(
+    r"(^|_)(optim(izer)?s?_step|step_optim(izer)?s?|optimizer_update|apply_grad(ient)?s|"
+    r"(run|apply|do|call|take)_(the_)?optim(izer)?s?(_step)?)$",
+    re.I,
+)
+#: Of several names that are counted up the one that counts steps, and those that do not.
+SPELLED_COUNT = re.compile(r"step|iter|(^|[_.])(it|itr|update|updates)(_|$)", re.I)
+SPELLED_OTHER_COUNT = re.compile(r"accum|micro|sample|token|correct|epoch|patience|since", re.I)
+SPELLED_SAVE = re.compile(
+    r"^_?(maybe_)?save(_[a-z_]*)?(checkpoint|ckpt|model|state|weights|pretrained|snapshot|adapter)"
+    r"s?(_[a-z_]*)?$|^save_ckpt$|^checkpoint$",
+    re.I,
+)
+SPELLED_SYNC = re.compile(r"^(mark_step|sync|sync_device|synchronize|wait_device_ops)$")
+SPELLED_FORWARD = re.compile(
+    r"forward|training_step|(compute|calc|calculate|get)_[a-z_]*loss|_loss_from|run_model|"
+    r"model_fn|(get|compute)_logits|logps",
+    re.I,
+)
+SPELLED_PREPARATION = re.compile(
+    r"prepare|shard|register|watch|save|load|log|print|count|freeze|setup|init|sync|copy|update|"
+    r"accumulate|clip|append|unwrap|isinstance",
+    re.I,
+)
+SPELLED_BOOKKEEPING = re.compile(r"save|checkpoint|ckpt|log|print|dump|load|state|resume", re.I)
+
+
+@lru_cache(maxsize=4096)
+def spelled_as(word: str) -> Kind | None:
+    """What an object is called: only for one of which nothing else is known."""
+    return next((kind for pattern, kind in _SPELLED if pattern.search(word)), None)
+
+
 # -- what calls give back ------------------------------------------------------------------------
 
 #: Calls whose result stands for their first argument.
@@ -15,7 +324,7 @@ RETURNS_ARGUMENT = frozenset(
         *("builtins.list", "builtins.tuple", "builtins.set", "builtins.iter", "builtins.reversed"),
         *("builtins.sorted", "copy.copy", "copy.deepcopy", "functools.partial", "functools.wraps"),
         *("itertools.chain", "itertools.cycle", "itertools.islice", "tqdm.tqdm", "tqdm.auto.tqdm"),
-        *("torch.compile", "torch.jit.script", "torch.jit.trace", "torch.no_grad"),
+        *("torch.compile", "torch.jit.script", "torch.jit.trace"),
         *("torch_xla.compile", "torch_xla.experimental.compile"),
         *("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"),
         "torch.nn.parallel.DistributedDataParallel",

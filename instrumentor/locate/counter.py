@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass
 
+from instrumentor.locate.catalogue import SPELLED_COUNT, SPELLED_OTHER_COUNT
 from instrumentor.locate.loops import Candidate, Site
-from instrumentor.locate.syntax import callee, dotted, last, own_nodes
+from instrumentor.locate.syntax import LoopNode, callee, dotted, own_nodes
 from instrumentor.locate.tree import between, contains
 
 
@@ -21,44 +21,47 @@ class Counter:
 
 def find_counter(candidate: Candidate, site: Site, forward: ast.stmt) -> Counter | None:
     """The script's own count of steps: incremented in the loop or around it, or enumerated."""
-    source = candidate.source
-    found: list[tuple[int, Counter]] = []
-    for top in candidate.loop.body:
-        for node in (top, *own_nodes(top)):
-            if isinstance(node, ast.stmt) and increments(node):
-                position = _position(candidate, site, forward, node)
-                found.append(
-                    (
-                        rank_of(increments(node)),
-                        Counter(increments(node), node.lineno, position, node),
-                    )
-                )
-    named = [c for r, c in sorted(found, key=lambda f: (f[0], f[1].line)) if r <= 1]
-    if named:
-        return named[0]
-    for outer in source.loops_around(candidate.loop):
-        for statement in outer.body:
-            name = increments(statement)
-            if name and rank_of(name) == 0 and not contains(statement, candidate.loop):
+    inside = [c for c in counters(candidate.loop) if not _amid(forward, c[1], site.statement)]
+    if inside:
+        name, statement = inside[0]
+        position = _position(candidate, site, forward, statement)
+        return Counter(name, statement.lineno, position, statement)
+    for outer in candidate.source.loops_around(candidate.loop):
+        for name, statement in counters(outer):
+            if statement in outer.body:
                 return Counter(name, statement.lineno, "outer", statement)
     loop = candidate.loop
-    if isinstance(loop, ast.For):
-        target = enumerated(loop) or counted(loop)
-        if target:
-            return Counter(target, loop.lineno, "enumerate", None)
-    return None
+    target = header_count(loop)
+    return Counter(target, loop.lineno, "enumerate", None) if target else None
 
 
-_STEP_COUNTER = re.compile(
-    r"global_?step|(^|_|\.)(step|steps|iter|iters|iteration|iterations|it|itr|update|updates)(_|$|\d)|"
-    r"n_iter|iter_num|global_iter|num_updates|batch_(count|id|num)|completed_steps|step_count",
-    re.I,
-)
+def _amid(forward: ast.stmt, statement: ast.stmt, backward: ast.stmt) -> bool:
+    """Between forward and backward: a sum for the loss or for the log, no count of steps."""
+    return forward.lineno < statement.lineno < backward.lineno
 
 
-_NOT_STEP = re.compile(
-    r"accum|micro|running|samples|token|grad_acc|correct|total_loss|epoch|max_|patience|since", re.I
-)
+def counters(loop: LoopNode) -> list[tuple[str, ast.stmt]]:
+    """Names that a loop counts up and never sets back, with the statement; the likeliest first.
+
+    What is set back in the loop counts micro-steps.
+    """
+    statements = [n for top in loop.body for n in (top, *own_nodes(top)) if isinstance(n, ast.stmt)]
+    set_back = {
+        dotted(node)
+        for s in statements
+        if isinstance(s, ast.Assign) and not increments(s)
+        for target in s.targets
+        for node in ast.walk(target)
+        if isinstance(node, (ast.Name, ast.Attribute))
+    }
+    found = [(increments(s), s) for s in statements if increments(s)]
+    found = [f for f in found if f[0] not in set_back and not SPELLED_OTHER_COUNT.search(f[0])]
+    return sorted(found, key=lambda f: (not SPELLED_COUNT.search(f[0]), f[1].lineno))
+
+
+def header_count(loop: LoopNode) -> str:
+    """`step` of `for step, batch in enumerate(...)` and of `for step in range(...)`."""
+    return (enumerated(loop) or counted(loop)) if isinstance(loop, ast.For) else ""
 
 
 def increments(statement: ast.stmt) -> str:
@@ -80,13 +83,6 @@ def increments(statement: ast.stmt) -> str:
     return ""
 
 
-def rank_of(name: str) -> int:
-    word = last(name)
-    if _NOT_STEP.search(word):
-        return 2
-    return 0 if _STEP_COUNTER.search(word) else 2
-
-
 def enumerated(loop: ast.For) -> str:
     iterator: ast.expr = loop.iter
     for call in (iterator, *own_nodes(iterator)):
@@ -97,11 +93,11 @@ def enumerated(loop: ast.For) -> str:
 
 
 def counted(loop: ast.For) -> str:
-    """`for step in range(...)` and `itertools.count(...)`, when the name counts steps."""
+    """`for step in range(...)` and `itertools.count(...)`."""
     name = dotted(loop.target)
     for call in (loop.iter, *own_nodes(loop.iter)):
         if isinstance(call, ast.Call) and callee(call) in ("range", "count", "trange"):
-            return name if rank_of(name) == 0 or "epoch" in name else ""
+            return name
     return ""
 
 

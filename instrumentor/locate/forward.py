@@ -31,7 +31,6 @@ from instrumentor.locate.syntax import (
     receiver,
 )
 from instrumentor.locate.tree import contains, path_to
-from instrumentor.locate.vocabulary import loss_expression
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def _find_forward(knowledge: Knowledge, candidate: Candidate, site: Site) -> For
             named = Forward(site.statement, inner.statement, inner.source, True)
             if not _only_named(knowledge, inner):
                 return named
-    expression = loss_expression(site.backward) if not site.chain else site.call
+    expression = site.loss if not site.chain else site.call
     state = State(knowledge.program)
     parts = arguments(site.call) if site.chain else [expression]
     needs = carried.union(*(reads(p) | self_attributes(p) for p in parts))
@@ -114,7 +113,7 @@ def _only_named(knowledge: Knowledge, forward: Forward) -> bool:
 
 def leading_to(candidate: Candidate, site: Site) -> set[ast.stmt]:
     """Statements of the iteration that a backward's loss, or a helper's arguments, come from."""
-    expression = loss_expression(site.backward) if not site.chain else site.call
+    expression = site.loss if not site.chain else site.call
     live = uses(expression)
     found: set[ast.stmt] = set()
     for suite, index in reversed(path_to(candidate.source, candidate.loop, site.statement)):
@@ -137,7 +136,7 @@ def _forward_in_chain(
     arguments: attributes of the object, names of the module.
     """
     at: ast.stmt = site.backward_statement
-    expression: ast.expr = loss_expression(site.backward)
+    expression: ast.expr = site.loss
     carried: set[str] = set()
     named: Forward | None = None
     for depth in range(len(site.chain) - 1, -1, -1):

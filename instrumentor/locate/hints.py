@@ -26,7 +26,6 @@ from instrumentor.locate.syntax import (
     parameters,
     root_name,
 )
-from instrumentor.locate.vocabulary import loss_expression
 
 if TYPE_CHECKING:
     from instrumentor.locate.regions import Region
@@ -145,7 +144,7 @@ def find_hints(
 
 def _losses(site: Site, made: set[str]) -> Iterator[str]:
     """Names of the loss: what is differentiated, or what a helper is given and returns."""
-    expression: ast.AST = loss_expression(site.backward) if not site.chain else site.statement
+    expression: ast.AST = site.loss if not site.chain else site.statement
     for node in (expression, *own_nodes(expression)):
         if isinstance(node, ast.Name) and (isinstance(node.ctx, ast.Store) or node.id in made):
             yield node.id
@@ -180,7 +179,7 @@ def _is_tensor(candidate: Candidate, site: Site, name: str, limit: int) -> bool:
 def _returns_loss(site: Site) -> bool:
     """Whether the helper returns the very tensor that it differentiates."""
     node = site.chain[0].node
-    losses = reads(loss_expression(site.backward))
+    losses = reads(site.loss)
     rebound = {
         n.id
         for n in own_nodes(node)
@@ -213,9 +212,9 @@ def _model_of(knowledge: Knowledge, candidate: Candidate, forward: Forward) -> s
         if call is not None and node is call.func:
             # a function of the program may be spelled like a model
             helpers = knowledge.program.resolve(source, candidate.scope, call)
-            if helpers or not knowledge.is_model(source, name):
+            if helpers or not knowledge.is_model_named(source, candidate.scope, name):
                 name = name.rpartition(".")[0]
-        if knowledge.is_model(source, name) and "(" not in name and "[" not in name:
+        if knowledge.is_model_named(source, candidate.scope, name):
             return name
     return ""
 
@@ -223,10 +222,13 @@ def _model_of(knowledge: Knowledge, candidate: Candidate, forward: Forward) -> s
 def _holders(knowledge: Knowledge, candidate: Candidate, site: Site) -> dict[str, bool]:
     """What a helper's call shows of the parameters: name -> whether it certainly holds some."""
     source, found = candidate.source, dict[str, bool]()
-    known = knowledge.optimizers(source)
+
+    def optimizer(name: str) -> bool:
+        return knowledge.is_optimizer_named(source, candidate.scope, name)
+
     for argument in arguments(site.call) if site.chain else ():
         name = dotted(argument)
-        if knowledge.is_model(source, name) or (name in known and name):
+        if knowledge.is_model_named(source, candidate.scope, name) or optimizer(name):
             found[name] = True
     function = site.call.func
     if site.chain and isinstance(function, ast.Attribute):
@@ -236,8 +238,8 @@ def _holders(knowledge: Knowledge, candidate: Candidate, site: Site) -> dict[str
         if owner and "(" not in owner and knowledge.program.lookup(source, owner) is None:
             found[owner] = any(_keeps_parameters(knowledge, f) for f in site.chain)
     shared = [n for f in site.chain[:1] for n in _shared_names(candidate, f)]
-    models = [n for n in shared if knowledge.is_model(source, n)]
-    for name in (models or [n for n in shared if n in known])[:1]:
+    models = [n for n in shared if knowledge.is_model_named(source, candidate.scope, n)]
+    for name in (models or [n for n in shared if optimizer(n)])[:1]:
         found[name] = True
     return found
 
@@ -251,8 +253,8 @@ def _keeps_parameters(knowledge: Knowledge, function: Function) -> bool:
     return knowledge.is_module_class(cls) or any(
         dotted(n) == f"self.{n.attr}"
         and (
-            knowledge.is_model(owner.source, dotted(n))
-            or dotted(n) in knowledge.optimizers(owner.source)
+            knowledge.is_model_named(owner.source, function.node, dotted(n))
+            or knowledge.is_optimizer_named(owner.source, function.node, dotted(n))
         )
         for owner in knowledge.program.bases(cls)
         for n in ast.walk(owner.node)

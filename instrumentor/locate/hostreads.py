@@ -22,10 +22,7 @@ from instrumentor.locate.syntax import LOOPS, Source, callee, own_calls, own_nod
 from instrumentor.locate.tree import between, contains, path_to
 from instrumentor.locate.vocabulary import (
     host_read,
-    is_backward,
     is_logging,
-    is_sync_statement,
-    under_no_grad,
 )
 
 
@@ -45,7 +42,7 @@ def find_host_reads(
         if region.ends_after_update and region.end is not region.sites[-1].statement:
             # the region closes after the optimizer: reads in it are the script's own waits
             pass
-        statements = _inside(candidate, region)
+        statements = _inside(knowledge, candidate, region)
         tensors = _tensors(candidate, region, statements)
         if region.resume:
             warnings.extend(_between_micro_steps(candidate, region, statements, tensors))
@@ -101,7 +98,7 @@ def _read_lines(source: Source, statement: ast.stmt, tensors: frozenset[str]) ->
     return tuple(found)
 
 
-def _inside(candidate: Candidate, region: Region) -> list[ast.stmt]:
+def _inside(knowledge: Knowledge, candidate: Candidate, region: Region) -> list[ast.stmt]:
     """Statements from begin to end in execution order, with-blocks opened."""
     source = candidate.source
     found: list[ast.stmt] = []
@@ -111,22 +108,22 @@ def _inside(candidate: Candidate, region: Region) -> list[ast.stmt]:
     for suite, index in path:
         if not started and suite is begin.suite:
             started = True
-            found.extend(_open(suite[begin.index : index]))
+            found.extend(_open(knowledge, source, suite[begin.index : index]))
         elif started:
-            found.extend(_open(suite[:index]))
+            found.extend(_open(knowledge, source, suite[:index]))
     if not started:
         return []
     anchors = {s.statement for s in region.sites}
-    if region.end not in anchors and is_sync_statement(region.end) is None:
+    if region.end not in anchors and knowledge.sync_of(candidate.source, region.end) is None:
         found.append(region.end)
     return found
 
 
-def _open(statements: list[ast.stmt]) -> list[ast.stmt]:
+def _open(knowledge: Knowledge, source: Source, statements: list[ast.stmt]) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for statement in statements:
-        if isinstance(statement, ast.With) and not under_no_grad(statement):
-            found.extend(_open(statement.body))
+        if isinstance(statement, ast.With) and not knowledge.without_gradients(source, statement):
+            found.extend(_open(knowledge, source, statement.body))
         else:
             found.append(statement)
     return found
@@ -186,7 +183,15 @@ def _decide(
             )
             continue
         group = _closure(
-            statements, statement, site_statements, moving, counter, tensors, region, candidate
+            knowledge,
+            statements,
+            statement,
+            site_statements,
+            moving,
+            counter,
+            tensors,
+            region,
+            candidate,
         )
         if group is None:
             warnings.append(
@@ -235,13 +240,15 @@ def _movable(statement: ast.stmt) -> bool:
                 node, (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.Await)
             ):
                 return False
-            if isinstance(node, ast.Call) and is_backward(node):
+            if isinstance(node, ast.Call) and callee(node) == "backward":
                 return False
         return True
     if isinstance(statement, LOOPS):
         return not any(
             isinstance(n, (ast.Return, ast.Raise, ast.Yield)) for n in own_nodes(statement)
-        ) and not any(isinstance(n, ast.Call) and is_backward(n) for n in own_nodes(statement))
+        ) and not any(
+            isinstance(n, ast.Call) and callee(n) == "backward" for n in own_nodes(statement)
+        )
     return False
 
 
@@ -268,6 +275,7 @@ def _feeds_loss(
 
 
 def _closure(
+    knowledge: Knowledge,
     statements: list[ast.stmt],
     start: ast.stmt,
     sites: set[ast.stmt],
@@ -288,7 +296,7 @@ def _closure(
     if (
         region.end not in statements
         and region.end not in ends
-        and is_sync_statement(region.end) is None
+        and knowledge.sync_of(candidate.source, region.end) is None
     ):
         ends.append(region.end)
     merged = sorted([*tail, *ends], key=lambda s: (s.lineno, s.col_offset))

@@ -10,7 +10,8 @@ import ast
 from pathlib import Path
 
 from instrumentor.errors import UsageError
-from instrumentor.locate.counter import Counter, counted, enumerated
+from instrumentor.locate.catalogue import Kind
+from instrumentor.locate.counter import Counter, header_count
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
@@ -26,7 +27,6 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     callee,
-    dotted,
     own_calls,
     own_nodes,
     receiver,
@@ -34,16 +34,12 @@ from instrumentor.locate.syntax import (
 from instrumentor.locate.tree import path_to
 from instrumentor.locate.vocabulary import (
     host_read,
-    is_no_grad,
-    is_sync_statement,
-    looks_like_optimizer,
-    under_no_grad,
 )
 
 _REMEDY = "Give a script with a loop that runs the model under torch.no_grad() or inference_mode()."
 
 
-def infers_only(program: Program) -> bool:
+def infers_only(program: Program, knowledge: Knowledge) -> bool:
     """Nothing in the program trains: no backward, no optimizer, no `.fit()` or `.train()`."""
     if not any(word in program.entry.data for word in (b"no_grad", b"inference_mode")):
         return False
@@ -53,9 +49,12 @@ def infers_only(program: Program) -> bool:
         for node in source.nodes:
             if isinstance(node, ast.Call):
                 word = callee(node)
-                if word in ("fit", "train", "train_batch") or looks_like_optimizer(
-                    dotted(node.func)
+                scope = program.scope_of(source, node)
+                if word in ("fit", "train_batch") or knowledge.kinds.is_a(
+                    source, scope, node, Kind.OPTIMIZER
                 ):
+                    return False
+                if word == "train" and not knowledge.is_model_named(source, scope, receiver(node)):
                     return False
     return True
 
@@ -72,7 +71,7 @@ def inference_candidates(program: Program, knowledge: Knowledge) -> list[Candida
             inner = [s for s in own_nodes(statement) if isinstance(s, (ast.For, ast.While))]
             if not calls or any(_model_statements(knowledge, source, scope, i) for i in inner):
                 continue
-            if _gradients_off(program, source, scope, statement, calls[0]):
+            if _gradients_off(knowledge, source, scope, statement, calls[0]):
                 found.append(Candidate(source, scope, statement))
     return sorted(found, key=lambda c: c.key)
 
@@ -85,7 +84,7 @@ def _model_statements(
     for node in own_nodes(loop):
         if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)):
             generates = any(
-                callee(c) == "generate" and knowledge.is_model(source, receiver(c))
+                callee(c) == "generate" and knowledge.is_model_named(source, scope, receiver(c))
                 for c in own_calls(node)
             )
             if generates or knowledge.forward_call(source, scope, node) is not None:
@@ -94,17 +93,22 @@ def _model_statements(
 
 
 def _gradients_off(
-    program: Program, source: Source, scope: ScopeNode, loop: ast.stmt, call: ast.stmt
+    knowledge: Knowledge, source: Source, scope: ScopeNode, loop: ast.stmt, call: ast.stmt
 ) -> bool:
     """Under a `with no_grad`, in a decorated function, or called from such a place."""
-    if any(under_no_grad(p) for p in source.parents(call)):
+    program = knowledge.program
+    if any(knowledge.without_gradients(source, p) for p in source.parents(call)):
         return True
     if not isinstance(scope, FUNCTIONS):
         return False
-    if any(is_no_grad(d) for d in scope.decorator_list):
+    if any(knowledge.is_no_grad(source, source.scope_of(scope), d) for d in scope.decorator_list):
         return True
     return any(
-        any(under_no_grad(p) for p in program.source_of_scope[caller].parents(holder))
+        any(
+            knowledge.without_gradients(where, p)
+            for where in (program.source_of_scope[caller],)
+            for p in where.parents(holder)
+        )
         for caller, _, holder in program.callers.get(scope, ())
     )
 
@@ -153,8 +157,8 @@ def _understand(program: Program, knowledge: Knowledge, candidate: Candidate) ->
     source, scope, loop = candidate.source, candidate.scope, candidate.loop
     calls = _model_statements(knowledge, source, scope, loop)
     suite, first, last = _same_suite(source, loop, calls)
-    end = _read_back(source, suite, first, last)
-    region = _region(source, loop, first, end, calls[0], "inference")
+    end = _read_back(knowledge, source, suite, first, last)
+    region = _region(knowledge, source, loop, first, end, calls[0], "inference")
     call = knowledge.forward_call(source, scope, calls[0])
     if call is not None and not region.hints:
         region.hints = tuple(sorted(reads(call)))[:2]
@@ -181,12 +185,14 @@ def _same_suite(
     return suite, suite[min(indices)], suite[max(indices)]
 
 
-def _read_back(source: Source, suite: list[ast.stmt], first: ast.stmt, last: ast.stmt) -> ast.stmt:
+def _read_back(
+    knowledge: Knowledge, source: Source, suite: list[ast.stmt], first: ast.stmt, last: ast.stmt
+) -> ast.stmt:
     """Statements behind the model that hand its result to the host belong to the sample."""
     results = frozenset(binds(first) | binds(last))
     end = last
     for statement in suite[suite.index(last) + 1 :]:
-        if is_sync_statement(statement) is not None:
+        if knowledge.sync_of(source, statement) is not None:
             end = statement
             continue
         if isinstance(statement, (ast.Expr, ast.Assign)) and results & reads(statement):
@@ -198,13 +204,19 @@ def _read_back(source: Source, suite: list[ast.stmt], first: ast.stmt, last: ast
 
 
 def _region(
-    source: Source, loop: ast.AST, begin: ast.stmt, end: ast.stmt, forward: ast.stmt, label: str
+    knowledge: Knowledge,
+    source: Source,
+    loop: ast.AST,
+    begin: ast.stmt,
+    end: ast.stmt,
+    forward: ast.stmt,
+    label: str,
 ) -> Region:
     inside: set[str] = set()
     suite = source.places[begin].suite
     for statement in suite[suite.index(begin) : suite.index(end) + 1]:
         inside |= binds(statement)
-    keeps = is_sync_statement(end) is not None
+    keeps = knowledge.sync_of(source, end) is not None
     sync = Sync("keep" if keeps else "insert", source, end if keeps else None, "")
     return Region(
         begin, end, [], forward, source, sync, label=label, hints=tuple(sorted(inside))[:3]
@@ -239,7 +251,7 @@ def _located(
 
 def _counter(candidate: Candidate) -> Counter | None:
     loop = candidate.loop
-    name = (enumerated(loop) or counted(loop)) if isinstance(loop, ast.For) else ""
+    name = header_count(loop)
     return Counter(name, loop.lineno, "enumerate", None) if name else None
 
 
@@ -280,7 +292,7 @@ def locate_marked(program: Program, knowledge: Knowledge, mark: tuple[str, int, 
     scope = source.scope_of(begin)
     anchor = loops[0] if loops else begin
     candidate = Candidate(source, scope, anchor)  # type: ignore[arg-type]
-    region = _region(source, anchor, begin, covered[-1], begin, "region")
+    region = _region(knowledge, source, anchor, begin, covered[-1], begin, "region")
     located = _located(program, knowledge, candidate, region, Forward(begin, begin, source, True))
     if not loops:
         located.warnings.append(

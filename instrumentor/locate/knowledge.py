@@ -1,19 +1,24 @@
-"""What the program says about its names: which are models, frozen models, optimizers.
+"""What the program's calls and functions do: step an optimizer, run a backward, a forward.
 
-A name counts as a model because something only models do is done to it (`.parameters()`,
-`.train()`, built from an nn.Module class, compiled, prepared) or because of how it is spelled.
+Of a function of the program its body is read, of one of an installed package the catalogue; how
+something is spelled is asked only when neither tells.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from instrumentor.locate import catalogue
+from instrumentor.locate.catalogue import Kind, Role
+from instrumentor.locate.kinds import Kinds
+from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import (
+    LOOPS,
+    SCOPES,
     ScopeNode,
     Source,
     arguments,
@@ -24,203 +29,118 @@ from instrumentor.locate.syntax import (
     last,
     own_calls,
     own_nodes,
-    receiver,
+    suites,
 )
-from instrumentor.locate.vocabulary import (
-    is_backward,
-    is_checkpoint_call,
-    is_no_grad,
-    is_optimizer_step,
-    looks_like_model,
-    looks_like_optimizer,
-    optimizer_of,
-    under_no_grad,
-)
+from instrumentor.locate.values import External, Free, Member, Method, Value, Values
 
-_MODEL_ONLY = frozenset(
-    {"parameters", "named_parameters", "requires_grad_", "gradient_checkpointing_enable", "modules"}
-)
-_NOT_FORWARD = frozenset(
-    [
-        "train",
-        "eval",
-        "parameters",
-        "named_parameters",
-        "buffers",
-        "zero_grad",
-        "to",
-        "cuda",
-        "cpu",
-        "half",
-        "float",
-        "bfloat16",
-        "state_dict",
-        "load_state_dict",
-        "named_modules",
-        "modules",
-        "children",
-        "requires_grad_",
-        "share_memory",
-        "save_pretrained",
-        "apply",
-        "register_buffer",
-        "reset_parameters",
-        "init_hidden",
-        "init_weights",
-        "item",
-        "named_buffers",
-        "no_sync",
-        "generate",
-        "estimate_mfu",
-        "save_checkpoint",
-        "load_checkpoint",
-        "step",
-        "backward",
-        "clip_grad_norm_",
-        "set_train_batch_size",
-        "print_trainable_parameters",
-        "unwrap",
-        "detach",
-        "is_training",
-        "get_lr",
-        "update",
-        "append",
-        "extend",
-        "push",
-        "store",
-        "cache_clear",
-        "clear",
-        "reset",
-        "num_parameters",
-        "size",
-        "gradient_accumulation_steps",
-        "is_gradient_accumulation_boundary",
-    ]
-)
-_LOSS_WORD = re.compile(r"(^|_)(loss|losses|criterion|crit|objective)", re.I)
-_FORWARD_WORD = re.compile(
-    r"forward|training_step|compute_[a-z_]*loss|calc(ulate)?_[a-z_]*loss|get_[a-z_]*loss|"
-    r"^loss_fn_from|_loss_from|run_model|model_fn|get_logits|compute_logits|logps",
-    re.I,
-)
-_BUILD_MODEL = re.compile(
-    r"(^|_|\.)(from_pretrained|get_model|build_model|create_model|load_model|make_model|"
-    r"get_peft_model|init_model|model_class|DataParallel|DistributedDataParallel|Sequential)$"
-)
-_BUILD_OPTIMIZER = re.compile(
-    r"(^|\.)optim\.|optimi[sz]er|(^|\.)(AdamW?|SGD|RMSprop|Adagrad|Adadelta|Adamax|NAdam|RAdam|"
-    r"LBFGS|Lion|Muon|Adafactor|LAMB|FusedAdam|AdamW8bit)$",
-    re.I,
-)
+_STEPPED = (Kind.OPTIMIZER, Kind.ENGINE)
+_DEPTH = 6
 
 
 @dataclass(eq=False)
 class Knowledge:
-    """Facts about names of a program, computed on demand and kept."""
+    """Facts about a program, computed on demand and kept."""
 
     program: Program
 
     @cached_property
-    def _per_source(self) -> dict[Source, tuple[frozenset[str], frozenset[str], frozenset[str]]]:
-        return {}
+    def kinds(self) -> Kinds:
+        return Kinds(self.program)
 
-    def _facts(self, source: Source) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        cached = self._per_source.get(source)
-        if cached is None:
-            cached = self._collect(source)
-            self._per_source[source] = cached
-        return cached
+    def values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
+        return self.program.names.of(source, scope, node)
 
-    def _collect(self, source: Source) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        models: set[str] = set()
-        frozen: set[str] = set()
-        optimizers: set[str] = set()
-        for node in source.nodes:
-            if isinstance(node, ast.Call):
-                owner = receiver(node)
-                word = callee(node)
-                if owner and word in _MODEL_ONLY:
-                    models.add(owner)
-                if (
-                    owner
-                    and word == "train"
-                    and len(node.args) <= 1
-                    and not looks_like_trainer(owner)
-                ):
-                    models.add(owner)
-                if owner and word == "requires_grad_" and _is_false(node):
-                    frozen.add(owner)
-            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                built = dotted(node.value.func)
-                names = [dotted(t) for t in node.targets if dotted(t)]
-                if _builds_optimizer(built):
-                    optimizers.update(names)
-                elif _BUILD_MODEL.search(built) or self._builds_module(source, built):
-                    models.update(names)
-            elif isinstance(node, ast.For):
-                frozen.update(_frozen_by_loop(node))
-        frozen -= _thawed(source) | _parameter_names(source)
-        models = {
-            m
-            for m in models
-            if m and m not in ("self", "super()") and not _LOSS_WORD.search(last(m))
-        }
-        return frozenset(models - optimizers), frozenset(frozen), frozenset(optimizers)
+    def role(self, source: Source, scope: ScopeNode, call: ast.Call) -> Role | None:
+        """What a call of an installed package's function does, whatever it is called here."""
+        for value in self.values(source, scope, call.func):
+            role = catalogue.role_of(external_name(value))
+            if role is not None:
+                return role
+        return None
 
-    def _builds_module(self, source: Source, name: str) -> bool:
-        target = self.program.lookup(source, name) if name else None
-        return isinstance(target, Class) and self.is_module_class(target)
+    def is_save(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Saving weights or state; of a function that is not known by its name alone."""
+        role = self.role(source, scope, call)
+        return role is Role.SAVE if role else bool(catalogue.SPELLED_SAVE.match(callee(call)))
+
+    # -- models ----------------------------------------------------------------------------
+
+    def is_model(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether an expression stands for a model that may be trained."""
+        if not self.kinds.is_a(source, scope, node, Kind.MODEL, Kind.ENGINE):
+            return False
+        values = self.values(source, scope, node)
+        return not values or any(v not in self.kinds.frozen for v in values)
+
+    def is_model_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
+        node = expression(name)
+        return node is not None and self.is_model(source, scope, node)
+
+    def is_optimizer_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
+        node = expression(name)
+        return node is not None and self.kinds.is_a(source, scope, node, Kind.OPTIMIZER)
 
     def is_module_class(self, cls: Class) -> bool:
-        return any(
-            last(dotted(base)) in ("Module", "LightningModule", "PreTrainedModel")
-            or last(dotted(base)).endswith("Module")
-            for owner in self.program.bases(cls)
-            for base in owner.node.bases
-        )
-
-    def optimizers(self, source: Source) -> frozenset[str]:
-        return self._facts(source)[2]
-
-    def is_model(self, source: Source, name: str) -> bool:
-        """Whether a dotted name stands for a model that may be trained."""
-        if not name or name in ("self", "super()") or name.endswith(("()", "[]")):
-            return False
-        models, frozen, optimizers = self._facts(source)
-        if name in frozen or name in optimizers:
-            return False
-        if _LOSS_WORD.search(last(name)) and "model" not in last(name):
-            return False
-        if looks_like_optimizer(name) and name not in models:
-            return False
-        return name in models or looks_like_model(name)
+        return self.kinds.of_class(cls) in (Kind.MODEL, Kind.LOSS)
 
     # -- optimizer steps ---------------------------------------------------------------------
 
-    def steps_in(self, source: Source, node: ast.AST) -> Iterator[ast.Call]:
+    def steps_in(self, source: Source, scope: ScopeNode, node: ast.AST) -> Iterator[ast.Call]:
         """Optimizer steps made directly below a node."""
         for call in own_calls(node):
-            if self._is_step(source, call):
+            if self.is_step(source, scope, call):
                 yield call
 
-    def _is_step(self, source: Source, call: ast.Call) -> bool:
-        return (
-            is_optimizer_step(call, self.optimizers(source))
-            or call in self._walked(source)
-            or self._step_by_argument(call)
+    def is_step(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        return self._step(source, scope, call) is not None
+
+    def _step(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
+        """The expression of the optimizer that a call steps itself, or None."""
+        for value in self.values(source, scope, call.func):
+            found = self._step_of(source, scope, call, value)
+            if found is not None:
+                return found
+        return None
+
+    def _step_of(
+        self, source: Source, scope: ScopeNode, call: ast.Call, function: Value
+    ) -> ast.expr | None:
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        if isinstance(function, Member) and function.name == "step":
+            kind = self.kinds.of_value(function.owner)
+            if kind is None and isinstance(call.func, ast.Attribute):
+                kind = self.kinds.of(source, scope, call.func.value)
+            if kind is not None and kind[0] is Kind.SCALER:
+                return call.args[0] if call.args else owner
+            if kind is not None and kind[0] not in _STEPPED:
+                return None
+            return owner if kind is not None else self._given_optimizer(source, scope, call)
+        if isinstance(function, Method) and function.function.name == "step":
+            kind = self.kinds.of_value(function.owner)
+            return owner if kind is not None and kind[0] in _STEPPED else None
+        if isinstance(function, (Function, Method)):
+            inner = function.function if isinstance(function, Method) else function
+            named = catalogue.SPELLED_STEP.search(inner.name) and not self.stepped(inner)
+            return call.func if named else None
+        if catalogue.role_of(external_name(function)) is Role.STEP:
+            return call.args[0] if call.args else owner
+        return self._by_word(source, scope, call)
+
+    def _given_optimizer(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
+        return next(
+            (a for a in call.args if self.kinds.is_a(source, scope, a, Kind.OPTIMIZER)), None
         )
 
-    @staticmethod
-    def _step_by_argument(call: ast.Call) -> bool:
+    def _by_word(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
+        """A function that steps what it is given, as far as its name tells."""
         word = callee(call)
-        if is_checkpoint_call(call) or _BOOKKEEPING.search(word):
-            return False
-        if "step" not in word.lower() or word in ("step", "zero_grad") or "sched" in word.lower():
-            return False
-        return (
-            any(looks_like_optimizer(dotted(a)) for a in call.args if dotted(a))
-            and "train" not in word
-        )
+        if catalogue.SPELLED_STEP.search(word):
+            return self._given_optimizer(source, scope, call) or call.func
+        if catalogue.SPELLED_BOOKKEEPING.search(word) or "step" not in word.lower():
+            return None
+        if "sched" in word.lower() or "train" in word or word in ("step", "zero_grad"):
+            return None
+        return self._given_optimizer(source, scope, call)
 
     def stepped(self, function: Function, depth: int = 0) -> tuple[str, ...]:
         """Optimizers that a function steps, itself or through what it calls."""
@@ -240,115 +160,134 @@ class Knowledge:
     ) -> tuple[str, ...]:
         """Optimizers that one call steps: `self.optimizer_step()` is what its method steps."""
         inner: list[str] = []
-        for target in self.program.resolve(source, scope, call) if depth < 6 else ():
+        for target in self.program.resolve(source, scope, call) if depth < _DEPTH else ():
             inner.extend(self.stepped(target, depth + 1))
-        if not self._is_step(source, call):
+        optimizer = self._step(source, scope, call)
+        if optimizer is None or (inner and optimizer is call.func):
             return tuple(dict.fromkeys(inner))
-        walked = self._walked(source).get(call)
-        if walked is not None:
-            return (walked,)
-        name = optimizer_of(call)
-        if inner and callee(call) != "step" and name in (receiver(call), callee(call)):
-            return tuple(dict.fromkeys(inner))
-        return (name,)
+        return (self._shown(source, scope, optimizer),)
 
-    # -- collections of optimizers -------------------------------------------------------------
-
-    def _walked(self, source: Source) -> dict[ast.Call, str]:
-        """Steps of a variable that walks over optimizers, with the name of what it walks over."""
-        table = self._walked_cache.get(source)
-        if table is None:
-            table = self._walked_cache[source] = {}
-            for node in source.nodes:
-                for target, walked, body in _walks(node):
-                    bound = self._bound_optimizers(source, target, walked)
-                    for call in (c for part in body for c in own_calls(part)) if bound else ():
-                        if callee(call) != "step" and not is_optimizer_step(call):
-                            continue
-                        for name in (receiver(call), *(dotted(a) for a in call.args)):
-                            if name and name in bound:
-                                table[call] = bound[name]
-        return table
-
-    @cached_property
-    def _walked_cache(self) -> dict[Source, dict[ast.Call, str]]:
-        return {}
-
-    def _bound_optimizers(
-        self, source: Source, target: ast.expr, walked: ast.expr
-    ) -> dict[str, str]:
-        """Names that a `for` over this expression binds to optimizers, each with where it is from.
-
-        Looks through `.values()`, `.items()`, `enumerate`, `zip`, `reversed` and literals.
-        """
-        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
-        if isinstance(walked, ast.Call):
-            word, given = callee(walked), walked.args
-            owner = walked.func.value if isinstance(walked.func, ast.Attribute) else None
-            if owner is not None and word in ("values", "copy"):
-                return self._bound_optimizers(source, target, owner)
-            if owner is not None and word == "items" and len(parts) == 2:
-                return self._bound_optimizers(source, parts[1], owner)
-            if word == "enumerate" and len(parts) == 2 and given:
-                return self._bound_optimizers(source, parts[1], given[0])
-            if word == "zip" and len(parts) == len(given):
-                found: dict[str, str] = {}
-                for part, argument in zip(parts, given, strict=True):
-                    found |= self._bound_optimizers(source, part, argument)
-                return found
-            if owner is None and word in ("reversed", "list", "tuple", "iter") and given:
-                return self._bound_optimizers(source, target, given[0])
-            return {}
-        if isinstance(walked, (ast.List, ast.Tuple, ast.Set)):
-            if not parts:
-                held = _holds_optimizers(walked, self.optimizers(source))
-                return {dotted(target): dotted(target)} if held else {}
-            rows = [r.elts for r in walked.elts if isinstance(r, (ast.List, ast.Tuple))]
-            if not rows or any(len(r) != len(parts) for r in rows):
-                return {}
-            found = {}
-            for part, column in zip(parts, zip(*rows, strict=True), strict=True):
-                literal = ast.List(elts=list(column), ctx=ast.Load())
-                found |= self._bound_optimizers(source, part, literal)
-            return found
-        name = dotted(walked)
-        if parts or not name or name.endswith("()"):
-            return {}
-        known = self.optimizers(source) | self._collections(source)
-        return {dotted(target): name} if name in known or looks_like_optimizer(name) else {}
-
-    def _collections(self, source: Source) -> frozenset[str]:
-        """Names of lists and dicts that optimizers are put into."""
-        cached = self._collections_cache.get(source)
-        if cached is None:
-            found: set[str] = set()
-            known = self.optimizers(source)
-            for node in source.nodes:
-                if isinstance(node, ast.Assign):
-                    if _holds_optimizers(node.value, known):
-                        found.update(dotted(t) for t in node.targets)
-                    elif _is_optimizer(node.value, known):
-                        found.update(
-                            dotted(t.value) for t in node.targets if isinstance(t, ast.Subscript)
-                        )
-                elif isinstance(node, ast.AnnAssign) and node.value is not None:
-                    if _holds_optimizers(node.value, known):
-                        found.add(dotted(node.target))
-                elif isinstance(node, ast.Call) and callee(node) == "append" and node.args:
-                    if _is_optimizer(node.args[0], known):
-                        found.add(receiver(node))
-            cached = self._collections_cache[source] = frozenset(found - {""})
-        return cached
-
-    @cached_property
-    def _collections_cache(self) -> dict[Source, frozenset[str]]:
-        return {}
+    def _shown(self, source: Source, scope: ScopeNode, optimizer: ast.expr) -> str:
+        """How an optimizer is called: by what a loop walks over where a loop binds it."""
+        if isinstance(optimizer, ast.Name):
+            return dotted(_walked(source, optimizer)) or optimizer.id
+        if isinstance(optimizer, ast.Attribute) and optimizer.attr != "step":
+            return dotted(optimizer)
+        name = dotted(optimizer)
+        return ast.unparse(optimizer) if name.endswith("[]") else name or ast.unparse(optimizer)
 
     @cached_property
     def _stepped(self) -> dict[ast.AST, tuple[str, ...]]:
         return {}
 
+    # -- syncs -------------------------------------------------------------------------------
+
+    def always_cuts(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Whether a call is a cut of the XLA graph whatever its function is bound to."""
+        values = self.values(source, scope, call.func)
+        return all(catalogue.role_of(external_name(v)) is Role.SYNC for v in values)
+
+    def is_sync(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """An explicit graph cut or device wait of the script's own, also behind a function."""
+        if self.role(source, scope, call) in (Role.SYNC, Role.WAIT):
+            return True
+        functions = self.program.resolve(source, scope, call)
+        if functions:
+            return all(self._only_syncs(f) for f in functions)
+        if not catalogue.SPELLED_SYNC.match(callee(call)):
+            return False
+        values = self.values(source, scope, call.func)
+        return all(isinstance(v, (Member, Free)) for v in values) and not any(
+            self.kinds.of_value(v.owner) for v in values if isinstance(v, Member)
+        )
+
+    def _only_syncs(self, function: Function) -> bool:
+        """A function that syncs, and whose other calls do nothing to the step."""
+        key = function.node
+        if key not in self._syncs:
+            self._syncs[key] = False
+            calls = [c for c, _ in self.program.calls.get(key, ())]
+            synced = any(self.is_sync(function.source, key, c) for c in calls)
+            self._syncs[key] = (
+                synced
+                and not self.has_backward(function)
+                and not self.stepped(function)
+                and not any(isinstance(s, LOOPS) for s in own_nodes(key))
+                and not self.evaluates(function)
+            )
+        return self._syncs[key]
+
+    @cached_property
+    def _syncs(self) -> dict[ast.AST, bool]:
+        return {}
+
+    def sync_of(self, source: Source, statement: ast.AST) -> ast.Call | None:
+        """The sync when a statement is one, bare or guarded by `if`s that hold only syncs."""
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            scope = source.scope_of(statement)
+            return statement.value if self.is_sync(source, scope, statement.value) else None
+        if not isinstance(statement, ast.If):
+            return None
+        inner = [s for suite in suites(statement) for s in suite if not isinstance(s, ast.Pass)]
+        calls = [self.sync_of(source, s) for s in inner]
+        return next((c for c in calls), None) if all(calls) else None
+
+    def sync_condition(self, source: Source, statement: ast.stmt) -> str | None:
+        """When a statement certainly cuts the XLA graph: 'True', a guard's name, or None."""
+        call = self.sync_of(source, statement)
+        if call is None or not self.always_cuts(source, source.scope_of(statement), call):
+            return None  # waiting for a device cuts no XLA graph
+        if isinstance(statement, ast.Expr):
+            return "True"
+        if isinstance(statement, ast.If) and not statement.orelse:
+            name = dotted(statement.test)
+            if name and expression(name) is not None:
+                return f"bool({name})"
+        return None
+
     # -- backward ----------------------------------------------------------------------------
+
+    def is_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """`loss.backward()`, `accelerator.backward(loss)`, `torch.autograd.backward(losses)`."""
+        word = callee(call)
+        if word == "manual_backward":
+            return True
+        if word != "backward":
+            names = self.program.backward_words
+            return word in names and any(
+                (isinstance(v, Member) and v.name == "backward")
+                or external_name(v) == "torch.autograd.backward"
+                for v in self.values(source, scope, call.func)
+            )
+        if isinstance(call.func, ast.Name):
+            return any(
+                external_name(v) == "torch.autograd.backward"
+                for v in self.values(source, scope, call.func)
+            )
+        base = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if isinstance(base, ast.Call) and dotted(base.func) == "super":
+            return False
+        # `SomeFunction.backward(ctx, grad)` delegates inside an autograd.Function
+        own = self.program.enclosing_class(source, scope)
+        return own is None or not any(
+            name.endswith("autograd.Function") for name in self.program.external_bases(own)
+        )
+
+    def loss_of(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr:
+        """The expression that a backward differentiates."""
+        if not isinstance(call.func, ast.Attribute):
+            return call.args[0] if call.args else call.func
+        base = call.func.value
+        if not call.args or isinstance(base, (ast.Call, ast.BinOp)):
+            return base
+        if external_name(next(iter(self.values(source, scope, call.func)), _NO_VALUE)).startswith(
+            "torch.autograd"
+        ):
+            return call.args[0]
+        kind = self.kinds.of(source, scope, base)
+        wraps = kind is not None and kind[0] in _WRAPS_BACKWARD
+        own = self.program.resolve(source, scope, call)
+        return call.args[0] if wraps or own or dotted(base) == "self" else base
 
     def has_backward(self, function: Function, depth: int = 0) -> bool:
         """Whether a function calls a backward, itself or through what it calls."""
@@ -357,8 +296,8 @@ class Knowledge:
             return self._backward[key]
         self._backward[key] = False
         calls = self.program.calls.get(key, ())
-        answer = any(is_backward(c) for c, _ in calls) or (
-            depth < 6
+        answer = any(self.is_backward(function.source, key, c) for c, _ in calls) or (
+            depth < _DEPTH
             and any(
                 self.has_backward(t, depth + 1)
                 for c, _ in calls
@@ -374,66 +313,88 @@ class Knowledge:
 
     # -- forward -----------------------------------------------------------------------------
 
+    def is_no_grad(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """`torch.no_grad()`, `torch.inference_mode()`, `set_grad_enabled(False)`, called or not."""
+        function = node.func if isinstance(node, ast.Call) else node
+        for value in self.values(source, scope, function):
+            name = external_name(value)
+            if catalogue.role_of(name) is Role.NO_GRAD or last(name) in (
+                "no_grad",
+                "inference_mode",
+            ):
+                return True
+            if last(name) == "set_grad_enabled" and isinstance(node, ast.Call) and node.args:
+                first = node.args[0]
+                return isinstance(first, ast.Constant) and first.value is False
+        return False
+
+    def without_gradients(self, source: Source, statement: ast.AST) -> bool:
+        """Whether a statement is a `with torch.no_grad():` block."""
+        return isinstance(statement, (ast.With, ast.AsyncWith)) and any(
+            self.is_no_grad(source, source.scope_of(statement), item.context_expr)
+            for item in statement.items
+        )
+
     def forward_call(
         self, source: Source, scope: ScopeNode, node: ast.AST, depth: int = 0
     ) -> ast.Call | None:
         """The first call below a node that runs a model with gradients, or None."""
-        for call in self._grad_calls(node):
+        for call in self._grad_calls(source, node):
             if self._is_forward(source, scope, call, depth):
                 return call
         return None
 
-    def _grad_calls(self, node: ast.AST) -> Iterator[ast.Call]:
+    def _grad_calls(self, source: Source, node: ast.AST) -> Iterator[ast.Call]:
         """Calls below a node, `with no_grad` blocks and nested scopes left out, in order."""
-        if isinstance(node, ast.stmt) and under_no_grad(node):
+        if self.without_gradients(source, node):
             return
         if isinstance(node, ast.Call):
             yield node
         for child in children(node):
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-                continue
-            yield from self._grad_calls(child)
+            if not isinstance(child, SCOPES):
+                yield from self._grad_calls(source, child)
 
     def _is_forward(self, source: Source, scope: ScopeNode, call: ast.Call, depth: int) -> bool:
-        name = dotted(call.func)
-        word = callee(call)
-        if is_backward(call) or is_optimizer_step(call) or word in ("accumulate", "no_sync", "len"):
+        if self.is_backward(source, scope, call) or self.is_step(source, scope, call):
             return False
-        if word in (
-            "shard_model",
-            "clip_grad_norm_",
-            "clip_grad_value_",
-            "isinstance",
-            "unwrap_model",
-        ):
-            return False
-        if name and self.is_model(source, name):
-            return True
         if isinstance(call.func, ast.Attribute):
-            owner = receiver(call)
-            if self.is_model(source, owner) and word not in _NOT_FORWARD:
+            if call.func.attr in catalogue.NOT_FORWARD:
+                return False
+            if self.is_model(source, scope, call.func.value):
                 return True
-            if word == "apply" and owner and owner.rpartition(".")[2][:1].isupper():
-                return False
-        given = arguments(call)
-        passes_model = any(self.is_model(source, dotted(a)) for a in given if dotted(a))
-        if _FORWARD_WORD.search(word) and not _LOSS_FUNCTION.search(word):
+        elif self.is_model(source, scope, call.func):
             return True
-        if depth < 4:
-            targets = self.program.resolve(source, scope, call)
-            for function in targets:
-                if self.runs_model(function, depth + 1):
-                    return True
-            if targets and not passes_model:
-                return False
-        return passes_model and word not in _NOT_FORWARD and not _PREPARES.search(word)
+        functions = self.program.resolve(source, scope, call)
+        if any(self.runs_model(f, depth + 1) for f in functions if depth < _DEPTH):
+            return True
+        word = callee(call)
+        if isinstance(call.func, ast.Attribute) and self.is_model(source, scope, call.func):
+            return True
+        if catalogue.SPELLED_FORWARD.search(word) and not self._is_loss(source, scope, call):
+            return True
+        return not functions and self._is_given_model(source, scope, call)
+
+    def _is_loss(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        return self.kinds.is_a(source, scope, call.func, Kind.LOSS)
+
+    def _is_given_model(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """A function that is not to be read, and is handed a model, may well run it."""
+        word = callee(call)
+        names = [external_name(v) for v in self.values(source, scope, call.func)]
+        if any(n.startswith("builtins.") for n in names) or word in catalogue.NOT_FORWARD:
+            return False
+        if catalogue.SPELLED_PREPARATION.search(word) or word in ("accumulate", "no_sync"):
+            return False
+        return any(self.is_model(source, scope, a) for a in arguments(call))
 
     def runs_model(self, function: Function, depth: int = 0) -> bool:
+        """Whether a function runs a model with gradients, itself or through what it calls."""
         key = function.node
         if key in self._runs_model:
             return self._runs_model[key]
         self._runs_model[key] = False
-        if any(is_no_grad(d) for d in function.node.decorator_list):
+        outside = function.source.scope_of(key)
+        if any(self.is_no_grad(function.source, outside, d) for d in key.decorator_list):
             return False
         answer = any(
             self.forward_call(function.source, function.node, s, depth) is not None
@@ -448,10 +409,10 @@ class Knowledge:
 
     def evaluates(self, function: Function) -> bool:
         """Gradients off or `.eval()` somewhere in the function."""
-        node = function.node
+        source, node = function.source, function.node
         return (
-            any(is_no_grad(d) for d in node.decorator_list)
-            or any(isinstance(s, ast.stmt) and under_no_grad(s) for s in own_nodes(node))
+            any(self.is_no_grad(source, source.scope_of(node), d) for d in node.decorator_list)
+            or any(self.without_gradients(source, s) for s in own_nodes(node))
             or any(callee(c) == "eval" and not c.args for c in own_calls(node))
         )
 
@@ -463,133 +424,35 @@ class Knowledge:
         return loops and self.evaluates(function)
 
 
-_BOOKKEEPING = re.compile(r"save|checkpoint|ckpt|log|print|dump|load|state|resume", re.I)
-_LOSS_FUNCTION = re.compile(r"^(loss|criterion|loss_fn|loss_func|loss_function)$", re.I)
-_PREPARES = re.compile(
-    r"prepare|shard|register|watch|save|load|log|print|count|freeze|setup|init|sync|copy|update|"
-    r"accumulate|clip|append|zip|list|tuple|dict|range|enumerate|getattr|hasattr|setattr|id$|type$",
-    re.I,
-)
+_WRAPS_BACKWARD = (Kind.ACCELERATOR, Kind.ENGINE, Kind.OPTIMIZER, Kind.SCALER, Kind.MODEL)
+_NO_VALUE = External("")
 
 
-def _builds_optimizer(name: str) -> bool:
-    return bool(_BUILD_OPTIMIZER.search(name)) and "sched" not in name.lower()
+def expression(name: str) -> ast.expr | None:
+    """`self.model` as an expression; None for what is no chain of names."""
+    if not name.replace(".", "_").isidentifier():
+        return None
+    return ast.parse(name, mode="eval").body
 
 
-def _is_optimizer(node: ast.expr, known: frozenset[str]) -> bool:
-    if isinstance(node, ast.Call):
-        return _builds_optimizer(dotted(node.func))
-    name = dotted(node)
-    return bool(name) and (name in known or looks_like_optimizer(name))
-
-
-def _holds_optimizers(node: ast.expr, known: frozenset[str]) -> bool:
-    """A list, tuple, set or dict of optimizers, written out or by a comprehension."""
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        values: list[ast.expr] = node.elts
-    elif isinstance(node, ast.Dict):
-        values = node.values
-    elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-        values = [node.elt]
-    elif isinstance(node, ast.DictComp):
-        values = [node.value]
-    elif isinstance(node, ast.Call) and callee(node) in _CONTAINERS:
-        return any(_holds_optimizers(a, known) for a in node.args)
-    else:
-        return False
-    return bool(values) and all(_is_optimizer(v, known) for v in values)
-
-
-_CONTAINERS = ("list", "tuple", "dict", "set", "enumerate", "reversed", "zip", "OrderedDict")
-
-
-def _walks(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, list[ast.AST]]]:
-    """What a `for` or a comprehension binds, what it walks over, and what it then runs."""
-    if isinstance(node, (ast.For, ast.AsyncFor)):
-        yield node.target, node.iter, list(node.body)
-    elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-        for part in node.generators:
-            yield part.target, part.iter, [node.elt]
-
-
-def looks_like_trainer(name: str) -> bool:
-    return bool(re.search(r"trainer|runner|learner|experiment|(^|_)app$|^self$", last(name), re.I))
-
-
-def _is_false(call: ast.Call) -> bool:
-    values = [*call.args, *(k.value for k in call.keywords)]
-    return bool(values) and isinstance(values[0], ast.Constant) and values[0].value is False
-
-
-def _frozen_by_loop(node: ast.For) -> Iterator[str]:
-    """`for p in X.parameters(): p.requires_grad = False` (without any test in between)."""
-    if not (
-        isinstance(node.iter, ast.Call) and callee(node.iter) in ("parameters", "named_parameters")
-    ):
-        return
-    for statement in node.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
-            target = statement.targets[0]
-            if (
-                isinstance(target, ast.Attribute)
-                and target.attr == "requires_grad"
-                and statement.value.value is False
-            ):
-                yield receiver(node.iter)
-        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            if callee(statement.value) == "requires_grad_" and _is_false(statement.value):
-                yield receiver(node.iter)
-
-
-def _thawed(source: Source) -> set[str]:
-    """Names of which some part is trained again after a freeze, or goes to an optimizer."""
-    found: set[str] = set()
-    for node in source.nodes:
-        if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
-            if any(_sets_grad(s, value=True) for s in below(node)):
-                found.add(root_of(receiver(node.iter)))
-        elif isinstance(node, ast.Call):
-            word = callee(node)
-            if word == "requires_grad_" and not _is_false(node):
-                found.add(root_of(receiver(node)))
-            elif word in ("add_adapter", "get_peft_model", "inject_adapter", "apply_lora"):
-                found.add(root_of(receiver(node)))
-                found.update(dotted(a) for a in node.args)
-            elif _BUILD_OPTIMIZER.search(dotted(node.func)):
-                found.update(receiver(c) for c in own_calls(node) if callee(c) in _MODEL_ONLY)
-        elif isinstance(node, ast.comprehension) and isinstance(node.iter, ast.Call):
-            if any(
-                isinstance(n, ast.Attribute) and n.attr == "requires_grad"
-                for test in node.ifs
-                for n in below(test)
-            ):
-                found.add(receiver(node.iter))
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Attribute) and target.attr != "requires_grad":
-                    found.add(dotted(target.value))
-    return found - {"", "self"}
-
-
-def root_of(name: str) -> str:
-    """The object that a dotted name starts from: `model` of `model[1].head`, `self.net` of self."""
-    parts = name.replace("[]", "").replace("()", "").split(".")
-    return ".".join(parts[:2]) if parts[0] == "self" else parts[0]
-
-
-def _sets_grad(node: ast.AST, *, value: bool) -> bool:
-    return (
-        isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and node.value.value is value
-        and any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in node.targets)
+def _walked(source: Source, name: ast.Name) -> ast.expr:
+    """What the loop around a name walks over: `optimizers` of `enumerate(optimizers.values())`."""
+    statement = source.statement_of(name)
+    loops: list[ast.AST] = [*source.loops_around(statement)] if statement is not None else []
+    inner = below(statement) if statement is not None else ()
+    loops[:0] = [n for n in inner if isinstance(n, ast.comprehension)]
+    binding = (
+        loop.iter
+        for loop in loops
+        if isinstance(loop, (ast.For, ast.comprehension))
+        and any(isinstance(n, ast.Name) and n.id == name.id for n in below(loop.target))
     )
-
-
-def _parameter_names(source: Source) -> set[str]:
-    """Parameters of functions: the same name may stand for another model elsewhere."""
-    return {
-        a.arg
-        for f in source.functions
-        for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)
-    }
+    node: ast.expr = next(binding, name)
+    while isinstance(node, ast.Call):
+        if node.args:
+            node = node.args[-1 if callee(node) == "zip" else 0]
+        elif isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        else:
+            break
+    return node

@@ -26,7 +26,6 @@ from instrumentor.locate.syntax import (
     own_nodes,
     root_name,
 )
-from instrumentor.locate.vocabulary import is_backward, loss_expression
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class Site:
         call: the call in that statement: the backward itself or the call of a helper.
         backward: the backward call, wherever it stands.
         backward_statement: the statement holding it.
+        loss: what it differentiates.
         chain: helpers from the loop down to the one with the backward, empty when direct.
     """
 
@@ -46,6 +46,7 @@ class Site:
     backward: ast.Call
     backward_statement: ast.stmt
     backward_source: Source
+    loss: ast.expr
     chain: tuple[Function, ...] = ()
 
 
@@ -87,8 +88,8 @@ def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
     """All loops with a backward, in order of file and line, updates attached (maybe none)."""
     found: dict[LoopNode, Candidate] = {}
     for source in program.sources.values():
-        for scope, call, statement in _backwards(program, source):
-            for candidate, site in _climb(program, source, scope, call, statement):
+        for scope, call, statement in _backwards(knowledge, source):
+            for candidate, site in _climb(knowledge, source, scope, call, statement):
                 kept = found.setdefault(candidate.loop, candidate)
                 if all(
                     s.backward is not site.backward or s.statement is not site.statement
@@ -101,25 +102,29 @@ def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
     return sorted(found.values(), key=lambda c: c.key)
 
 
-def _backwards(program: Program, source: Source) -> Iterator[tuple[ScopeNode, ast.Call, ast.stmt]]:
+def _backwards(
+    knowledge: Knowledge, source: Source
+) -> Iterator[tuple[ScopeNode, ast.Call, ast.stmt]]:
     for scope in (source.tree, *source.functions):
-        for call, statement in program.calls.get(scope, ()):
-            if is_backward(call):
+        for call, statement in knowledge.program.calls.get(scope, ()):
+            if knowledge.is_backward(source, scope, call):
                 yield scope, call, statement
 
 
 def _climb(
-    program: Program, source: Source, scope: ScopeNode, backward: ast.Call, statement: ast.stmt
+    knowledge: Knowledge, source: Source, scope: ScopeNode, backward: ast.Call, statement: ast.stmt
 ) -> Iterator[tuple[Candidate, Site]]:
+    program = knowledge.program
+    loss = knowledge.loss_of(source, scope, backward)
     queue: list[tuple[Source, ScopeNode, ast.stmt, ast.Call, tuple[Function, ...]]] = [
         (source, scope, statement, backward, ())
     ]
     seen: set[ScopeNode] = set()
     while queue:
         here, where, at, call, chain = queue.pop(0)
-        loop = _loop_of_steps(here, at, call, direct=not chain)
+        loop = _loop_of_steps(here, at, None if chain else loss)
         if loop is not None:
-            site = Site(at, call, backward, statement, source, chain)
+            site = Site(at, call, backward, statement, source, loss, chain)
             yield Candidate(here, where, loop), site
             continue
         if where in seen or not isinstance(where, FUNCTIONS) or len(chain) > 6:
@@ -132,17 +137,15 @@ def _climb(
             )
 
 
-def _loop_of_steps(
-    source: Source, statement: ast.stmt, call: ast.Call, *, direct: bool
-) -> LoopNode | None:
+def _loop_of_steps(source: Source, statement: ast.stmt, loss: ast.expr | None) -> LoopNode | None:
     for loop in source.loops_around(statement):
-        if direct and isinstance(loop, ast.For) and _walks_losses(loop, call):
+        if loss is not None and isinstance(loop, ast.For) and _walks_losses(loop, loss):
             continue
         return loop
     return None
 
 
-def _walks_losses(loop: ast.For, backward: ast.Call) -> bool:
+def _walks_losses(loop: ast.For, loss: ast.expr) -> bool:
     """`for loss in losses: loss.backward()`: the differentiated value is the loop's own target.
 
     It may be scaled, reduced or weighted (`scaler.scale(loss)`, `loss.mean()`, `loss / n`), in
@@ -158,8 +161,7 @@ def _walks_losses(loop: ast.For, backward: ast.Call) -> bool:
         else:
             computed |= bound
             finished -= bound
-    expression = loss_expression(backward)
-    return _is_finished(expression, finished) and not reads(expression) & computed
+    return _is_finished(loss, finished) and not reads(loss) & computed
 
 
 def _bound_value(statement: ast.stmt) -> ast.expr | None:
@@ -241,7 +243,7 @@ def _updates_below(
     for top in body:
         inside.add(top)
         inside.update(n for n in own_nodes(top) if isinstance(n, ast.stmt))
-    steps = set(knowledge.steps_in(source, ast.Module(body=body, type_ignores=[])))
+    steps = set(knowledge.steps_in(source, scope, ast.Module(body=body, type_ignores=[])))
     for call, statement in program.calls.get(scope, ()):
         if statement not in inside:
             continue
@@ -272,7 +274,7 @@ def _manual_update(statement: ast.stmt) -> ast.Call | None:
     `importance += p.grad ** 2` only keeps a sum.
     """
     nodes = (statement, *own_nodes(statement))
-    if any(isinstance(n, ast.Call) and is_backward(n) for n in nodes):
+    if any(isinstance(n, ast.Call) and callee(n) == "backward" for n in nodes):
         return None
     parameters = {
         dotted(n.value) for n in nodes if isinstance(n, ast.Attribute) and n.attr == "grad"

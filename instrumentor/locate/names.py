@@ -34,6 +34,7 @@ from instrumentor.locate.values import (
     NOTHING,
     Class,
     External,
+    Free,
     Function,
     Group,
     Item,
@@ -101,9 +102,9 @@ class Names:
             module = self._module(star.module, source, star.level)
             if isinstance(module, Source) and module is not source:
                 starred = self.named(module, module.tree, name)
-                if starred and starred != (External(name),):
+                if starred and starred != (Free(name),):
                     return starred
-        return (External(f"builtins.{name}" if name in _BUILTINS else name),)
+        return (External(f"builtins.{name}") if name in _BUILTINS else Free(name),)
 
     def _binder(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode | None:
         """The scope that binds a name, from the given one outwards."""
@@ -169,8 +170,8 @@ class Names:
         if isinstance(bound.value, ast.Constant):
             return NOTHING
         values = self.of(source, scope, bound.value)
-        if not values and not bound.path:
-            return (Opaque(bound.value),)
+        if not values and (self._cut or not bound.path):
+            return NOTHING if self._cut else (Opaque(bound.value),)
         for index in bound.path:
             values = _union(self.item(value, index) for value in values) or (
                 Item(Opaque(bound.value), index),
@@ -190,7 +191,7 @@ class Names:
                 binding.level,
             )
             found = self.named(module, module.tree, binding.name)
-            if isinstance(inner, Source) or found == (External(binding.name),):
+            if isinstance(inner, Source) or found == (Free(binding.name),):
                 return (inner,)
             return found
         whole = f"{binding.module}.{binding.name}" if binding.module else binding.name
@@ -211,7 +212,7 @@ class Names:
         """What `owner.name` may refer to."""
         if isinstance(owner, Source):
             found = self.named(owner, owner.tree, name)
-            if found != (External(name),):
+            if found != (Free(name),):
                 return found
             inner = self._module(name, owner, 1) if owner.path.stem == "__init__" else None
             return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
@@ -306,11 +307,15 @@ class Names:
             if cls in self.of(source, scope, call.func):
                 yield source, scope, call
 
+    def puts(self, source: Source) -> list[Put]:
+        """Attributes and elements that a module sets."""
+        return self._bindings(source).puts
+
     @cached_property
     def _puts(self) -> dict[str, list[tuple[Source, Put]]]:
         found: dict[str, list[tuple[Source, Put]]] = {}
         for source in self.program.sources.values():
-            for put in self._bindings(source).puts:
+            for put in self.puts(source):
                 found.setdefault(put.name, []).append((source, put))
         return found
 
@@ -342,6 +347,8 @@ class Names:
             if word == "builtins.zip" and index is None:
                 rows = tuple(_union(self.item(v, None) for v in one) for one in given)
                 return (Group(owner.node, rows),)
+            if word == "builtins.dict" and given:
+                return _union(self.item(v, 1) for pair in given[0] for v in self.item(pair, None))
             if isinstance(owner.made_by, Member) and owner.made_by.name in catalogue.GIVES_BACK:
                 if isinstance(index, int) and index < len(given) > 1:
                     return given[index]
@@ -382,8 +389,8 @@ class Names:
                 return self._first(source, scope, call) or new
             return new
         if isinstance(function, Member):
-            if isinstance(function.owner, Group):
-                return self._group_method(function.owner, function.name, call)
+            if function.name in ("values", "items", "copy", "pop") and len(call.args) < 2:
+                return self._taken_from(function.owner, function.name, call) or new
             if function.name in catalogue.RETURNS_SELF:
                 return (function.owner,)
             if function.name in catalogue.GIVES_BACK and len(call.args) == 1:
@@ -396,14 +403,14 @@ class Names:
     def _first(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
         return self.of(source, scope, call.args[0]) if call.args else NOTHING
 
-    @staticmethod
-    def _group_method(group: Group, name: str, call: ast.Call) -> Values:
+    def _taken_from(self, owner: Value, name: str, call: ast.Call) -> Values:
+        """`d.values()`, `d.items()`, `d.copy()`, `d.pop()`."""
         if name in ("values", "copy"):
-            return (group,)
+            return (owner,)
+        every = self.item(owner, None)
         if name == "items":
-            every = _union(group.items)
             return (Group(call, ((Group(call.func, (NOTHING, every)),),)),)
-        return group.items[0] if name == "pop" and len(group.items) == 1 else NOTHING
+        return every
 
     def _returned(self, function: Function) -> Values:
         node = function.node
@@ -513,7 +520,7 @@ class Names:
 
 def external_name(value: Value) -> str:
     """Qualified name of what is no part of the program; '' for the program's own."""
-    if isinstance(value, External):
+    if isinstance(value, (External, Free)):
         return value.name
     if isinstance(value, Member):
         owner = external_name(value.owner)
@@ -538,7 +545,7 @@ def _is_unknown(value: Value) -> bool:
         return _is_unknown(value.owner)
     if isinstance(value, Object):
         return isinstance(value.made_by, (Function, Method)) or _is_unknown(value.made_by)
-    return isinstance(value, Opaque) or (isinstance(value, External) and "." not in value.name)
+    return isinstance(value, (Opaque, Free))
 
 
 def _on_class(values: Values) -> bool:

@@ -235,6 +235,12 @@ class Program:
             entries.sort(key=lambda e: (e[0].lineno, e[0].col_offset))
         return table
 
+    @staticmethod
+    def scope_of(source: Source, node: ast.AST) -> ScopeNode:
+        """The scope in which an expression stands."""
+        statement = source.statement_of(node)
+        return source.tree if statement is None else source.scope_of(statement)
+
     @cached_property
     def source_of_scope(self) -> dict[ScopeNode, Source]:
         table: dict[ScopeNode, Source] = {}
@@ -267,6 +273,19 @@ class Program:
             for call, _ in entries:
                 table[callee(call)].append((source, scope, call))
         return table
+
+    @cached_property
+    def backward_words(self) -> set[str]:
+        """Other names under which a backward may be called."""
+        imported = {
+            alias.asname
+            for source in self.sources.values()
+            for node in source.places
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if alias.name == "backward" and alias.asname
+        }
+        return imported | self.other_words.get("backward", set())
 
     @cached_property
     def other_words(self) -> dict[str, set[str]]:

@@ -34,7 +34,6 @@ from instrumentor.locate.syntax import (
     root_name,
 )
 from instrumentor.locate.tree import contains, exclusive, path_to
-from instrumentor.locate.vocabulary import is_backward, is_optimizer_step
 
 FOREIGN_RUNTIMES = {
     "forge": "tt-forge's compiled model runs its own backward",
@@ -485,7 +484,7 @@ def _handed_to_a_compiler(program: Program) -> Reason | None:
     with_backward = {
         scope.name
         for scope, calls in program.calls.items()
-        if isinstance(scope, FUNCTIONS) and any(is_backward(call) for call, _ in calls)
+        if isinstance(scope, FUNCTIONS) and any(callee(call) == "backward" for call, _ in calls)
     }
     for source in program.sources.values():
         for call, line in _calls(source):
@@ -745,7 +744,7 @@ def _line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]
             if isinstance(parent, LOOPS) and (
                 knowledge.forward_call(update.source, update.scope, parent) is not None
             ):
-                if any(is_backward(c) for c in own_calls(parent)):
+                if any(callee(c) == "backward" for c in own_calls(parent)):
                     yield Reason(
                         update.source.path,
                         parent.lineno,
@@ -905,8 +904,6 @@ __all__ = [
     "distributed_calls",
     "folder_reason",
     "imported_roots",
-    "is_backward",
-    "is_optimizer_step",
     "no_loop",
     "of_candidate",
     "own_calls",

@@ -19,7 +19,6 @@ from instrumentor.locate.syncs import (
     Sync,
     find_sync,
     fused_branch,
-    is_sync,
     kept,
     may_leave,
     syncs_every_n,
@@ -211,44 +210,44 @@ def _region(
     other_ends: tuple[End, ...] = ()
     helper_syncs = False
     updates = candidate.updates
-    fused = fused_branch(candidate, final, updates)
-    every = None if fused is not None else syncs_every_n(candidate, final, updates)
+    fused = fused_branch(knowledge, candidate, final, updates)
+    every = None if fused is not None else syncs_every_n(knowledge, candidate, final, updates)
     stepped_in_helper = any(u.statement is final.statement for u in updates)
     steps = _step_updates(candidate, group)
     units = [_step_unit(candidate, group, u) for u in steps]
     in_branches = any(_inside(source, end, u) for u in updates) and always_meets([end], units)
     wants_step = options.scope == "step"
     if options.scope == "auto" and fused is not None:
-        inner = next(s for s in own_nodes(fused) if isinstance(s, ast.stmt) and is_sync(s))
+        inner = _first_sync(knowledge, source, fused)
         end, scope = inner, "step"
-        sync = kept(source, inner)
+        sync = kept(knowledge, source, inner)
         stepping = next(u for u in updates if contains(fused, u.statement))
         unit = update_unit(candidate, loop, stepping)
-        other_ends = (End(with_sync(source, unit), "fwd+bwd+optimizer"),)
-        helper_syncs = syncs_itself(stepping.helper)
+        other_ends = (End(with_sync(knowledge, source, unit), "fwd+bwd+optimizer"),)
+        helper_syncs = syncs_itself(knowledge, stepping.helper)
         warnings.append(
             f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to "
             "fuse with the optimizer: its sample is forward + backward + optimizer, labelled so"
         )
     elif options.scope == "auto" and every is not None and sync.action != "keep":
-        inner = next(s for s in own_nodes(every) if isinstance(s, ast.stmt) and is_sync(s))
+        inner = _first_sync(knowledge, source, every)
         stepping = next(u for u in updates if contains(every, u.statement))
         unit = update_unit(candidate, loop, stepping)
-        end = with_sync(source, max(unit, inner, key=lambda s: s.lineno))
+        end = with_sync(knowledge, source, max(unit, inner, key=lambda s: s.lineno))
         scope, resume, label = "step", True, "step"
-        sync = kept(source, inner)
+        sync = kept(knowledge, source, inner)
         warnings.append(
             f"{source.path.name}:{every.lineno}: the script syncs only with the optimizer step: "
             "a sample is the whole step, all its micro-steps"
         )
     elif wants_step or (options.scope == "auto" and (stepped_in_helper or in_branches)):
         scope = label = "step"
-        helper_syncs = bool(steps) and all(syncs_itself(u.helper) for u in steps)
+        helper_syncs = bool(steps) and all(syncs_itself(knowledge, u.helper) for u in steps)
         if units:
             whole = units[0]
-            end = with_sync(source, whole)
-            if is_sync(end):
-                sync = kept(source, end)
+            end = with_sync(knowledge, source, whole)
+            if knowledge.sync_of(source, end) is not None:
+                sync = kept(knowledge, source, end)
             resume = (
                 not in_branches
                 and whole is not final.statement
@@ -257,7 +256,7 @@ def _region(
                     or not all(_always_reached(source, loop, s, whole) for s in group)
                 )
             )
-            others = dict.fromkeys(with_sync(source, u) for u in units[1:])
+            others = dict.fromkeys(with_sync(knowledge, source, u) for u in units[1:])
             other_ends = tuple(End(u, label) for u in others if u is not end)
         if not wants_step:
             warnings.append(
@@ -483,3 +482,11 @@ def _out_of_loops(source: Source, loop: ast.AST, statement: ast.stmt) -> ast.stm
         if isinstance(parent, LOOPS):
             current = parent
     return current
+
+
+def _first_sync(knowledge: Knowledge, source: Source, branch: ast.AST) -> ast.stmt:
+    return next(
+        s
+        for s in own_nodes(branch)
+        if isinstance(s, ast.stmt) and knowledge.sync_of(source, s) is not None
+    )

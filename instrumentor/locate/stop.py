@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from instrumentor.locate.catalogue import Kind
 from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
@@ -24,7 +25,7 @@ from instrumentor.locate.syntax import (
     own_nodes,
 )
 from instrumentor.locate.tree import contains
-from instrumentor.locate.vocabulary import is_checkpoint_call, is_sync_statement, is_validation_name
+from instrumentor.locate.vocabulary import is_validation_name
 
 _COSTLY = re.compile(
     r"^(train|fit|save|evaluate|validate|test|predict|generate|plot|push_to_hub|export|sample|infer|"
@@ -69,7 +70,7 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
             None,
         )
         unit = update_unit(candidate, loop or update.scope, update)
-        after = _companions(update.source, unit)
+        after = _companions(knowledge, update.source, unit)
         if after in seen:
             continue
         seen.add(after)
@@ -103,12 +104,12 @@ def _exclusive(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
     return exclusive(source, first, second)
 
 
-def _companions(source: Source, unit: ast.stmt) -> ast.stmt:
+def _companions(knowledge: Knowledge, source: Source, unit: ast.stmt) -> ast.stmt:
     """Skip what belongs to the step: scaler.update, scheduler, zero_grad, sync, counters."""
     place = source.places[unit]
     after = unit
     for statement in place.suite[place.index + 1 :]:
-        if is_sync_statement(statement) is not None or increments(statement):
+        if knowledge.sync_of(source, statement) is not None or increments(statement):
             after = statement
             continue
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
@@ -116,15 +117,24 @@ def _companions(source: Source, unit: ast.stmt) -> ast.stmt:
             continue
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = statement.value
-            word, owner = callee(call), last(dotted(call.func).rpartition(".")[0])
-            if word == "zero_grad" or (word == "update" and "scaler" in owner.lower()):
-                after = statement
-                continue
-            if word == "step" and ("sched" in owner.lower() or "lr" in owner.lower()):
+            word, kind = callee(call), _kind_of_owner(knowledge, source, call)
+            belongs = {"update": Kind.SCALER, "step": Kind.SCHEDULER}.get(word, _NO_KIND)
+            if word == "zero_grad" or (kind is not None and kind is belongs):
                 after = statement
                 continue
         break
     return after
+
+
+_NO_KIND = object()
+
+
+def _kind_of_owner(knowledge: Knowledge, source: Source, call: ast.Call) -> Kind | None:
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    scope = knowledge.program.scope_of(source, call)
+    found = knowledge.kinds.of(source, scope, call.func.value)
+    return None if found is None else found[0]
 
 
 def _condition(candidate: Candidate, update: Update) -> str:
@@ -184,7 +194,7 @@ def _return_is_safe(
                 return False
         if where.loops_around(holder):
             return False
-        if any(_costly(s) for s in _after(where, holder)):
+        if any(_costly(knowledge, where, s) for s in _after(where, holder)):
             return False
         if isinstance(caller, FUNCTIONS) and caller is not scope and depth < 5:
             if not _nothing_costly_after(knowledge, where, caller, depth + 1):
@@ -197,7 +207,9 @@ def _nothing_costly_after(
 ) -> bool:
     for caller, _, holder in knowledge.program.callers.get(scope, ()):
         where = knowledge.program.source_of_scope[caller]
-        if where.loops_around(holder) or any(_costly(s) for s in _after(where, holder)):
+        if where.loops_around(holder) or any(
+            _costly(knowledge, where, s) for s in _after(where, holder)
+        ):
             return False
         if isinstance(caller, FUNCTIONS) and caller is not scope and depth < 5:
             if not _nothing_costly_after(knowledge, where, caller, depth + 1):
@@ -213,14 +225,14 @@ def _after(source: Source, statement: ast.stmt) -> Iterator[ast.stmt]:
         current = next(iter(source.parents(current)), None)
 
 
-def _costly(statement: ast.stmt) -> bool:
+def _costly(knowledge: Knowledge, source: Source, statement: ast.stmt) -> bool:
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         return False
     if isinstance(statement, LOOPS) or any(isinstance(n, LOOPS) for n in own_nodes(statement)):
         return True
     return any(
         dotted(c.func) in _WAITS_FOR_INPUT
-        or is_checkpoint_call(c)
+        or knowledge.is_save(source, source.scope_of(statement), c)
         or is_validation_name(callee(c))
         or bool(_COSTLY.search(callee(c)))
         for c in own_calls(statement)

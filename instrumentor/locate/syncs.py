@@ -16,12 +16,12 @@ from instrumentor.locate.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    dotted,
     own_calls,
     own_nodes,
     suites,
 )
 from instrumentor.locate.tree import contains, path_to
-from instrumentor.locate.vocabulary import is_optimizer_step, is_sync_statement, sync_api
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ def _sync_after(
     """(the sync statement and its api, None) or (None, whether an optimizer step came first)."""
     for suite, index in reversed(path_to(source, top, at)):
         for statement in suite[index + 1 :]:
-            call = is_sync_statement(statement)
+            call = knowledge.sync_of(source, statement)
             if call is not None:
-                return (statement, sync_api(call)), False
+                return (statement, dotted(call.func)), False
             if _steps(knowledge, source, scope, statement):
                 return None, True
             if may_leave(statement):
@@ -74,7 +74,7 @@ def _sync_after(
 
 
 def _steps(knowledge: Knowledge, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
-    if any(True for _ in knowledge.steps_in(source, statement)):
+    if any(True for _ in knowledge.steps_in(source, scope, statement)):
         return True
     return any(
         knowledge.stepped(t)
@@ -97,18 +97,21 @@ def may_leave(statement: ast.stmt) -> bool:
     )
 
 
-def fused_branch(candidate: Candidate, site: Site, updates: Sequence[Update]) -> ast.If | None:
+def fused_branch(
+    knowledge: Knowledge, candidate: Candidate, site: Site, updates: Sequence[Update]
+) -> ast.If | None:
     """`if acc != N: sync ... else: <optimizer step>`: the last micro-batch is left pending."""
-    for suite, index in reversed(path_to(candidate.source, candidate.loop, site.statement)):
+    source = candidate.source
+    for suite, index in reversed(path_to(source, candidate.loop, site.statement)):
         for statement in suite[index + 1 :]:
-            if is_sync_statement(statement) is not None:
+            if knowledge.sync_of(source, statement) is not None:
                 return None
             if isinstance(statement, ast.If) and statement.orelse:
                 for syncing, other in (
                     (statement.body, statement.orelse),
                     (statement.orelse, statement.body),
                 ):
-                    has_sync = any(is_sync_statement(s) is not None for s in syncing)
+                    has_sync = any(knowledge.sync_of(source, s) is not None for s in syncing)
                     stepped = any(contains(s, u.statement) for s in other for u in updates)
                     steps_too = any(contains(s, u.statement) for s in syncing for u in updates)
                     if has_sync and stepped and not steps_too:
@@ -118,7 +121,9 @@ def fused_branch(candidate: Candidate, site: Site, updates: Sequence[Update]) ->
     return None
 
 
-def syncs_every_n(candidate: Candidate, site: Site, updates: Sequence[Update]) -> ast.stmt | None:
+def syncs_every_n(
+    knowledge: Knowledge, candidate: Candidate, site: Site, updates: Sequence[Update]
+) -> ast.stmt | None:
     """An accumulation branch that holds the optimizer step and the iteration's only sync."""
     source = candidate.source
     for update in updates:
@@ -128,7 +133,7 @@ def syncs_every_n(candidate: Candidate, site: Site, updates: Sequence[Update]) -
         inside = [
             s
             for s in own_nodes(guard)
-            if isinstance(s, ast.stmt) and is_sync_statement(s) is not None
+            if isinstance(s, ast.stmt) and knowledge.sync_of(source, s) is not None
         ]
         if not inside:
             continue
@@ -138,7 +143,7 @@ def syncs_every_n(candidate: Candidate, site: Site, updates: Sequence[Update]) -
             for s in (top, *own_nodes(top))
             if isinstance(s, ast.stmt)
             and isinstance(s, ast.Expr)
-            and is_sync_statement(s) is not None
+            and knowledge.sync_of(source, s) is not None
             and not contains(guard, s)
             and (s.lineno > site.statement.lineno)
         ]
@@ -147,33 +152,32 @@ def syncs_every_n(candidate: Candidate, site: Site, updates: Sequence[Update]) -
     return None
 
 
-def kept(source: Source, statement: ast.stmt) -> Sync:
-    call = is_sync_statement(statement)
-    return Sync("keep", source, statement, sync_api(call) if call is not None else "")
+def kept(knowledge: Knowledge, source: Source, statement: ast.stmt) -> Sync:
+    call = knowledge.sync_of(source, statement)
+    return Sync("keep", source, statement, dotted(call.func) if call is not None else "")
 
 
-def with_sync(source: Source, statement: ast.stmt) -> ast.stmt:
+def with_sync(knowledge: Knowledge, source: Source, statement: ast.stmt) -> ast.stmt:
     """The statement, or the sync that directly follows it."""
     place = source.places[statement]
     for following in place.suite[place.index + 1 :]:
-        if is_sync_statement(following) is not None:
+        if knowledge.sync_of(source, following) is not None:
             return following
         break
     return statement
 
 
-def is_sync(statement: ast.stmt) -> bool:
-    return is_sync_statement(statement) is not None
-
-
-def syncs_itself(helper: Function | None) -> bool:
+def syncs_itself(knowledge: Knowledge, helper: Function | None) -> bool:
     """Whether a function that steps the optimizer syncs behind the step, guarded or not."""
     if helper is None:
         return False
     steps = [
-        n.lineno for n in own_nodes(helper.node) if isinstance(n, ast.Call) and is_optimizer_step(n)
+        n.lineno
+        for n in own_nodes(helper.node)
+        if isinstance(n, ast.Call) and knowledge.is_step(helper.source, helper.node, n)
     ]
     return any(
-        isinstance(s, ast.stmt) and is_sync(s) and s.lineno > min(steps, default=0)
+        knowledge.sync_of(helper.source, s) is not None
+        and getattr(s, "lineno", 0) > min(steps, default=0)
         for s in own_nodes(helper.node)
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 from instrumentor.errors import UsageError
 from instrumentor.locate import refusals
 from instrumentor.locate.accumulation import accumulation_of
+from instrumentor.locate.catalogue import Role
 from instrumentor.locate.config import mesh_default_warning
-from instrumentor.locate.counter import find_counter, rank_of
+from instrumentor.locate.counter import counters, find_counter, header_count
 from instrumentor.locate.forward import Forward, find_forward
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.knowledge import Knowledge
@@ -22,7 +23,7 @@ from instrumentor.locate.stop import find_stops
 from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, callee, dotted, own_nodes
 from instrumentor.locate.tree import contains
 from instrumentor.locate.validation import Validations
-from instrumentor.locate.vocabulary import host_read, is_cache_clear
+from instrumentor.locate.vocabulary import host_read
 from instrumentor.options import Options
 
 
@@ -265,9 +266,11 @@ def _own_instrumentation(source: Source) -> Iterator[str]:
 def _own_limits(candidate: Candidate) -> Iterator[str]:
     """Timers of the loop's own, and a `break` on a count that may come before our stop."""
     name = candidate.source.path.name
+    loops = [candidate.loop, *candidate.source.loops_around(candidate.loop)]
+    counted = {c for loop in loops for c, _ in counters(loop)} | set(map(header_count, loops))
     for top in candidate.loop.body:
         for node in (top, *own_nodes(top)):
-            if isinstance(node, ast.If) and _counts_out(node):
+            if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
                 yield (
                     f"{name}:{node.lineno}: the script leaves its loop on a count of its own; it "
                     "may end before --steps samples"
@@ -277,12 +280,12 @@ def _own_limits(candidate: Candidate) -> Iterator[str]:
                     yield f"{name}:{node.lineno}: the script's own timer stays"
 
 
-def _counts_out(node: ast.If) -> bool:
+def _counts_out(node: ast.If, counted: set[str]) -> bool:
     """`if step >= max_steps: break`."""
     return any(isinstance(s, ast.Break) for s in node.body) and any(
         isinstance(test, ast.Compare)
         and any(isinstance(op, (ast.Gt, ast.GtE, ast.Eq)) for op in test.ops)
-        and rank_of(dotted(test.left)) == 0
+        and dotted(test.left) in counted
         for test in (node.test, *own_nodes(node.test))
     )
 
@@ -344,6 +347,7 @@ def _cache_clears(located: Located) -> None:
     for source in sources:
         for statement in source.places:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                if is_cache_clear(statement.value):
+                role = located.knowledge.role(source, source.scope_of(statement), statement.value)
+                if role is Role.CACHE_CLEAR:
                     located.cache_clears.append((source, statement))
     located.cache_clears.sort(key=lambda c: (str(c[0].path), c[1].lineno))

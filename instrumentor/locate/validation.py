@@ -35,12 +35,10 @@ from instrumentor.locate.syntax import (
 )
 from instrumentor.locate.tree import contains, path_to
 from instrumentor.locate.vocabulary import (
-    is_checkpoint_call,
     is_eval_switch,
     is_logging,
     is_train_switch,
     is_validation_name,
-    under_no_grad,
 )
 
 _SETTINGS = re.compile(r"config|cfg|args|schema|parser|option|hparams|self\.config", re.I)
@@ -91,7 +89,7 @@ class Validations:
                 for hit in self._hits(source, scope, statement):
                     self._between(source, hit, "validation")
                 for leaf in _leaves(statement):
-                    if any(is_checkpoint_call(c) for c in own_calls(leaf)):
+                    if any(self.knowledge.is_save(source, scope, c) for c in own_calls(leaf)):
                         self._between(source, leaf, "a checkpoint")
 
     def _between(self, source: Source, statement: ast.stmt, what: str) -> None:
@@ -126,7 +124,7 @@ class Validations:
             for inner in _leaves(statement):
                 if inner in taken or any(contains(t, inner) for t in taken):
                     continue
-                if any(is_checkpoint_call(c) for c in own_calls(inner)):
+                if any(self.knowledge.is_save(source, scope, c) for c in own_calls(inner)):
                     if isinstance(inner, ast.Expr):
                         found.append(Skipped(source, inner, (), (), False, "checkpoint"))
                     elif isinstance(inner, ast.Assign):
@@ -202,7 +200,9 @@ class Validations:
                     for inner in suite:
                         yield from self._hits(source, scope, inner)
             return
-        if under_no_grad(statement) and self._inline(source, scope, statement):
+        if self.knowledge.without_gradients(source, statement) and self._inline(
+            source, scope, statement
+        ):
             yield statement
             return
         if isinstance(statement, (ast.If, *LOOPS, ast.With, ast.Try, ast.Match)):
@@ -373,7 +373,7 @@ class Validations:
             call = statement.value
             if is_train_switch(call):
                 return False
-            return loose or is_logging(call) or is_checkpoint_call(call)
+            return loose or is_logging(call) or self.knowledge.is_save(source, scope, call)
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             bound = binds(statement)
             if not bound and not loose:

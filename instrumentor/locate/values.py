@@ -21,6 +21,13 @@ class External:
 
 
 @dataclass(frozen=True)
+class Free:
+    """A name that nothing in sight binds."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Function:
     """A function or method of one of the program's modules."""
 
@@ -90,7 +97,7 @@ class Opaque:
 
 
 Value: TypeAlias = (
-    External | Function | Class | Method | Object | Member | Item | Group | Opaque | Source
+    External | Free | Function | Class | Method | Object | Member | Item | Group | Opaque | Source
 )
 Values: TypeAlias = tuple[Value, ...]
 NOTHING: Values = ()

@@ -9,7 +9,6 @@ from instrumentor.edits import Edit, Kind
 from instrumentor.locate.model import Located
 from instrumentor.locate.regions import End, Region, sync_in_helper
 from instrumentor.locate.syntax import Source, address
-from instrumentor.locate.vocabulary import sync_condition
 from instrumentor.options import Options
 from instrumentor.passes.names import Names
 
@@ -33,7 +32,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                     reason="signpost and clock, before the forward",
                 ),
             )
-        for end in ends_of(region):
+        for end in ends_of(located, region):
             arguments = list(region.hints)
             if end.label != "fwd+bwd":
                 arguments.append(f'label="{end.label}"')
@@ -55,15 +54,20 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
             )
 
 
-def ends_of(region: Region) -> tuple[End, ...]:
+def ends_of(located: Located, region: Region) -> tuple[End, ...]:
     """All places that close a region."""
     in_helper = region.sync.action == "keep" and sync_in_helper(region)
     ends = (End(region.end, region.label), *region.other_ends)
     return tuple(
-        dataclasses.replace(e, synced=_synced(region, e, in_helper=in_helper)) for e in ends
+        dataclasses.replace(e, synced=_synced(located, region, e, in_helper=in_helper))
+        for e in ends
     )
 
 
-def _synced(region: Region, end: End, *, in_helper: bool) -> str:
+def _synced(located: Located, region: Region, end: End, *, in_helper: bool) -> str:
     stepped = region.helper_syncs and end.label != "fwd+bwd"
-    return "True" if in_helper or stepped else sync_condition(end.after) or ""
+    return "True" if in_helper or stepped else _condition(located, end) or ""
+
+
+def _condition(located: Located, end: End) -> str | None:
+    return located.knowledge.sync_condition(located.candidate.source, end.after)

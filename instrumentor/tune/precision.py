@@ -38,7 +38,8 @@ def own_value(target: Target) -> tuple[Source, int] | None:
             given = [*node.args, *(k.value for k in node.keywords)]
             typed = any(dotted(each) == "torch.bfloat16" for each in given)
             name = dotted(node.func).rpartition(".")[0]
-            of_model = target.located.knowledge.is_model(source, name)
+            scope = target.program.scope_of(source, node)
+            of_model = target.located.knowledge.is_model_named(source, scope, name)
             loads = callee(node) in ("from_pretrained", "from_config", "load_model")
             if (of_model and (callee(node) == "bfloat16" or (callee(node) == "to" and typed))) or (
                 loads and typed
@@ -119,7 +120,7 @@ def _forward(target: Target) -> tuple[Source, ast.Call]:
     forward = located.forwards[0]
     source = forward.source
     for call in own_calls(forward.statement):
-        if located.knowledge.is_model(source, dotted(call.func)):
+        if located.knowledge.is_model(source, source.scope_of(forward.statement), call.func):
             return source, call
     raise NotApplicable(
         source.path, forward.statement.lineno, "what is the model in this call is not plain to see"

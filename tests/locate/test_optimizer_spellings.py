@@ -276,3 +276,35 @@ def test_a_loop_that_runs_the_forward_walks_over_micro_batches(backward: str) ->
     plan = plan_of(looped(f"for part in x.chunk(4):\n    {backward}\noptimizer.step()"))
     assert plan["loop"]["line"] == 9
     assert plan["accumulation"] == "nested"
+
+
+@pytest.mark.parametrize(
+    ("before", "step"),
+    [
+        ("a = torch.optim.SGD(model.parameters(), lr=0.1)\nstep = a.step", "step()"),
+        ("from torch.optim import SGD as Descent\nd = Descent(model.parameters())", "d.step()"),
+        ("a, b = torch.optim.SGD(model.parameters()), 3", "a.step()"),
+        ("from lion import Lion\nd = Lion(model.parameters())", "d.step()"),
+        ("a = make(model)\na.zero_grad()", "a.step()"),
+        ("import torch.optim as o\nmade = {'x': o.SGD(model.parameters())}", "made['x'].step()"),
+        ("import torch_xla.core.xla_model as q\na = make(model)", "q.optimizer_step(a)"),
+        ("def make(m): return torch.optim.SGD(m.parameters())\na = make(model)", "a.step()"),
+        ("from torch.amp import GradScaler\ns = GradScaler()\na = make(1)", "s.step(a)"),
+    ],
+)
+def test_an_optimizer_under_any_name(before: str, step: str) -> None:
+    result = rewritten(looped(BACKWARD + step, before))
+    assert around(result, "_instrument.finished(")[0] == step
+
+
+@pytest.mark.parametrize(
+    "binding",
+    ["acc = Accelerator()", "acc = accelerate.Accelerator()", "acc = make(Accelerator())"],
+)
+def test_an_accelerator_under_any_name(binding: str) -> None:
+    source = (
+        "import accelerate\nfrom accelerate import Accelerator\ndef make(x): return x\n"
+        f"{binding}\nnet, a, data = acc.prepare(net, torch.optim.SGD(net.parameters()), data)\n"
+        "for x in data:\n    out = net(x)\n    acc.backward(out)\n    a.step()\n"
+    )
+    assert plan_of("import torch\n" + source)["region"] == {"start_line": 8, "end_line": 9}

@@ -194,3 +194,24 @@ else:
     result = rewritten(source, scope="fwd-bwd")
     assert b"fwd+bwd+optimizer" not in result.code
     assert result.plan.explanation["scope"] == "fwd-bwd"
+
+
+@pytest.mark.parametrize(
+    ("binding", "call"),
+    [
+        ("import torch_xla as tx", "tx.sync()"),
+        ("from torch_xla import sync", "sync()"),
+        ("from torch_xla import sync as cut", "cut(wait=True)"),
+        ("from torch.cuda import synchronize", "synchronize()"),
+        ("from torch_xla.core.xla_model import mark_step as ms", "ms()"),
+        ("import torch_xla.core.xla_model", "torch_xla.core.xla_model.mark_step()"),
+        ("barrier = torch_xla.sync", "barrier()"),
+        ("def barrier(): torch_xla.sync()", "barrier()"),
+        ("from torch_xla import *", "sync()"),
+        ("try:\n    import torch_xla as tx\nexcept ImportError:\n    tx = None", "tx.sync()"),
+    ],
+)
+def test_a_sync_under_any_name(binding: str, call: str) -> None:
+    result = rewritten(looped(FORWARD + f"{call}\noptimizer.step()", binding))
+    assert result.plan.explanation["sync"]["action"] == "keep"
+    assert around(result, "_instrument.end(")[0] == call

@@ -9,7 +9,6 @@ event. Neither may raise, or start work on a device.
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from instrumentor.runtime.recorder.compilations import Compilations
 from instrumentor.runtime.recorder.records import Records
 
 
@@ -92,4 +91,4 @@ def loss_in(values: Tuple[Any, ...]) -> Any:
     return None
 
 
-FACTS = (Batches, Loss, Compilations)
+FACTS = (Batches, Loss)

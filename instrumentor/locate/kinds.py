@@ -1,0 +1,268 @@
+"""What objects are: by their type, else by what the program does with them, else by their name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+
+from instrumentor.locate import catalogue
+from instrumentor.locate.catalogue import Evidence, Kind
+from instrumentor.locate.names import Names, external_name
+from instrumentor.locate.program import Program
+from instrumentor.locate.syntax import ScopeNode, Source, callee, dotted, last
+from instrumentor.locate.values import (
+    Class,
+    External,
+    Free,
+    Function,
+    Group,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+)
+
+_PARAMETERS = ("parameters", "named_parameters")
+
+
+class Kinds:
+    """Kinds of the objects of a program; answers are kept."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.names: Names = program.names
+        self._answers: dict[Value, tuple[Kind, Evidence] | None] = {}
+
+    def of(self, source: Source, scope: ScopeNode, node: ast.expr) -> tuple[Kind, Evidence] | None:
+        """What an expression stands for, and how that is known; None when nothing tells."""
+        values = self.names.of(source, scope, node)
+        for value in values:
+            found = self.of_value(value)
+            if found is not None:
+                return found
+        unknown = [v for v in values if isinstance(v, (Object, Item, Member, Opaque, Free))]
+        own = "" if isinstance(node, ast.Call) else last(dotted(node))
+        for word in (own, *map(_origin, unknown)) if unknown else ():
+            spelled = catalogue.spelled_as(word.lower()) if word else None
+            if spelled is not None:
+                return (spelled, Evidence.SPELLING)
+        return None
+
+    def is_a(self, source: Source, scope: ScopeNode, node: ast.expr, *kinds: Kind) -> bool:
+        found = self.of(source, scope, node)
+        return found is not None and found[0] in kinds
+
+    def of_value(self, value: Value) -> tuple[Kind, Evidence] | None:
+        """What an object is, its spelling left out."""
+        if value in self._answers:
+            return self._answers[value]
+        self._answers[value] = None
+        kind = self._typed(value)
+        found = (kind, Evidence.TYPE) if kind is not None else None
+        if found is None and not isinstance(value, (External, Class, Group)):
+            used = self._used(value)
+            found = (used, Evidence.USE) if used is not None else None
+        self._answers[value] = found
+        return found
+
+    def _typed(self, value: Value) -> Kind | None:
+        if isinstance(value, Item):
+            return self._part(value)
+        if isinstance(value, Member):
+            owner = self.of_value(value.owner)
+            inner = owner is not None and owner[0] is Kind.MODEL
+            return Kind.MODEL if inner and value.name not in catalogue.NOT_FORWARD else None
+        if not isinstance(value, Object):
+            return None
+        made = value.made_by
+        if isinstance(made, Class):
+            return self.of_class(made)
+        if isinstance(made, Member) and isinstance(made.owner, Class):
+            return self.of_class(made.owner) if made.name.startswith("from_") else None
+        name = external_name(made)
+        return catalogue.made_by(name) if name else None
+
+    def _part(self, item: Item) -> Kind | None:
+        """A part of what a call returned; what a loader yields is data."""
+        made = item.owner.made_by if isinstance(item.owner, Object) else None
+        parts = catalogue.PARTS.get(external_name(made), ()) if made is not None else ()
+        if item.index is not None and item.index < len(parts):
+            return parts[item.index]
+        owner = self.of_value(item.owner)
+        return Kind.DATA if owner is not None and owner[0] is Kind.DATA else None
+
+    def of_class(self, cls: Class) -> Kind | None:
+        """What instances of a class of the program are."""
+        kind = catalogue.derived_from(self.program.external_bases(cls))
+        if kind is Kind.MODEL and not self._has_parameters(cls):
+            return Kind.LOSS
+        return kind
+
+    def _has_parameters(self, cls: Class) -> bool:
+        """A module that makes no other module and no parameter computes a loss or a metric."""
+        if "torch.nn.Module" not in self.program.external_bases(cls):
+            return True  # the base brings its own
+        for base in self.program.bases(cls):
+            for node in ast.walk(base.node):
+                if isinstance(node, ast.Call):
+                    scope = base.source.tree
+                    for value in self.names.of(base.source, scope, node.func):
+                        made = Object(value)
+                        name = external_name(value)
+                        if name.startswith("torch.nn.Parameter"):
+                            return True
+                        known = None if value == cls else self._typed(made)
+                        if known is Kind.MODEL or callee(node) == "register_parameter":
+                            return True
+        return any(
+            self.of_value(value) in ((Kind.MODEL, Evidence.TYPE), (Kind.MODEL, Evidence.USE))
+            for put in self.names.puts(cls.source)
+            if self.program.class_of_self(cls.source, put.scope, put.owner) == cls
+            for value in self.names.of(cls.source, put.scope, put.bound.value)
+        )
+
+    # -- use -------------------------------------------------------------------------------
+
+    def _used(self, value: Value) -> Kind | None:
+        words = self._uses.get(value, frozenset[str]())
+        made = value.node if isinstance(value, Object) else None
+        if "step" in words and made is not None and isinstance(value, Object) and value.where:
+            for argument in (*made.args, *(k.value for k in made.keywords)):
+                if any(
+                    self.of_value(v) == (Kind.OPTIMIZER, Evidence.TYPE)
+                    for v in self.names.of(*value.where, argument)
+                ):
+                    return Kind.SCHEDULER
+                if any(self.parameters_of(*value.where, argument)):
+                    return Kind.OPTIMIZER
+        return catalogue.used_as(words)
+
+    @cached_property
+    def _uses(self) -> dict[Value, set[str]]:
+        """Attributes taken of each object, among those that tell; "()" when it is called."""
+        found: dict[Value, set[str]] = defaultdict(set)
+        for source, scope, node in self._expressions(ast.Attribute):
+            if isinstance(node, ast.Attribute) and node.attr in catalogue.USED:
+                for value in self.names.of(source, scope, node.value):
+                    found[value].add(node.attr)
+        for source, scope, node in self._expressions(ast.Call):
+            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+                for value in self.names.of(source, scope, node.func):
+                    if value in found:
+                        found[value].add("()")
+        return found
+
+    def _expressions(self, kind: type[ast.expr]) -> Iterator[tuple[Source, ScopeNode, ast.expr]]:
+        for source in self.program.sources.values():
+            for node in source.nodes:
+                if isinstance(node, kind):
+                    statement = source.statement_of(node)
+                    if statement is not None:
+                        yield source, source.scope_of(statement), node
+
+    # -- parameters ------------------------------------------------------------------------
+
+    def parameters_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> Iterator[Value]:
+        """Models whose parameters an expression holds: `m.parameters()`, groups and lists of it."""
+        stack, seen = list(self.names.of(source, scope, node)), set[Value]()
+        for inner in ast.walk(node):  # filter(lambda p: p.requires_grad, m.parameters())
+            if isinstance(inner, ast.Call) and inner is not node:
+                stack.extend(self.names.of(source, scope, inner))
+        while stack:
+            value = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if isinstance(value, Group):
+                stack.extend(v for items in value.items for v in items)
+            elif isinstance(value, Item):
+                stack.append(value.owner)
+            elif isinstance(value, Object) and isinstance(value.made_by, Member):
+                if value.made_by.name in _PARAMETERS:
+                    yield value.made_by.owner
+            elif isinstance(value, Object) and value.node is not None and value.where:
+                for argument in value.node.args:
+                    stack.extend(self.names.of(*value.where, argument))
+
+    @cached_property
+    def frozen(self) -> frozenset[Value]:
+        """Models whose parameters are all set to need no gradient, and none is set back."""
+        off, on = set[Value](), set[Value]()
+        for source, scope, node in self._expressions(ast.Call):
+            assert isinstance(node, ast.Call)
+            self._note_call(source, scope, node, off, on)
+        for source in self.program.sources.values():
+            for put in self.names.puts(source):
+                if put.name == "requires_grad" and isinstance(put.bound.value, ast.Constant):
+                    models = set(self.parameters_of(source, put.scope, put.owner))
+                    partly = _tested(source, put.owner)
+                    (off if put.bound.value.value is False and not partly else on).update(models)
+                elif put.name:
+                    on.update(_root(v) for v in self.names.of(source, put.scope, put.owner))
+        return frozenset(v for v in off if v not in on)
+
+    def _note_call(
+        self, source: Source, scope: ScopeNode, call: ast.Call, off: set[Value], on: set[Value]
+    ) -> None:
+        word = callee(call)
+        if word == "requires_grad_" and isinstance(call.func, ast.Attribute):
+            owners = self.names.of(source, scope, call.func.value)
+            if call.args and isinstance(call.args[0], ast.Constant) and not call.args[0].value:
+                off.update(owners)
+                for owner in owners:  # for p in m.parameters(): p.requires_grad_(False)
+                    inner = set(self._parameters_in(owner))
+                    (on if _tested(source, call) else off).update(inner)
+            else:
+                on.update(
+                    _root(v) for owner in owners for v in (owner, *self._parameters_in(owner))
+                )
+        elif word in ("add_adapter", "inject_adapter", "get_peft_model", "apply_lora"):
+            given = [
+                *call.args,
+                *([call.func.value] if isinstance(call.func, ast.Attribute) else []),
+            ]
+            on.update(_root(v) for a in given for v in self.names.of(source, scope, a))
+        elif self.of(source, scope, call) == (Kind.OPTIMIZER, Evidence.TYPE):
+            for argument in (*call.args, *(k.value for k in call.keywords)):
+                on.update(_root(v) for v in self.parameters_of(source, scope, argument))
+
+    def _parameters_in(self, value: Value) -> Iterator[Value]:
+        while isinstance(value, Item):
+            value = value.owner
+        if isinstance(value, Object) and isinstance(value.made_by, Member):
+            if value.made_by.name in _PARAMETERS:
+                yield value.made_by.owner
+
+
+def _origin(value: Value) -> str:
+    """The word that something unknown goes by where it comes from."""
+    while isinstance(value, Item):
+        value = value.owner
+    if isinstance(value, Object):
+        value = value.made_by
+    if isinstance(value, Opaque):
+        return value.node.arg if isinstance(value.node, ast.arg) else last(dotted(value.node))
+    if isinstance(value, (Function, Member)):
+        return value.name
+    return last(external_name(value))
+
+
+def _root(value: Value) -> Value:
+    """`model` of `model[1].head`."""
+    while isinstance(value, (Member, Item)):
+        value = value.owner
+    return value
+
+
+def _tested(source: Source, node: ast.expr) -> bool:
+    """Whether an `if` stands between an expression and the loop around it."""
+    statement = source.statement_of(node)
+    for parent in source.parents(statement) if statement is not None else ():
+        if isinstance(parent, (ast.For, ast.While)):
+            return False
+        if isinstance(parent, ast.If):
+            return True
+    return False
