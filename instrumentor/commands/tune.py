@@ -239,7 +239,7 @@ def _fate(folder: Path, *, quiet: bool) -> str:
     if changed:
         console.warn(
             f"files of your own changed during the trials: {listed(changed)}; "
-            "the folder is linked, not copied: --no-link DIR copies it"
+            "they are linked, not copied: --no-link DIR copies them"
         )
     whole = all(run.get("linked_whole", True) for run in runs)
     return fate(changed=bool(changed), whole=whole)

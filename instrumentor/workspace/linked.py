@@ -103,7 +103,7 @@ class Linked:
         options = " ".join(f"--no-link {shlex.quote(str(link))}" for link in behind)
         return (
             f"files of your own changed during the run: {listed(names)}; "
-            f"the folder is linked, not copied: {options} copies it"
+            f"they are linked, not copied: {options} copies them"
         )
 
     def _note(self) -> None:

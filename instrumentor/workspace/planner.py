@@ -237,6 +237,8 @@ class Planner:
                 for file in (*files, *below):
                     self._forced_file(f"{relative}/{file}")
                 below[:] = [b for b in below if names.role_of_name(b) is not Role.TOOL]
+        elif path.is_file() and path.is_symlink():
+            self._copy(name, path.stat().st_size)
         else:
             self._forced_file(name)
 
@@ -250,13 +252,18 @@ class Planner:
             self._copy(name, facts.st_size)
 
     def _symlink(self, name: str) -> None:
-        """A link named like an output folder that leads out of the project is not made again."""
-        leads_out = not (self.root / name).resolve().is_relative_to(self.root)
-        if leads_out and names.role_of_name(name.rpartition("/")[2]) is Role.OUTPUT:
+        """A link inside the project is made again.
+
+        Through one that leads out of it the script can write: it counts as linked, so that it is
+        named and watched; or it is left out, when it is named like an output folder.
+        """
+        if Path(os.path.realpath(self.root / name)).is_relative_to(self.root):
+            self.symlinks.add(name)
+        elif names.role_of_name(name.rpartition("/")[2]) is Role.OUTPUT:
             self.left_out[name] = "output folder, a link out of the project"
             self.folders.add(name)
         else:
-            self.symlinks.add(name)
+            self.links.add(name)
 
     def _copy(self, name: str, size: int) -> None:
         if not os.access(self.root / name, os.R_OK):

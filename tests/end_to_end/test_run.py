@@ -216,7 +216,7 @@ WRITES = (
 )
 CHANGED = (
     "files of your own changed during the run: data/tokens.bin, data/cached/new.bin; "
-    "the folder is linked, not copied: --no-link data copies it"
+    "they are linked, not copied: --no-link data copies them"
 )
 
 
@@ -239,6 +239,23 @@ def test_writing_through_a_link_is_told(git_repo: RepoFactory, run_cli: RunCli) 
     assert "--no-link data" in done.stdout
     facts = read(repo / "repo_baseline", "run.json")
     assert facts["linked_changed"] == ["data/tokens.bin", "data/cached/new.bin"]
+
+
+def test_writing_through_a_tracked_link_out_of_the_project_is_told(
+    git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path
+) -> None:
+    (tmp_path / "results.csv").write_text("of years")
+    repo = git_repo({"train.py": script(before="open('results.csv', 'w').write('gone')")})
+    (repo / "results.csv").symlink_to("../results.csv")
+    git(repo, "add", "results.csv")
+    done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo)
+    assert "] Linked results.csv (your own, not copied; watched)\n" in done.stderr
+    assert "not touched" not in done.stderr and "results.csv; they are linked" in done.stdout
+    (tmp_path / "results.csv").write_text("of years")
+    copy = ("--no-link", "results.csv")
+    done = run_cli("run", "--profiler", "wallclock", *copy, "train.py", cwd=repo)
+    assert "(your files were not touched)" in done.stderr
+    assert (tmp_path / "results.csv").read_text() == "of years"
 
 
 def test_a_copied_folder_is_not_written_through(git_repo: RepoFactory, measure: Measure) -> None:

@@ -10,6 +10,7 @@ import pytest
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.project import find_project
 from instrumentor.workspace import ShadowPlan, plan_shadow, planner, shadow
+from tests.conftest import git
 
 LARGE = planner.LARGE_BYTES + 1
 
@@ -195,8 +196,28 @@ def test_a_folder_replaced_by_a_link_on_disk_is_a_link(git_repo, tmp_path: Path)
     (repo / "assets").rename(tmp_path / "moved")
     (repo / "assets").symlink_to(tmp_path / "moved")
     planned = plan(repo)
-    assert planned.symlinks == ("assets",)
+    assert planned.symlinks == () and planned.links == ("assets",)
     assert set(planned.copies) == {"train.py"}
+
+
+def test_links_out_of_the_project_count_as_linked_or_are_copied(git_repo, tmp_path: Path) -> None:
+    """The script can write through them: each is named and watched, whoever put it there."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "big.bin").write_bytes(b"1234")
+    files = {"train.py": "", "inside.txt": ""}
+    repo = git_repo(files)
+    for name, target in {
+        "linked": "../outside", "file": "../outside/big.bin", "twice": "file", "gone": "../nowhere",
+        "in": "inside.txt", "loop": "loop",
+    }.items():  # fmt: skip
+        (repo / name).symlink_to(target)
+    git(repo, "add", "--all")
+    planned = plan(repo)
+    assert planned.links == ("file", "gone", "linked", "twice")
+    assert planned.symlinks == ("in", "loop")
+    copied = plan(repo, no_link=[Path("linked"), Path("file")])
+    assert copied.links == ("gone", "twice")
+    assert {"file": 4, "linked/big.bin": 4}.items() <= copied.copies.items()
 
 
 def test_sockets_and_pipes_are_left_out(git_repo) -> None:
