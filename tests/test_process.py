@@ -472,16 +472,37 @@ def test_killing_the_tool_ends_the_tree(tmp_path: Path) -> None:
         time.sleep(0.02)
 
 
-def test_killing_the_guard_ends_the_tree(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "killed", [["tool", "first"], ["tool", "second"], ["first", "second"], ["second"]]
+)
+def test_killing_all_but_one_of_the_watchers_ends_the_grandchildren(
+    tmp_path: Path, killed: list[str]
+) -> None:
     tool = start_tool(tmp_path)
-    (guard,) = psutil.Process(tool.pid).children()
-    guard.kill()
+    (first,) = psutil.Process(tool.pid).children()
+    (second,) = first.children()
+    named = {"tool": tool.pid, "first": first.pid, "second": second.pid}
+    for name in killed:  # stopped first: none of them may act on the other's death
+        os.kill(named[name], signal.SIGSTOP)
+    for name in killed:
+        os.kill(named[name], signal.SIGKILL)
     tool.communicate(timeout=20)
-    assert tool.returncode == 1
-    limit = time.monotonic() + 10
+    assert "tool" in killed or tool.returncode == 1
+    limit = time.monotonic() + 15
     while any(map(alive, pids_of_run(tmp_path))):
         assert time.monotonic() < limit
         time.sleep(0.02)
+
+
+def test_the_first_watcher_alone_is_not_missed(tmp_path: Path) -> None:
+    tool = start_tool(tmp_path)
+    (first,) = psutil.Process(tool.pid).children()
+    first.kill()
+    time.sleep(0.2)
+    assert all(map(alive, pids_of_run(tmp_path)))
+    tool.send_signal(signal.SIGINT)
+    printed, _ = tool.communicate(timeout=20)
+    assert json.loads(printed) == [-signal.SIGINT, True]
 
 
 def test_killing_the_tool_at_any_moment_leaves_no_process(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ class _Run:
         self.complete_since: float | None = None
         self.last_lines: list[str] = []
         self.pending = b""
+        self.guard_pid = 0  # the one whose children the run's processes are
 
     def run(self) -> Finished:
         ours, theirs = socket.socketpair()
@@ -117,7 +118,7 @@ class _Run:
     def _follow(self) -> Finished:
         """The loop: what the guard says, what the script writes, what the clock says."""
         timed_out = interrupted = outstayed = asked = False
-        stillness = Stillness(self.watch, self.start, lambda: below(self.guard.pid))
+        stillness = Stillness(self.watch, self.start, lambda: below(self.guard_pid))
         while self._hear():
             moved = self._read()
             now = self.watch.clock()
@@ -143,7 +144,7 @@ class _Run:
             return False
         if self.watch.on_event is not None:
             self.watch.on_event(
-                {"event": "outstayed", "processes": described(below(self.guard.pid))}
+                {"event": "outstayed", "processes": described(below(self.guard_pid))}
             )
         return True
 
@@ -168,7 +169,9 @@ class _Run:
                 f"{self.launch.argv[0]} could not be started: {message['text']}",
                 "See that the interpreter and the working directory exist.",
             )
-        if event == "exited":
+        if event == "started":
+            self.guard_pid = message["guard"]
+        elif event == "exited":
             self.returncode = message["code"]
         elif event == "finished":
             self.finished = message
@@ -198,7 +201,7 @@ class _Run:
         told = self.finished
         if told is None and self.stop.requests > 1:
             # The guard goes on ending them after we are gone.
-            left = [process.pid for process in below(self.guard.pid)]
+            left = [process.pid for process in below(self.guard_pid)]
             told = {"left": left, "ended": []}
             self.guard.returncode = 0  # it is left running on purpose
         elif told is None:

@@ -1,9 +1,13 @@
 """Stands between the tool and the script's processes, and ends them when the tool is gone.
 
-The guard is the session leader and the sub-reaper of everything the run starts: a process whose
-parent dies becomes the guard's child, so nothing of the run can get lost. It talks with the tool
-over one socket, a JSON object a line; the end of that socket means that the tool is gone, however
-it went. The script in turn gets SIGTERM from the kernel if the guard should be killed.
+The guard is the sub-reaper of everything the run starts: a process whose parent dies becomes the
+guard's child, so nothing of the run can get lost. It talks with the tool over one socket, a JSON
+object a line; the end of that socket means that the tool is gone, however it went.
+
+There are two of them, each in a session of its own. The second one does the work. The first is its
+parent and only waits: should the second be killed, the run's processes become the first one's
+children, and it ends them. So the run ends with any two of the three killed; and with all of
+them the script still gets SIGINT from the kernel.
 
 Ending is gentle, because a killed process leaves a Tenstorrent device in a bad state: SIGINT to
 the process that runs the script, SIGINT to the rest, SIGTERM, and SIGKILL only for processes that
@@ -36,15 +40,18 @@ KILL_WAIT_S = 2.0
 class Guard:
     """One run: its order (see process.py), its main process, its end."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, tool: int) -> None:
         self.control = control
+        self.apart = {os.getpid(), tool}  # no processes of the run, though they may bear its mark
         self.order: dict[str, Any] = {}
-        self.asked = False
+        self.asked = self.silent = False
         self.main = 0
         self.status: int | None = None
 
     def tell(self, **message: object) -> None:
         """Say something to the tool; it may be gone."""
+        if self.silent:
+            return
         with contextlib.suppress(OSError):
             self.control.sendall((json.dumps(message) + "\n").encode())
 
@@ -75,7 +82,7 @@ class Guard:
             self.reap()
             self.tell(event="failed", text=failure)
             return False
-        self.tell(event="started", pid=self.main)
+        self.tell(event="started", pid=self.main, guard=guard)
         return True
 
     def reap(self) -> None:
@@ -160,7 +167,33 @@ class Guard:
 
     def processes(self) -> list[int]:
         """All processes of this run that have not ended, newest first."""
-        return members(os.getpid(), self.order["run_id"], self.order["tool"])
+        return members(os.getpid(), self.order["run_id"], self.apart)
+
+    def work(self) -> int:
+        """The second guard: run the script to its end."""
+        os.setsid()
+        self.apart.add(os.getpid())
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        if not self.start():
+            return 1
+        self.watch(wake_read)
+        self.end()
+        return 0
+
+    def stand_by(self, second: int) -> int:
+        """The first guard: wait for the second, and end the run when that one was killed."""
+        _, status = os.waitpid(second, 0)
+        if os.WIFEXITED(status):
+            return os.WEXITSTATUS(status)
+        self.apart.add(second)
+        self.silent = True  # the tool takes the end of the socket for what it is
+        self.end()
+        return 1
 
 
 def become(order: dict[str, Any], guard: int, failure: int) -> None:
@@ -169,7 +202,7 @@ def become(order: dict[str, Any], guard: int, failure: int) -> None:
         os.setpgid(0, 0)
         if os.getppid() != guard:
             os._exit(1)
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(PR_SET_PDEATHSIG, signal.SIGINT)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
@@ -208,8 +241,8 @@ def alive(pid: int) -> bool:
     return state_of(pid)[0] not in ("", "Z", "X")
 
 
-def members(guard: int, run_id: str, tool: int) -> list[int]:
-    """Descendants of ``guard`` and processes that carry the run's id, less guard and tool."""
+def members(guard: int, run_id: str, apart: set[int]) -> list[int]:
+    """Descendants of ``guard`` and processes that carry the run's id, less those ``apart``."""
     parents = {}
     marked = set()
     needle = f"INSTRUMENT_RUN_ID={run_id}".encode()
@@ -227,11 +260,11 @@ def members(guard: int, run_id: str, tool: int) -> list[int]:
     found = set()
     for pid in parents:
         line = [pid]
-        while line[-1] in parents and line[-1] not in (guard, tool):
+        while line[-1] in parents and line[-1] not in apart:
             line.append(parents[line[-1]])
         if pid in marked or line[-1] == guard:
             found.add(pid)
-    return sorted(found - {guard, tool}, reverse=True)
+    return sorted(found - apart, reverse=True)
 
 
 def holds_device(pid: int, root: str) -> bool:
@@ -256,25 +289,15 @@ def holds_device(pid: int, root: str) -> bool:
 def main(argv: list[str]) -> int:
     control = socket.socket(fileno=int(argv[1]))
     control.set_inheritable(False)  # or the script would keep it open after our death
-    guard = Guard(control)
-    parent = os.getppid()
+    guard = Guard(control, os.getppid())
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_read, False)
-    os.set_blocking(wake_write, False)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
     # Only the socket decides: a signal that was meant for the whole terminal must not end us.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: None)
     if not guard.read_order():
         return 0
-    guard.order["tool"] = parent
-    if not guard.start():
-        return 1
-    guard.watch(wake_read)
-    guard.end()
-    return 0
+    second = os.fork()
+    return guard.stand_by(second) if second else guard.work()
 
 
 if __name__ == "__main__":
