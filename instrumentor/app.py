@@ -204,6 +204,7 @@ def invoke(argv: Sequence[str]) -> int:
     Raises:
         InstrumentError: what the library raised.
         KeyboardInterrupt: the user interrupted outside of a run.
+        BrokenPipeError: nobody reads any more.
     """
     try:
         code = _alone(argv)(list(argv), standalone_mode=False, prog_name="instrument")
@@ -211,6 +212,11 @@ def invoke(argv: Sequence[str]) -> int:
         return stop.exit_code
     except typer.Abort as abort:
         raise KeyboardInterrupt from abort
+    except SystemExit as stop:
+        # Typer ends with 1 when the reader of a pipe has gone, which is no failure.
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise stop.__context__ from None
+        raise
     except Exception as error:
         # Typer's own usage errors know how to show themselves and carry code 2.
         show = getattr(error, "show", None)

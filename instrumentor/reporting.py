@@ -32,11 +32,12 @@ class ReportFiles:
     """What to write, and where; None is not written.
 
     Attributes:
-        csv: per op, with the stacked report beside it (`X_stacked.csv`).
-        summary_file: the stacked report alone.
+        csv: per op, with the stacked report beside it (`X_stacked.csv`, `X_stacked.png`).
+        summary_file: the stacked report alone, as CSV; its picture beside it, as PNG.
         html, perfetto: a page, and a Chrome trace for ui.perfetto.dev.
         plots, visualizer: folders: charts as PNG and SVG, and what ttnn-visualizer loads.
         raw_op_codes, advice, stacked: of the CSV.
+        classic_colors: of the picture, a colour per op instead of its category's.
         force: replace what is there.
     """
 
@@ -49,6 +50,7 @@ class ReportFiles:
     raw_op_codes: bool = False
     advice: bool = True
     stacked: bool = True
+    classic_colors: bool = False
     force: bool = False
 
     @property
@@ -169,6 +171,7 @@ def _report(
             raw_op_codes=files.raw_op_codes,
             advice=files.advice,
             stacked=files.stacked,
+            classic_colors=files.classic_colors,
             ops_csv=sources[0] if sources[0].is_file() else None,
         )
         root = _source_root(sources[0]) if is_run else None

@@ -308,7 +308,9 @@ WHOLE = ("--ignore-signposts", "--raw-op-codes", "--group-by", "op")
 def test_the_csv_is_that_of_tt_perf_report(say: Say, tmp_path: Path, name: str) -> None:
     source = FIXTURES / name
     printed = say(source, *WHOLE, "--csv", "ours.csv", "--summary-file", "also.csv")
-    assert ids(printed)
+    # The ops are in the file: half a million lines on the screen help nobody.
+    assert not ids(printed) and "Device time by kind of op" not in printed
+    assert ids(say(source, *WHOLE, "--csv", "again.csv", "--ops"))
     (their,) = theirs.run([((source,), WHOLE)], tmp_path)
     assert their.crashed is None
     with (tmp_path / "ours.csv").open(newline="", encoding="utf-8") as file:
@@ -341,7 +343,7 @@ def test_every_file_that_can_be_asked_for(say: Say, run: Path, tmp_path: Path) -
     say(run, "--csv", out / "ops.csv", "--html", out / "page.html", "--plots", out / "plots",
         "--perfetto", out / "trace.json", "--visualizer", out / "tt")  # fmt: skip
     assert names(out) == {
-        "ops.csv", "ops_stacked.csv", "page.html", "trace.json",
+        "ops.csv", "ops_stacked.csv", "ops_stacked.png", "page.html", "trace.json",
         "tt/ops_perf_results.csv", "tt/profile_log_device.csv",
         *(f"plots/{n}.{k}" for n in ("step_times", "breakdown", "roofline", "gaps")
           for k in ("png", "svg")),
@@ -350,17 +352,30 @@ def test_every_file_that_can_be_asked_for(say: Say, run: Path, tmp_path: Path) -
     assert json.loads((out / "trace.json").read_text())["traceEvents"]
 
 
+def test_the_older_options_of_tt_perf_report(say: Say, tmp_path: Path) -> None:
+    say(TRAINING, "--stacked-csv", "kinds", "--classic-colors")
+    table, picture = tmp_path / "kinds.csv", tmp_path / "kinds.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    say(TRAINING, "--summary-file", "plain.csv")
+    assert (tmp_path / "plain.csv").read_text() == table.read_text()
+    assert (tmp_path / "plain.png").read_bytes() != picture.read_bytes()
+    assert say(TRAINING, "--no-stack-by-in0") == say(TRAINING, "--group-by", "op")
+    short = say(TRAINING, "--no-stacked-report", "--csv", "ops.csv")
+    assert "Device time by kind of op" not in short and "Top ops by device time" in short
+    assert not list(tmp_path.glob("ops_stacked*"))
+
+
 @pytest.mark.parametrize("option", ["--csv", "--summary-file", "--html", "--perfetto"])
 def test_nothing_is_replaced_without_force(run_cli: RunCli, tmp_path: Path, option: str) -> None:
-    (tmp_path / "mine").write_text("mine")
-    refused = run_cli("report", TRAINING, option, "mine", cwd=tmp_path)
+    (tmp_path / "mine.x").write_text("mine")
+    refused = run_cli("report", TRAINING, option, "mine.x", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "mine exists" in refused.stderr and "--force" in refused.stderr
-    assert (tmp_path / "mine").read_text() == "mine"
-    forced = run_cli("report", TRAINING, option, "mine", "--force", cwd=tmp_path)
+    assert "mine.x exists" in refused.stderr and "--force" in refused.stderr
+    assert (tmp_path / "mine.x").read_text() == "mine"
+    forced = run_cli("report", TRAINING, option, "mine.x", "--force", cwd=tmp_path)
     assert forced.returncode == 0
-    assert (tmp_path / "mine").read_text() != "mine"
-    assert names(tmp_path) <= {"mine", "mine_stacked.csv"}
+    assert (tmp_path / "mine.x").read_text() != "mine"
+    assert names(tmp_path) <= {"mine.x", "mine_stacked.csv", "mine_stacked.png", "mine.png"}
 
 
 def test_a_second_file_and_a_folder_are_not_replaced_either(
@@ -572,7 +587,8 @@ def test_the_same_from_python(run: Path, tmp_path: Path) -> None:
     found = instrumentor.report(run, ReportOptions(step=1), ReportFiles(csv=tmp_path / "x.csv"))
     assert found.ops is not None and found.ops.window == "step step_steady_1"
     assert found.summary.window is not None and found.summary.window.step == "step_steady_1"
-    assert found.written == (tmp_path / "x.csv", tmp_path / "x_stacked.csv")
+    names = ("x.csv", "x_stacked.csv", "x_stacked.png")
+    assert found.written == tuple(tmp_path / name for name in names)
     with pytest.raises(UsageError, match="exists"):
         instrumentor.report(str(run), files=ReportFiles(csv=tmp_path / "x.csv"))
     with pytest.raises(UsageError, match="nothing to report on"):

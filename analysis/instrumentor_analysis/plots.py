@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from instrumentor_analysis.table import Table
+
 Kind = Literal["png", "svg"]
 KINDS: tuple[Kind, ...] = ("png", "svg")
 #: As in report.html.
@@ -35,6 +37,8 @@ COLOURS = {
 _BOUNDS = {"DRAM": "#2d9186", "FLOP": "#3f74b5", "BOTH": "#1f7a3d"}
 _TEXT, _MUTED, _LINE, _WALL, _COMPILE = "#1d2025", "#616770", "#e2e3e5", "#d9dbde", "#b4b8be"
 _LONGEST_NAME = 40
+#: Kinds of ops in the stacked report's picture before the rest is one part.
+_MOST_STACKED = 16
 
 
 def figures(summary: Summary, detail: Detail | None = None) -> dict[str, Figure]:
@@ -123,6 +127,60 @@ def breakdown_figure(summary: Summary) -> Figure | None:
         axes.set_yticks([0], [name])
         axes.tick_params(labelbottom=axes is every[-1])
     every[-1].set_xlabel("% of the " + what.lower(), color=_MUTED)
+    return figure
+
+
+def stacked_figure(stacked: Table, *, classic: bool = False) -> Figure:
+    """The stacked report: a bar of all device time, or one per device, in milliseconds.
+
+    Args:
+        classic: a colour per op instead of its category's.
+    """
+    from matplotlib import colormaps
+
+    rows = list(stacked.records())
+    devices = sorted({row["device_id"] for row in rows}) if "device_id" in stacked else [None]
+    kinds: dict[str, dict[Any, float]] = {}
+    for row in rows:
+        at = None if devices == [None] else row["device_id"]
+        times = kinds.setdefault(str(row["name"]), dict.fromkeys(devices, 0.0))
+        times[at] += row["device_time_us"] / 1000
+    category = {str(row["name"]): str(row["category"] or "Other").lower() for row in rows}
+    order = sorted(kinds, key=lambda name: -sum(kinds[name].values()))
+    whole = sum(sum(times.values()) for times in kinds.values()) or 1.0
+    shown = [(name, category[name], [*kinds[name].values()]) for name in order[:_MOST_STACKED]]
+    others = [sum(kinds[name][d] for name in order[_MOST_STACKED:]) for d in devices]
+    if sum(others) > 0:
+        shown.append(("all others", "rest", others))
+
+    figure = _figure((9.0, 0.9 + max(0.19 * len(shown), 0.34 * len(devices))))
+    axes = figure.add_subplot()
+    _calm(axes)
+    palette = colormaps["tab20"].colors  # type: ignore[attr-defined]
+    seen = dict.fromkeys(COLOURS, 0)
+    left = [0.0] * len(devices)
+    for at, (name, kind, lengths) in enumerate(shown):
+        kind = kind if kind in COLOURS else "other"
+        axes.barh(
+            range(len(devices)),
+            lengths,
+            left=left,
+            height=0.6,
+            color=palette[at % len(palette)] if classic and kind != "rest" else COLOURS[kind],
+            alpha=1.0 if classic else max(1 - 0.14 * seen[kind], 0.35),
+            edgecolor="white",
+            linewidth=0.8,
+            label=f"{_plain(name)}  {words.percent(sum(lengths) / whole * 100)}",
+        )
+        seen[kind] += 1
+        left = [start + length for start, length in zip(left, lengths, strict=True)]
+    axes.set_yticks(range(len(devices)), ["" if d is None else f"device {d:.0f}" for d in devices])
+    axes.invert_yaxis()
+    axes.grid(axis="x", color=_LINE)
+    axes.set_xlabel("device time, ms", color=_MUTED)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    what = "on each device" if len(devices) > 1 else words.ms(whole)
+    figure.suptitle(f"Device time by kind of op, {what}", x=0.01, ha="left", fontsize=11)
     return figure
 
 

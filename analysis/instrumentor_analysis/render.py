@@ -52,7 +52,9 @@ class Choices:
 
     Attributes:
         replace: over what is there; else FileExistsError, also for a folder that holds anything.
-        raw_op_codes, advice, stacked: columns of the CSV, and whether there is a second one.
+        raw_op_codes, advice: columns of the CSV.
+        stacked: with the stacked report beside it, as CSV and as a picture.
+        classic_colors: of that picture, a colour per op instead of its category's.
         ops_csv: what was read, where it is no run folder's.
     """
 
@@ -60,6 +62,7 @@ class Choices:
     raw_op_codes: bool = False
     advice: bool = True
     stacked: bool = True
+    classic_colors: bool = False
     ops_csv: Path | None = None
 
 
@@ -148,14 +151,22 @@ def write_to(
 
 def claimed(targets: Mapping[str, Path], *, stacked: bool = True) -> tuple[Path, ...]:
     """The files and folders that :func:`write_to` writes."""
-    found = list(targets.values())
-    if "csv" in targets and "stacked" not in targets and stacked:
-        found.append(_beside_csv(targets["csv"]))
+    found = [path for name, path in targets.items() if name != "stacked"]
+    if "stacked" in targets:
+        found += _stacked_files(targets["stacked"])
+    elif "csv" in targets and stacked:
+        found += _stacked_files(_beside_csv(targets["csv"]))
     return tuple(found)
 
 
 def _beside_csv(target: Path) -> Path:
     return target.with_name(f"{target.stem}_stacked.csv")
+
+
+def _stacked_files(target: Path) -> tuple[Path, Path]:
+    """Table and picture; a name without an ending gets them, as tt-perf-report's users expect."""
+    table = target if target.suffix else target.with_name(f"{target.name}.csv")
+    return table, table.with_suffix(".png")
 
 
 def read_sources(
@@ -235,16 +246,20 @@ def _csv(job: _Job) -> bool:
     text = csv.render(job.report, raw_op_codes=choices.raw_op_codes, advice=choices.advice)
     replace_text(job.target, text)
     if choices.stacked:
-        replace_text(_beside_csv(job.target), csv.render_stacked(job.report))
+        _stacked(replace(job, target=_beside_csv(job.target)))
     return True
 
 
 def _stacked(job: _Job) -> bool:
+    from instrumentor_analysis import plots
     from instrumentor_analysis.reports import csv
 
     if job.report is None:
         raise NothingMeasured("there are no device ops to add up", "Profile with tracy.")
-    replace_text(job.target, csv.render_stacked(job.report))
+    table, picture = _stacked_files(job.target)
+    replace_text(table, csv.render_stacked(job.report))
+    figure = plots.stacked_figure(job.report.stacked, classic=job.choices.classic_colors)
+    replace_bytes(picture, plots.encode(figure, "png"))
     return True
 
 

@@ -86,6 +86,9 @@ def report(
         str, _option("--group-by", "Stacked report by op, memory (op and place of its first "
                      "input) or category.", "op|memory|category"),
     ] = "memory",
+    no_stack_by_in0: Annotated[
+        bool, _option("--no-stack-by-in0", "The same as --group-by op.", once=True)
+    ] = False,
     raw_op_codes: Annotated[
         bool, _option("--raw-op-codes", "Op codes as in the file; in a CSV as one more column.")
     ] = False,
@@ -114,18 +117,29 @@ def report(
     no_summary: Annotated[
         bool, _option("--no-summary", "Only the ops: neither summary nor stacked report.")
     ] = False,
+    no_stacked_report: Annotated[
+        bool, _option("--no-stacked-report", "Leave the stacked report out.", once=True)
+    ] = False,
     color: Annotated[
         bool | None,
         _option("--color/--no-color", "Colours always or never; else on a terminal."),
     ] = None,
     csv: Annotated[
-        Path | None, _option("--csv", "Write the ops as tt-perf-report does, and the stacked "
-                             "report to FILE_stacked.csv.", "FILE", once=True),
-    ] = None,
-    summary_file: Annotated[
-        Path | None, _option("--summary-file", "Write the stacked report as CSV.", "FILE",
+        Path | None, _option("--csv", "Write the ops as tt-perf-report does instead of showing "
+                             "them; the stacked report as FILE_stacked.csv and .png.", "FILE",
                              once=True),
     ] = None,
+    summary_file: Annotated[
+        Path | None, _option("--summary-file", "Write the stacked report as CSV, and as PNG "
+                             "beside it.", "FILE", once=True),
+    ] = None,
+    stacked_csv: Annotated[
+        Path | None, _option("--stacked-csv", "The same as --summary-file.", "FILE", once=True)
+    ] = None,
+    classic_colors: Annotated[
+        bool, _option("--classic-colors", "In the picture of the stacked report a colour per op "
+                      "instead of its category's."),
+    ] = False,
     html: Annotated[
         Path | None, _option("--html", "Write a page with everything.", "FILE", once=True)
     ] = None,
@@ -150,6 +164,8 @@ def report(
 
     if start_signpost and signpost and start_signpost != signpost:
         raise UsageError("--signpost is --start-signpost: give one of them")
+    if summary_file and stacked_csv and summary_file != stacked_csv:
+        raise UsageError("--stacked-csv is --summary-file: give one of them")
     if step and (start_signpost or signpost or end_signpost or ignore_signposts):
         raise UsageError("--step and signposts are two windows", "Give one of them.")
     options = ReportOptions(
@@ -162,22 +178,24 @@ def report(
         min_percentage=min_percentage,
         no_host_ops=no_host_ops,
         arch=arch or None,
-        group_by=_group(group_by),
+        group_by=_group("op" if no_stack_by_in0 and group_by == "memory" else group_by),
         tracing_mode=tracing_mode,
         raw_op_codes=raw_op_codes,
         no_merge_devices=no_merge_devices,
         active_experts=active_experts,
     )
+    stacked = not no_summary and not no_stacked_report
     files = ReportFiles(
         csv=csv,
-        summary_file=summary_file,
+        summary_file=summary_file or stacked_csv,
         html=html,
         perfetto=perfetto,
         plots=plots,
         visualizer=visualizer,
         raw_op_codes=raw_op_codes,
         advice=not no_advice,
-        stacked=not no_summary,
+        stacked=stacked,
+        classic_colors=classic_colors,
         force=force,
     )
     found = make_report(sources, options, files, flops=flops, peak_tflops=peak_tflops)
@@ -190,9 +208,13 @@ def report(
     if json:
         console.out_json(_document(found, with_ops=ops))
     else:
-        table = asked or not found.is_run
-        text = _text(found, options, hide_below, table, not no_advice, not no_summary, color)
-        console.out(text.rstrip("\n"))
+        # What goes to a file is not shown besides, unless that is asked for.
+        table = ops or (csv is None and (asked or not found.is_run))
+        text = _text(
+            found, options, hide_below, table, not no_advice, not no_summary, stacked, color
+        )
+        if text:
+            console.out(text.rstrip("\n"))
     if found.unrefreshed:
         console.warn(found.unrefreshed)
     for path in found.written:
@@ -238,6 +260,7 @@ def _text(
     table: bool,
     advice: bool,
     summary: bool,
+    stacked: bool,
     color: bool | None,
 ) -> str:
     """The ops, and the summary last: that is what stays on the screen."""
@@ -257,7 +280,7 @@ def _text(
                 width=console.terminal_width(),
                 color=colored,
                 advice=advice,
-                stacked=summary,
+                stacked=stacked,
                 raw_op_codes=options.raw_op_codes,
                 hide_below=hide_below,
             )

@@ -60,6 +60,7 @@ def test_all_formats_of_a_run(tmp_path: Path) -> None:
     assert sorted(after.keys() - before.keys()) == [
         "ops_report.csv",
         "ops_report_stacked.csv",
+        "ops_report_stacked.png",
         *(f"plots/{n}.{k}" for n in ("breakdown", "gaps", "roofline", "step_times")
           for k in ("png", "svg")),
         "report.html",

@@ -11,6 +11,8 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from instrumentor_analysis.table import Categorical
 
 if TYPE_CHECKING:
@@ -80,7 +82,8 @@ def render(report: Report, *, raw_op_codes: bool = False, advice: bool = True) -
     ops = report.ops
     columns = {theirs: _cells(ours, ops[ours]) for theirs, ours in COLUMNS.items()}
     if advice:
-        columns["Advice"] = [" • ".join(report.advice.get(at, ())) for at in range(len(ops))]
+        told = {sentences: _quoted(" • ".join(sentences)) for sentences in report.advice.values()}
+        columns["Advice"] = [told.get(report.advice.get(at, ()), "") for at in range(len(ops))]
     if raw_op_codes:
         columns["Raw OP Code"] = _cells("op_code", ops["op_code"])
     return _text(columns)
@@ -93,28 +96,38 @@ def render_stacked(report: Report) -> str:
     return _text({t: _cells(ours, stacked[ours], digits=2) for t, ours in known.items()})
 
 
-def _text(columns: dict[str, list[Any]]) -> str:
-    out = io.StringIO()
-    # Twice as fast as DataFrame.to_csv, which matters at half a million ops.
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return out.getvalue()
+def _text(columns: dict[str, list[str]]) -> str:
+    lines = [",".join(map(_quoted, columns))]
+    lines += map(",".join, zip(*columns.values(), strict=True))
+    lines.append("")
+    return "\n".join(lines)
 
 
-def _cells(name: str, values: Any, digits: int | None = None) -> list[Any]:
-    """Cells of a column: None for blank, whole numbers whole, texts that nothing evaluates."""
+def _cells(name: str, values: Any, digits: int | None = None) -> list[str]:
+    """Cells of a column: empty for blank, whole numbers whole, texts that nothing evaluates.
+
+    Half a million rows have few distinct texts, and not many distinct figures.
+    """
     if isinstance(values, Categorical):
-        return values.map([_literal(value) for value in values.values]).tolist()
-    cells = values.tolist()
+        texts = ["" if value is None else _quoted(_literal(value)) for value in values.values]
+        return values.spread(texts, "", object).tolist()  # type: ignore[no-any-return]
+    distinct, which = np.unique(values, return_inverse=True)
     if name in _WHOLE:
-        return [int(value) if value == value else None for value in cells]
-    if values.dtype.kind != "f":
-        return cells  # type: ignore[no-any-return]
-    if digits is None:
-        return [value if value == value else None for value in cells]
-    return [None if value != value else f"{value:.{digits}f}" for value in cells]
+        texts = ["" if value != value else str(int(value)) for value in distinct.tolist()]
+    elif digits is not None and values.dtype.kind == "f":
+        texts = ["" if value != value else f"{value:.{digits}f}" for value in distinct.tolist()]
+    else:
+        texts = ["" if value != value else str(value) for value in distinct.tolist()]
+    return np.asarray(texts, object)[which.reshape(-1)].tolist()  # type: ignore[no-any-return]
 
 
-def _literal(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+def _quoted(cell: str) -> str:
+    """A cell as the csv module writes it."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow([cell, ""])
+    return out.getvalue()[:-1]
+
+
+def _literal(value: Any) -> str:
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
