@@ -108,7 +108,7 @@ def _device(every: Table, arch: Architecture | None) -> OpsTable:
         _text("fidelity", "Math fidelity", ops["math_fidelity"]),
         TableColumn("grid", "Grid", _numbers(ops["available_cores"], 0), "", 0),
     ]
-    if len(set(_numbers(ops["device_id"], 0))) > 1:
+    if len({*_numbers(ops["device_id"], 0)} - {None}) > 1:
         columns.insert(1, TableColumn("device", "Device", _numbers(ops["device_id"], 0), "", 0))
     if "location" in ops:
         columns.append(_text("location", "Location", ops["location"]))
@@ -169,8 +169,7 @@ def _numbers(values: Iterable[Any], digits: int = 4) -> list[float | int | None]
 
 
 def _text(key: str, title: str, values: Categorical, rule: str = "") -> TableColumn:
-    texts = ["" if text is None else str(text) for text in values.values]
-    names = tuple(dict.fromkeys(texts))
+    names = tuple(str(name) for name in values.distinct())
     at = {name: number for number, name in enumerate(names)}
-    codes = values.spread([at[text] for text in texts], -1).tolist()
+    codes = values.spread([at.get(str(value), -1) for value in values.values], -1).tolist()
     return TableColumn(key, title, [None if c < 0 else c for c in codes], rule=rule, names=names)
