@@ -36,6 +36,8 @@ _EPILOG = (
 # Options that act once: no default of theirs may stand in a file.
 _ONE_TIME = frozenset(
     {"help", "version", "force", "summary", "fix"}
+    # Of run, doctor and profile: what ends processes and resets boards is asked for by the user.
+    | {"yes", "reset"}
     # Of compare and history.
     | {"html", "markdown", "batch_size", "baseline", "run", "plot"}
     # Of tune.
@@ -78,7 +80,7 @@ app.command("run", context_settings=_SCRIPT_LAST)(run.run)
 app.command("explain", context_settings={"allow_interspersed_args": True})(explain.explain)
 app.command("apply")(apply.apply)
 app.command("report")(report.report)
-app.command("compare")(compare.compare)
+app.command("compare", cls=compare.Command)(compare.compare)
 app.command("history")(history.history)
 app.command("doctor", context_settings=_SCRIPT_LAST)(doctor.doctor)
 app.command("diagnose")(diagnose.diagnose)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor import process
-from instrumentor.diagnose import Diagnosis, diagnose, last_traceback, relevant_tail
+from instrumentor.diagnose import Diagnosis, diagnose, last_traceback, reasons, relevant_tail
 from instrumentor.errors import InstrumentError, Interrupted, RunFailed
 from instrumentor.profilers import Artifacts, Launch, LaunchRequest, NoDeviceOperations, Profiler
-from instrumentor.traces import tidied
 
 if TYPE_CHECKING:
     from instrumentor.progress import Progress
@@ -106,8 +104,9 @@ def attempt(
         # Tracy is at work for minutes in the script's own process when the script is through.
         settle_s=None if profiler.name == "tracy" else SETTLE_S,
     )
-    with tidied(request.cwd) if profiler.name == "tracy" else nullcontext():
-        finished = process.run(launch, log=log, record=request.record, watch=watch)
+    finished = process.run(launch, log=log, record=request.record, watch=watch)
+    if finished.returncode != 0 and launch.side_log is not None:
+        _append(launch.side_log, log)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     code = 0 if finished.outstayed else finished.returncode  # our ending is no failure of its own
     collected, failure = _collect(profiler, request.scratch, output, text, code)
@@ -122,6 +121,13 @@ def attempt(
         overflowed=any(each.name == OVERFLOW for each in diagnose(text)),
     )
     return replace(made, failure=_failure(made, text, log, limits))
+
+
+def _append(part: Path, log: Path) -> None:
+    """Add what another program said to the end of the log."""
+    if part.is_file() and part.stat().st_size:
+        with log.open("ab") as whole:
+            whole.write(b"\n" + part.read_bytes().strip() + b"\n")
 
 
 def _script_code(launch: Launch, hidden: int | None, returncode: int) -> int | None:
@@ -154,7 +160,7 @@ class _Stalls:
         self.records = records
 
     def __call__(self, stall: process.Stall) -> bool:
-        known = diagnose("\n".join(stall.last_lines))
+        known = reasons(diagnose("\n".join(stall.last_lines)))
         last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
         pids = ", ".join(map(str, stall.pids))
         self.progress.note(f"nothing has happened for {stall.idle_s:.0f} s (pids {pids}){last}")
@@ -209,9 +215,9 @@ def _failure(made: Attempt, text: str, log: Path, limits: Limits) -> InstrumentE
         return Interrupted("interrupted" + _left(finished), "What was measured so far is kept.")
     if finished.timed_out:
         what = f"the run did not end within --timeout {limits.timeout_s:g} s{_left(finished)}"
-        known = diagnose(text)
+        known = reasons(diagnose(text))
         if known:
-            return _known(what, known[0])
+            return _known(what, known)
         return RunFailed(what, f"Give it more time, or see {log} for what it waits for.")
     if finished.outstayed:
         return made.failure
@@ -241,18 +247,19 @@ def _explained(made: Attempt, text: str, log: Path) -> RunFailed:
             what += " before the script started"
         elif made.exit_code is None and made.samples:
             what += "; the script left without its usual end (os._exit, or a crash)"
-    found = diagnose(text, made.finished.returncode, ran=bool(made.samples))
+    found = reasons(diagnose(text, made.finished.returncode, ran=bool(made.samples)))
     if found:
-        return _known(what, found[0])
+        return _known(what, found)
     shown = last_traceback(text) or relevant_tail(text)
     return RunFailed(f"{what}; its last lines:\n{shown.rstrip()}", f"The whole output is in {log}.")
 
 
-def _known(what: str, found: Diagnosis) -> RunFailed:
-    link = f" ({found.link})" if found.link else ""
+def _known(what: str, found: Sequence[Diagnosis]) -> RunFailed:
+    first, *others = found
+    also = "".join(f"\nalso: {each.title}\n  {each.line.strip()}" for each in others)
     return RunFailed(
-        f"{what}: {found.title}\n  {found.line.strip()}\nwhy: {found.cause}",
-        f"{found.remedy}{link}",
+        f"{what}: {first.title}\n  {first.line.strip()}\nwhy: {first.cause}{also}",
+        f"{first.remedy} (seen in {first.link})",
     )
 
 

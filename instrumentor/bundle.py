@@ -10,7 +10,7 @@ from instrumentor.options import Options
 MODULE = "_instrument_recorder"
 FOLDER = Path(__file__).resolve().parent / "runtime" / "recorder"
 #: Each may use what stands before it.
-ORDER = ("records", "barrier", "facts", "extra_step", "recorder")
+ORDER = ("records", "barrier", "compilations", "facts", "sampling", "extra_step", "recorder")
 
 _OWN = "from instrumentor."
 _TYPING = "from typing import "

@@ -142,6 +142,7 @@ class Narrator:
             self.steps = 0  # of this pass
         words = {
             "found": "Found the loop at",
+            "interpreter": "Interpreter",
             "profiler": "Profiler",
             "copied": "Copied",
             "linked": "Linked",

@@ -133,9 +133,10 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def find_smi(python: Path, env: Mapping[str, str]) -> Path | None:
+def find_smi(python: Path | None, env: Mapping[str, str]) -> Path | None:
     """tt-smi, beside the script's interpreter or on PATH."""
-    path = os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)])
+    beside = [str(python.parent)] if python is not None else []
+    path = os.pathsep.join([*beside, env.get("PATH", os.defpath)])
     found = shutil.which("tt-smi", path=path)
     return Path(found) if found else None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from instrumentor.failures import FAILURES, Failure
+from instrumentor.failures import Failure, failures
 
 
 @dataclass(frozen=True)
@@ -13,8 +14,10 @@ class Diagnosis:
     """A failure found in a log.
 
     Attributes:
-        line: the line of the log that shows it.
+        line: the line of the log that shows it, or the first of them.
         line_number: 1-based.
+        link: a page that shows it.
+        harmless: no failure, and never the reason of one.
     """
 
     name: str
@@ -24,15 +27,24 @@ class Diagnosis:
     line: str
     line_number: int
     link: str = ""
+    harmless: bool = False
 
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 LONGEST_TRACEBACK = 200_000
+LONGEST_LINE = 2000
 _TRACEBACK = "Traceback (most recent call last):"
 _SYNTAX = re.compile(
     r'^ +File ".*", line \d+\n(?: +.*\n)+(?:SyntaxError|IndentationError|TabError): .*',
     re.MULTILINE,
 )
+_TELLING = re.compile(
+    r"\b(?:error|fatal|critical|exception|fail(?:ed|ure|s)?|abort(?:ed|ing)?|assert\w*|panic\w*|"
+    r"killed|segmentation|timed? ?out|refused|denied|cannot|can't|unable|not found|no such|missing|"
+    r"invalid|unsupported|out of memory|TT_FATAL|TT_THROW)\b|\w+(?:Error|Exception)\b",
+    re.IGNORECASE,
+)
+_STAMP = re.compile(r"^[\d\-:., |T]+")  # a repeated line differs in its time alone
 # Raised by the wrapper because the script failed: a consequence, never the cause.
 _WRAPPER_ERRORS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
 
@@ -47,24 +59,33 @@ def diagnose(
         returncode: of the run; after 0 only what spoils a good run is told. None: unknown.
         ran: there are samples, so the script did run.
     """
-    unclaimed = dict(enumerate(plain(log).splitlines(), 1))
+    text = plain(log)
+    claimed: set[int] = set()
     found: dict[str, Diagnosis] = {}
-    for failure in FAILURES:
-        pattern = re.compile(failure.pattern)
-        hits = [(number, pattern.search(line)) for number, line in unclaimed.items()]
-        matches = [(number, match) for number, match in hits if match]
-        if matches and failure.name not in found and (returncode != 0 or failure.on_success):
-            number, match = matches[0]
-            found[failure.name] = _filled(failure, match, unclaimed[number], number, ran)
-        for number, _ in matches:  # a more general row has nothing to add to these lines
-            del unclaimed[number]
+    for failure in failures():
+        if failure.text not in text:
+            continue
+        for match in failure.expression.finditer(text):
+            first = text.count("\n", 0, match.start()) + 1
+            lines = range(first, first + match.group().count("\n") + 1)
+            if claimed.isdisjoint(lines):  # else a more specific row has told it
+                claimed.update(lines)
+                if failure.name not in found and (returncode != 0 or failure.on_success):
+                    found[failure.name] = _filled(failure, match, first, ran)
     return tuple(found.values())
 
 
-def _filled(failure: Failure, match: re.Match[str], line: str, number: int, ran: bool) -> Diagnosis:
+def reasons(found: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Those that a run can fail for."""
+    return tuple(each for each in found if not each.harmless)
+
+
+def _filled(failure: Failure, match: re.Match[str], number: int, ran: bool) -> Diagnosis:
     values = match.groupdict()
     cause = (ran and failure.cause_if_ran) or failure.cause
     remedy = (ran and failure.remedy_if_ran) or failure.remedy
+    start = match.string.rfind("\n", 0, match.start()) + 1
+    line, _, _ = match.string[start : start + LONGEST_LINE].partition("\n")
     return Diagnosis(
         name=failure.name,
         title=failure.title,
@@ -72,7 +93,8 @@ def _filled(failure: Failure, match: re.Match[str], line: str, number: int, ran:
         remedy=remedy.format_map(values),
         line=line.strip(),
         line_number=number,
-        link=failure.link,
+        link=failure.seen,
+        harmless=failure.harmless,
     )
 
 
@@ -112,6 +134,28 @@ def _tracebacks(text: str) -> list[tuple[int, str]]:
         found.append((start, "\n".join(body).rstrip()))
         start = text.find(_TRACEBACK, start + 1)
     return found
+
+
+def telling_lines(log: str, lines: int = 15) -> tuple[tuple[int, str], ...]:
+    """The lines of an unknown log that are most likely to say what went wrong, with their numbers.
+
+    Those that speak of an error, the first of them and the last; of a log without any, its end.
+    """
+    seen: set[str] = set()
+    telling: list[tuple[int, str]] = []
+    all_lines = plain(log).splitlines()
+    for number, line in enumerate(all_lines, 1):
+        said = _STAMP.sub("", line).strip()
+        if _TELLING.search(said) and said not in seen:
+            seen.add(said)
+            telling.append((number, line.strip()[:LONGEST_LINE]))
+    if not telling:
+        telling = [(n, line.rstrip()) for n, line in enumerate(all_lines, 1) if line.strip()]
+        return tuple(telling[-lines:])
+    if len(telling) <= lines:
+        return tuple(telling)
+    first = lines // 3  # the cause comes early, the consequences late
+    return (*telling[:first], *telling[first - lines :])
 
 
 def relevant_tail(log: str, lines: int = 15) -> str:

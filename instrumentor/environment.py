@@ -1,43 +1,27 @@
 """What is on this machine for a given script: interpreter, packages, devices, Tracy's tools.
 
-Nothing heavy is imported and no device is opened; the script's interpreter is asked once, in a
-subprocess that finds packages without loading them.
+Nothing heavy is imported and no device is opened; the script's interpreter is asked once (see
+:mod:`instrumentor.interpreter`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
-import subprocess
-import sys
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from instrumentor.errors import NotReady, UsageError
+from instrumentor.errors import UsageError
+from instrumentor.interpreter import Package, ask, find_interpreter, look
 
 DEVICE_ROOT = Path("/dev/tenstorrent")
 DEVICE_ROOT_VARIABLE = "INSTRUMENT_DEVICE_ROOT"
-BLACKSMITH_ENVIRONMENT = Path("env/xla_env")
 # The capture and the export program, as they were called before and after 0.75.
 TOOL_NAMES = (("capture-release", "csvexport-release"), ("tracy-capture", "tracy-csvexport"))
-PROBE_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True)
-class Package:
-    """A package that an interpreter would import.
-
-    Attributes:
-        version: of its distribution; None when it is a plain folder on the path.
-        folders: where it stands.
-    """
-
-    name: str
-    version: str | None
-    folders: tuple[Path, ...] = ()
+# As tracy/common.py names them (CSVEXPROT is its own spelling).
+_TOOL_CONSTANT = re.compile(r'^TRACY_(CAPTURE|CSVEXP)\w*_TOOL\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -66,14 +50,16 @@ class Machine:
 
     Attributes:
         python: the script's interpreter.
-        python_source: why this one: ``--python``, ``VIRTUAL_ENV``, ``CONDA_PREFIX``,
-            ``env/xla_env`` or ``this interpreter``.
-        python_version: such as ``3.11.4``.
+        python_source: why this one; see :class:`instrumentor.interpreter.Interpreter`.
+        python_version: such as ``3.11.4``; empty where the interpreter was not asked and nothing
+            beside it says so.
         packages: by import name, only those found.
         devices: device nodes, in order.
         tt_xla: a tt-xla checkout, if one was named or stands beside the project.
         tools: Tracy's programs, if found.
         notes: what was looked at and passed over, for ``doctor``.
+        python_of_project: the interpreter, or its name, comes with the project.
+        asked: the interpreter itself said all this; not so where only its folders were read.
     """
 
     python: Path
@@ -84,6 +70,8 @@ class Machine:
     tt_xla: Path | None = None
     tools: Tools | None = None
     notes: tuple[str, ...] = ()
+    python_of_project: bool = False
+    asked: bool = True
 
     def has(self, package: str) -> bool:
         """Whether the script's interpreter would find this package."""
@@ -108,8 +96,9 @@ def examine(
     tools_folder: Path | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    import_paths: Iterable[Path] = (),
     device_root: Path | None = None,
+    configured: bool = False,
+    preview: bool = False,
 ) -> Machine:
     """Look at this machine once.
 
@@ -120,114 +109,34 @@ def examine(
         tools_folder: folder of Tracy's programs asked for.
         env: environment of the run, the process's own by default.
         cwd: working directory of the run, ``project`` by default.
-        import_paths: what the run will put on PYTHONPATH first.
         device_root: folder of the device nodes.
+        configured: ``python`` is named in a pyproject.toml.
+        preview: nothing will be run: an interpreter that comes with the project is not started.
 
     Raises:
         UsageError: something that was asked for does not exist.
         NotReady: the interpreter does not run.
     """
     env = dict(os.environ if env is None else env)
-    chosen, source, notes = find_interpreter(project, python, env)
+    chosen = find_interpreter(project, python, env, configured=configured)
     checkout = find_tt_xla(project, tt_xla)
-    paths = [str(path) for path in import_paths]
-    if checkout is not None:
-        paths.append(str(checkout / "python_package"))
-    if env.get("PYTHONPATH"):
-        paths.append(env["PYTHONPATH"])
-    if paths:
-        env["PYTHONPATH"] = os.pathsep.join(paths)
-    version, packages = probe(chosen, env, cwd or project)
+    folders = [checkout / "python_package"] if checkout is not None else []
+    entries = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
+    folders += [(cwd or project) / entry for entry in entries]
+    asked = not (preview and chosen.of_project)
+    version, packages = ask(chosen.path, env, folders) if asked else look(chosen.path, folders)
     return Machine(
-        python=chosen,
-        python_source=source,
+        python=chosen.path,
+        python_source=chosen.source,
         python_version=version,
         packages=packages,
         devices=find_devices(device_root, env),
         tt_xla=checkout,
-        tools=find_tools(tools_folder, packages, checkout),
-        notes=notes,
+        tools=find_tools(tools_folder, packages, checkout, env, cwd or project),
+        notes=chosen.notes,
+        python_of_project=chosen.of_project,
+        asked=asked,
     )
-
-
-def find_interpreter(
-    project: Path, asked: Path | str | None, env: Mapping[str, str]
-) -> tuple[Path, str, tuple[str, ...]]:
-    """The script's interpreter, why it, and what was passed over.
-
-    Raises:
-        UsageError: the one asked for does not exist.
-    """
-    if asked is not None:
-        found = _as_interpreter(Path(asked)) or _on_path(str(asked), env)
-        if found is None:
-            raise UsageError(
-                f"--python {asked}: there is no such interpreter.",
-                "Give the path of a python, or of a virtual environment.",
-            )
-        return found, "--python", ()
-    notes: list[str] = []
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        value = env.get(variable)
-        if not value:
-            continue
-        found = _as_interpreter(Path(value))
-        if found is not None:
-            return found, variable, tuple(notes)
-        notes.append(f"{variable}={value} holds no python and was passed over")
-    found = _as_interpreter(project / BLACKSMITH_ENVIRONMENT)
-    if found is not None:
-        return found, str(BLACKSMITH_ENVIRONMENT), tuple(notes)
-    return Path(sys.executable), "this interpreter", tuple(notes)
-
-
-def _as_interpreter(path: Path) -> Path | None:
-    # Never resolved: the link inside a virtual environment is what makes it that environment.
-    candidates = [path / "bin" / "python", path / "bin" / "python3"] if path.is_dir() else [path]
-    for candidate in candidates:
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            return candidate.absolute()
-    return None
-
-
-def _on_path(name: str, env: Mapping[str, str]) -> Path | None:
-    if os.sep in name:
-        return None
-    found = shutil.which(name, path=env.get("PATH"))
-    return Path(found) if found else None
-
-
-def probe(python: Path, env: Mapping[str, str], cwd: Path) -> tuple[str, dict[str, Package]]:
-    """Ask an interpreter for its version and packages.
-
-    Raises:
-        NotReady: it does not start or does not answer.
-    """
-    source = (Path(__file__).parent / "runtime" / "probe.py").read_text(encoding="utf-8")
-    try:
-        answer = subprocess.run(
-            [str(python), "-c", source],
-            env=dict(env),
-            cwd=cwd,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=PROBE_TIMEOUT_S,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        # A sitecustomize may print; the answer is the last line.
-        told = json.loads((answer.stdout.strip().splitlines() or [""])[-1])
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise NotReady(
-            f"The interpreter {python} does not answer: {error}",
-            "Name another one with --python (3.8 or newer).",
-        ) from error
-    packages = {
-        name: Package(name, value["version"], tuple(Path(folder) for folder in value["folders"]))
-        for name, value in told["packages"].items()
-    }
-    return str(told["version"]), packages
 
 
 def find_devices(
@@ -268,54 +177,87 @@ def find_tools(
     asked: Path | None = None,
     packages: Mapping[str, Package] | None = None,
     tt_xla: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Tools | None:
-    """Tracy's capture and export programs, under either pair of names.
+    """Tracy's capture and export programs, under the names that the installed package uses.
 
-    Looked for in the folder asked for, beside the wheel, in ttnn, and in tt-xla's installs.
+    Looked for in the folder asked for, else beside the wheels, in tt-xla's installs, and where
+    tt-metal's build leaves them: below TT_METAL_HOME and the working directory.
 
     Raises:
         UsageError: the folder asked for does not hold them.
     """
+    packages = packages or {}
+    wanted = tool_names(packages.get("tracy"))
     if asked is not None:
-        found = tools_in(asked)
+        found = tools_in(asked, wanted)
         if found is None:
-            names = " or ".join(" and ".join(pair) for pair in TOOL_NAMES)
             raise UsageError(
-                f"--tracy-tools-folder {asked}: no {names} in it.",
-                "Give the folder that holds Tracy's programs, such as "
+                f"--tracy-tools-folder {asked}: no {spelled(wanted)} in it.",
+                "Give the folder that holds the programs of this version of Tracy, such as "
                 "third_party/tt-mlir/install/bin or build_Release/tools/profiler/bin.",
             )
         return found
-    for folder in _tool_folders(packages or {}, tt_xla):
-        found = tools_in(folder)
+    for folder in _tool_folders(packages, tt_xla, env or {}, cwd):
+        found = tools_in(folder, wanted)
         if found is not None:
             return found
     return None
 
 
-def tools_in(folder: Path) -> Tools | None:
+def tool_names(tracy: Package | None) -> tuple[tuple[str, str], ...]:
+    """The pairs of names that this package would run; every known pair where it does not say."""
+    for folder in tracy.folders if tracy else ():
+        for file in (folder / "common.py", folder / "_original" / "common.py"):
+            if file.is_file():
+                said = dict(_TOOL_CONSTANT.findall(file.read_text("utf-8", errors="replace")))
+                if len(said) == 2:
+                    return ((said["CAPTURE"], said["CSVEXP"]),)
+    return TOOL_NAMES
+
+
+def spelled(names: Iterable[tuple[str, str]]) -> str:
+    """Pairs of program names, as a sentence has them."""
+    return " or ".join(" and ".join(pair) for pair in names)
+
+
+def tools_in(folder: Path, names: Iterable[tuple[str, str]] = TOOL_NAMES) -> Tools | None:
     """The two programs in this folder, if both are there and can be run."""
-    for capture, export in TOOL_NAMES:
+    for capture, export in names:
         pair = folder / capture, folder / export
         if all(path.is_file() and os.access(path, os.X_OK) for path in pair):
             return Tools(folder.absolute(), *(path.absolute() for path in pair))
     return None
 
 
-def _tool_folders(packages: Mapping[str, Package], tt_xla: Path | None) -> Iterable[Path]:
-    for name in ("pjrt_plugin_tt", "ttnn", "tracy"):
+def _tool_folders(
+    packages: Mapping[str, Package],
+    tt_xla: Path | None,
+    env: Mapping[str, str],
+    cwd: Path | None,
+) -> Iterable[Path]:
+    for name in ("pjrt_plugin_tt", "tt_crank", "ttnn", "tracy"):
         for folder in packages[name].folders if name in packages else ():
             yield folder / "bin"
             yield folder.parent / "bin"
-            yield from sorted(folder.glob("build*/tools/profiler/bin"))
+            yield from _built(folder)
+            # tt-crank from its sources: <root>/python/tt_crank beside <root>/build
+            yield folder.parent.parent / "build" / "third_party" / "tt-mlir-install" / "bin"
     if tt_xla is not None:
         mlir = tt_xla / "third_party" / "tt-mlir"
         yield mlir / "install" / "bin"
         yield mlir / "install" / "tt-metal" / "tools" / "profiler" / "bin"
-        yield from sorted(tt_xla.glob("build*/tools/profiler/bin"))
-        yield from sorted(
-            mlir.glob("src/tt-mlir/third_party/tt-metal/src/tt-metal/build*/tools/profiler/bin")
-        )
+        yield from _built(tt_xla)
+        for root in mlir.glob("src/tt-mlir/third_party/tt-metal/src/tt-metal"):
+            yield from _built(root)
+    for home in (env.get("TT_METAL_HOME"), env.get("TT_METAL_RUNTIME_ROOT"), cwd):
+        if home:
+            yield from _built(Path(home))
+
+
+def _built(root: Path) -> list[Path]:
+    return sorted(root.glob("build*/tools/profiler/bin"))
 
 
 def device_holders(root: Path | None = None) -> tuple[Holder, ...]:

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "the script or the profiler failed (the script's own code stands in summary.json)",
+    1: "the script or the profiler failed (the script's own code stands in summary.json); "
+    "diagnose: no failure that is known",
     2: "usage: an option, a path or a configuration file is wrong",
     3: "declined: the script cannot be instrumented correctly; file, line and reason are printed",
     4: "the machine is not ready: something the run needs is missing or busy",
     5: "an earlier run could not be undone by itself; what to do is printed",
     6: "a regression was found (compare --fail-on-regression)",
+    7: "undecided: more runs are needed to rule a regression in or out (compare "
+    "--fail-on-regression)",
     130: "interrupted",
 }
 
@@ -80,6 +83,12 @@ class RegressionFound(InstrumentError):
     """A run is slower than the one it was compared with by more than was allowed."""
 
     exit_code = 6
+
+
+class Undecided(InstrumentError):
+    """Whether a run is slower than allowed takes more runs than were given."""
+
+    exit_code = 7
 
 
 class Interrupted(InstrumentError):

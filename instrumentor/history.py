@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,6 +194,28 @@ class History:
         """Runs pinned under a name: one per script, or that of the script given."""
         found = [e for e in self._entries("1", ()) if name in e.baselines]
         return tuple(e for e in found if place is None or e.key == place)
+
+    def repeats(
+        self, place: tuple[str, str], like: Mapping[str, Any], without: Collection[str]
+    ) -> tuple[tuple[float, ...], ...]:
+        """Medians, milliseconds, of runs of equal code, in groups of two or more.
+
+        Equal are runs of one clean commit under one label.
+
+        Args:
+            like: of a summary.json: runs measured in another way are left out.
+            without: when runs started that are left out.
+        """
+        run = like.get("run") or {}
+        how = like.get("profiler"), like.get("scope"), run.get("batch_size")
+        groups: dict[tuple[str, str], list[float]] = {}
+        for entry in self.of_script(place):
+            known = entry.commit is not None and entry.dirty is False and entry.median_ms
+            if known and entry.started not in without:
+                if (entry.profiler, entry.scope, entry.batch_size) == how:
+                    key = str(entry.commit), entry.label
+                    groups.setdefault(key, []).append(float(entry.median_ms or 0.0))
+        return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
     def summary(self, entry: Entry) -> dict[str, Any]:
         """The document of the run's summary.json."""

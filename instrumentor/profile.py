@@ -207,9 +207,21 @@ def _python_command(words: Sequence[str], cwd: Path) -> Command:
                 "Leave it out, or put what it does into the environment (PYTHON... variables).",
             )
         else:
-            order = {"script": str(cwd / word), "arguments": rest}
+            order = {"script": _script(cwd / word), "arguments": rest}
             return Command(order, variables=variables)
     raise UsageError("python: no script to run", "instrument profile python SCRIPT ARGS")
+
+
+def _script(path: Path) -> str:
+    """The path of a Python script, seen to be one before Tracy is started.
+
+    Raises:
+        UsageError: it is not there, or is a folder.
+    """
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "there is no such script"
+        raise UsageError(f"{path}: {what}", "Give a script, or python -m MODULE.")
+    return str(path)
 
 
 def _shebang(program: Path) -> Path | None:
@@ -425,9 +437,7 @@ class AnyCommand:
         """
         from instrumentor.profilers import TRACY
 
-        launch = TRACY.launch(request)
-        order = json.dumps(dict(self.command.order))
-        (request.scratch / "launch.json").write_text(order, encoding="utf-8")
+        launch = TRACY.launch(request, self.command.order)
         env = {k: v for k, v in launch.env.items() if not k.startswith("INSTRUMENT_")}
         env |= {k: v for k, v in self.env.items() if k.startswith("INSTRUMENT_")}
         env.pop("WANDB_MODE", None)

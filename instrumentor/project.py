@@ -14,6 +14,8 @@ from pathlib import Path
 
 from instrumentor.errors import UsageError
 
+# Run at every start of an interpreter that finds them.
+CUSTOMIZE = ("sitecustomize", "usercustomize")
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
@@ -32,6 +34,14 @@ class Project:
     root: Path
     git: bool
     import_roots: tuple[Path, ...]
+
+    @property
+    def search_path(self) -> tuple[Path, ...]:
+        """The import roots that may stand on PYTHONPATH, which goes before the standard library.
+
+        The script's own folder holds what it likes: Python puts it on the path after its start.
+        """
+        return tuple(folder for folder in self.import_roots if not _hides_stdlib(folder))
 
 
 def find_project(script: Path) -> Project:
@@ -104,7 +114,7 @@ def _import_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path,
 def _hides_stdlib(folder: Path) -> bool:
     for entry in folder.iterdir():
         stem, dot, suffix = entry.name.partition(".")
-        if stem not in sys.stdlib_module_names:
+        if stem not in sys.stdlib_module_names and stem not in CUSTOMIZE:
             continue
         if (dot and suffix == "py") or (not dot and (entry / "__init__.py").exists()):
             return True

@@ -88,6 +88,12 @@ def free_devices(situation: Situation, progress: Progress, *, end: bool, needed:
     holders = _holders(situation)
     if not holders:
         return
+    if needed and not end:
+        raise NotReady(
+            "not ready: " + "\n".join(map(describe, holders)),
+            f"Wait for it; or, if it is left over, end it: kill -INT {_pids(holders)}, or run with "
+            "--yes, which sends SIGINT, then SIGTERM, never SIGKILL.",
+        )
     for holder in holders:
         progress.note(describe(holder))
     if end:
@@ -101,12 +107,6 @@ def free_devices(situation: Situation, progress: Progress, *, end: bool, needed:
                 f"still there after SIGINT and SIGTERM: {_pids(holders)}",
                 "Ask its owner. Never use kill -9: it leaves the device in a bad state.",
             )
-    elif needed:
-        raise NotReady(
-            f"not ready: {describe(holders[0])}",
-            f"Wait for it; or, if it is left over, end it: kill -INT {_pids(holders)}, or run with "
-            "--yes, which sends SIGINT, then SIGTERM, never SIGKILL.",
-        )
 
 
 def _holders(situation: Situation) -> tuple[Holder, ...]:
@@ -127,7 +127,7 @@ def reset_boards(machine: Machine, env: Mapping[str, str], progress: Progress) -
     """
     from instrumentor.device import find_smi, reset
 
-    smi = find_smi(machine.python, env)
+    smi = find_smi(machine.python if machine.asked else None, env)
     if smi is None:
         raise NotReady(
             "tt-smi was not found: no board can be reset", f"{machine.python} -m pip install tt-smi"

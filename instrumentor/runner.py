@@ -56,6 +56,7 @@ class RunOptions:
     """Choices of a run; the rewriting's own are in `rewrite`.
 
     Attributes:
+        python_configured: `python` is named in a pyproject.toml: a dry run does not start it.
         output: the run folder; None makes `<name>_<label>` in the working directory.
         timeout_s: limit for the whole run, seconds.
         stall_s: how long nothing may happen before it is said.
@@ -78,6 +79,7 @@ class RunOptions:
     output: Path | None = None
     label: str = "baseline"
     python: str | None = None
+    python_configured: bool = False
     tt_xla: Path | None = None
     tracy_tools_folder: Path | None = None
     timeout_s: float | None = None
@@ -170,7 +172,9 @@ def _run_folder(script: Path, options: RunOptions, cwd: Path) -> Path:
             ) from error
 
 
-def _machine(prepared: Prepared, options: RunOptions, cwd: Path) -> Machine:
+def _machine(
+    prepared: Prepared, options: RunOptions, cwd: Path, *, preview: bool = False
+) -> Machine:
     from instrumentor.environment import examine
 
     return examine(
@@ -180,7 +184,8 @@ def _machine(prepared: Prepared, options: RunOptions, cwd: Path) -> Machine:
         tools_folder=options.tracy_tools_folder,
         env=options.env,
         cwd=cwd,
-        import_paths=prepared.project.import_roots,
+        configured=options.python_configured,
+        preview=preview,
     )
 
 
@@ -198,7 +203,7 @@ def dry_run(
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
     prepared = prepare(script, options.rewrite, arguments)
-    machine = _machine(prepared, options, cwd)
+    machine = _machine(prepared, options, cwd, preview=True)
     profiler, reason = choose(options.profiler, machine)
     plan = plan_shadow(
         prepared.project,
@@ -302,6 +307,9 @@ class _Run:
         self.warnings.extend(self.prepared.plan.warnings)
         self.progress.stage("found", _found(self.prepared))
         self.machine = _machine(self.prepared, self.options, self.cwd)
+        if self.machine.python_of_project:
+            named = f"{self.machine.python} ({self.machine.python_source} of the project)"
+            self.progress.stage("interpreter", named)
         self.profiler, self.reason = choose(self.options.profiler, self.machine)
         self._check_compiles()
         self.progress.stage("profiler", self.reason)

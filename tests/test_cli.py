@@ -22,6 +22,7 @@ from instrumentor.errors import EXIT_CODES, UsageError
 from instrumentor.options import Options
 from instrumentor.prepare import prepare
 from instrumentor.runner import RunOptions
+from instrumentor_analysis.model import Summary
 from tests import options_table
 from tests.conftest import ROOT, RepoFactory, RunCli, first_line
 from tests.end_to_end.small import script, snapshot
@@ -113,8 +114,11 @@ def test_an_option_from_the_command_line_a_variable_and_pyproject(
     monkeypatch.delenv("INSTRUMENT_" + name.upper().replace("-", "_"))
 
     (tmp_path / "pyproject.toml").write_text(f"[tool.instrument]\n{name} = {json.dumps(value)}\n")
-    cli.call(["run", "train.py"])
-    assert get(asked.pop()) == expected
+    code = cli.call(["run", "train.py"])
+    if name in ("yes", "reset"):  # for the user to ask, not for a repository
+        assert asked == [] and code == 2
+    else:
+        assert get(asked.pop()) == expected
 
 
 @pytest.mark.parametrize("option", sorted(SHOWN_ELSEWHERE))
@@ -518,4 +522,15 @@ def test_the_skill_is_printed(run_cli: RunCli, tmp_path: Path) -> None:
     assert printed == (ROOT / "instrumentor" / "SKILL.md").read_text(encoding="utf-8")
     assert printed.startswith("---\nname: ")
     for verb in re.findall(r"instrument ([a-z]+)", printed):
-        assert verb in COMMANDS or verb == "instrument"
+        assert verb in {name.split()[0] for name in COMMANDS}
+
+
+def test_what_the_skill_and_its_page_name_exists() -> None:
+    offered = {flag for command in COMMANDS.values() for flag in options_of(command)} | {"--help"}
+    skill = (ROOT / "instrumentor" / "SKILL.md").read_text(encoding="utf-8")
+    page = (DOCS / "skill.md").read_text(encoding="utf-8")
+    for flag in re.findall(r"[`( ](--[a-z][\w-]+)", skill + page):
+        assert flag in offered, flag
+    rows = re.findall(r"^   \| ((?:`[\w.]+`(?:, )?)+) \|", skill, re.MULTILINE)
+    keys = {key for row in rows for key in re.findall(r"`(\w+)", row)}
+    assert len(keys) >= 10 and keys <= set(Summary(profiler="tracy").to_json())

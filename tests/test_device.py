@@ -136,6 +136,7 @@ def test_smi_is_found_beside_the_interpreter_first(tmp_path: Path) -> None:
     own = tmp_path / "tt-smi"
     own.touch(mode=0o755)
     assert find_smi(tmp_path / "python", {"PATH": str(BIN)}) == own
+    assert find_smi(None, {"PATH": str(BIN)}) == SMI
     assert find_smi(Path("/nowhere/python"), {"PATH": "/nowhere"}) is None
 
 

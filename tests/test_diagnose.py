@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from instrumentor.diagnose import diagnose, last_traceback, plain, relevant_tail
-from instrumentor.failures import FAILURES
+from instrumentor.diagnose import (
+    diagnose,
+    last_traceback,
+    plain,
+    reasons,
+    relevant_tail,
+    telling_lines,
+)
+from instrumentor.failures import Failure, failures
 
 LOCK = "Waiting for lock 'CHIP_IN_USE_0_PCIe' which is currently held by thread TID: 77, PID: {}"
+# As they were printed elsewhere than in the samples of the table.
 EXAMPLES = [
+    (
+        "circular-buffers-clash",
+        "TT_THROW: Statically allocated circular buffers in program 350188 clash with L1 buffers",
+    ),
+    (
+        "l1-out-of-memory",
+        "Out of Memory: Not enough space to allocate 86450176 B L1 buffer across 64 banks, where",
+    ),
+    (
+        "device-out-of-memory",
+        "Out of Memory: Not enough space to allocate 137438953472 B DRAM buffer across 12 banks",
+    ),
+    ("fabric-sync", "Fabric Router Sync: Timeout after 20000 ms. Device 5: Expected status 0xa2b"),
+    ("arc-timeout", "Timed out after waiting 1 seconds for ARC to respond"),
+    (
+        "clock-throttled",
+        "Waiting for AICLK value to settle failed on timeout after 100ms\n"
+        "Expected to see 1350, last value observed 1337",
+    ),
+    (
+        "dispatch-timeout",
+        "TT_THROW: TIMEOUT: device timeout in fetch queue wait, potential hang detected",
+    ),
+    (
+        "device-missing-in-report",
+        "an error with exception=Device 4 present in host logs but missing from "
+        "cpp_device_perf_report.csv",
+    ),
+    ("markers-dropped", "TT_FATAL: End marker found without a corresponding start marker."),
+    ("pandas-3", "TypeError: Invalid value for dtype 'str'. Value should be a string or missing"),
+    ("legalize", "error: failed to legalize operation `ttir.convolution`"),
+    ("kernel-build", "                 Always | FATAL    | brisc build failed"),
+    ("trace-older", "Enqueue Record Event cannot be used with tracing"),
+    ("shared-library", "ImportError: libmpi.so.40: cannot open shared object file: No such file"),
     ("device-locked", LOCK.format(12345)),
     ("device-locked-elsewhere", LOCK.format(1)),
     ("device-stuck", "Timeout waiting for Ethernet core service remote IO request."),
@@ -72,20 +112,48 @@ def test_each_text_finds_its_row_first(name: str, text: str) -> None:
     assert "{" not in found[0].cause + found[0].remedy
 
 
-def test_every_row_has_an_example() -> None:
-    assert {failure.name for failure in FAILURES} == {name for name, _ in EXAMPLES}
+@pytest.mark.parametrize("row", failures(), ids=lambda row: f"{row.name}-{row.text[:20]}")
+def test_each_row_is_found_by_its_sample_and_no_other_row_is(row: Failure) -> None:
+    log = f"starting\n{row.sample}\nending\n"
+    (found,) = diagnose(log, None)
+    assert (found.name, found.title) == (row.name, row.title)
+    assert found.line and found.line == row.sample.splitlines()[found.line_number - 2].strip()
+    assert row.text in row.sample
+    assert "{" not in found.cause + found.remedy and "None" not in found.cause + found.remedy
+    assert row.seen.startswith("https://")
 
 
-def test_every_pattern_compiles_and_fills_what_its_texts_name() -> None:
-    for failure in FAILURES:
-        groups = set(re.compile(failure.pattern).groupindex)
-        named = set(
-            re.findall(
-                r"\{(\w+)\}",
-                failure.cause + failure.remedy + failure.cause_if_ran + failure.remedy_if_ran,
-            )
-        )
-        assert named <= groups, failure.name
+@pytest.mark.parametrize("row", failures(), ids=lambda row: f"{row.name}-{row.text[:20]}")
+def test_a_row_that_matches_the_sample_of_another_is_the_more_general_one(row: Failure) -> None:
+    rows = failures()
+    for other in rows:
+        if other.name != row.name and row.expression.search(other.sample):
+            assert rows.index(other) < rows.index(row), other.name
+
+
+def test_the_table_covers_what_users_meet() -> None:
+    rows = failures()
+    assert len({row.title for row in rows}) >= 80
+    for part in ("tt-metal", "tt-xla", "tt-mlir", "tt-umd", "tt-smi", "tt-flash", "tracy", "xla"):
+        assert any(f"/{part}/" in row.seen for row in rows), part
+
+
+def test_several_failures_in_one_log_are_all_told() -> None:
+    rows = {row.name: row for row in failures()}
+    names = ["circular-buffers-clash", "pandas-3", "plugin-error", "profiler-api"]
+    log = "\n".join(rows[name].sample for name in reversed(names))
+    found = diagnose(log, 1)
+    assert [each.name for each in found] == names
+    assert [each.name for each in reasons(found)] == names[:3]
+
+
+def test_a_line_is_told_once_and_others_of_the_same_text_too() -> None:
+    log = "ModuleNotFoundError: No module named 'loguru'\nNo module named 'x'\n"
+    log += "ModuleNotFoundError: No module named 'peft'\n"
+    assert [(each.name, each.line_number) for each in diagnose(log, 1)] == [
+        ("tracy-payload-missing", 1),
+        ("module-not-found", 3),
+    ]
 
 
 def test_values_stand_in_the_remedy() -> None:
@@ -124,6 +192,17 @@ def test_a_good_run_only_hears_what_spoils_it() -> None:
 
 def test_an_unknown_failure_gives_nothing() -> None:
     assert diagnose("ValueError: the user's own", 1) == ()
+
+
+def test_the_telling_lines_of_an_unknown_log() -> None:
+    log = ["loading", "2026-01-01 10:00:00.1 | ERROR | no luck"] + ["step"] * 40
+    log += [f"2026-01-01 10:00:0{n}.1 | ERROR | no luck" for n in range(9)]
+    log += [f"E{n}: cannot do {n}" for n in range(30)] + ["bye"]
+    told = telling_lines("\n".join(log), lines=6)
+    assert told[0] == (2, "2026-01-01 10:00:00.1 | ERROR | no luck")
+    assert [line for _, line in told[1:]] == [f"E{n}: cannot do {n}" for n in (0, 26, 27, 28, 29)]
+    assert telling_lines("a\n\nb\n") == ((1, "a"), (3, "b"))
+    assert telling_lines("") == ()
 
 
 SCRIPT_ERROR = """\

@@ -197,6 +197,32 @@ def test_warnings(make_situation: MakeSituation) -> None:
     assert all(check.remedy for check in checks if check.status is not Status.OK)
 
 
+def test_a_capture_program_that_was_left_behind_is_named(
+    make_situation: MakeSituation, tmp_path: Path
+) -> None:
+    capture = STANDINS / "tools-tracy" / "tracy-capture"
+    command = [capture, "-o", tmp_path / "x", "-f", "-p", "29999"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(10)
+        check = named(doctor(make_situation()), "tracy-capture")
+        taken = named(doctor(make_situation(port=29999)), "tracy-capture")
+        process.terminate()
+    assert (check.status, taken.status) == (Status.WARNING, Status.FAILED)
+    assert f"process {process.pid} is left over" in check.text and "port 29999" in check.text
+    assert f"kill -INT {process.pid}" in check.remedy
+
+
+def test_tt_crank_drives_the_device_without_the_plugin(make_situation: MakeSituation) -> None:
+    packages = {
+        **without(make_situation, "pjrt_plugin_tt"),
+        "tt_crank": Package("tt_crank", "0.1"),
+    }
+    checks = doctor(make_situation(packages=packages))
+    assert named(checks, "tt-crank").text == "tt_crank 0.1"
+    assert failed(checks) == ()
+
+
 def test_an_older_tracy_is_told_by_what_it_lacks(make_situation: MakeSituation) -> None:
     checks = doctor(make_situation(env_changes={"STANDIN_TRACY_VERSION": "0.65"}))
     assert "without --op-support-count" in named(checks, "tracy").text

@@ -10,27 +10,16 @@ from pathlib import Path
 import pytest
 
 from instrumentor.environment import (
-    Package,
     device_holders,
     examine,
     find_devices,
-    find_interpreter,
     find_tools,
     find_tt_xla,
-    probe,
 )
-from instrumentor.errors import NotReady, UsageError
+from instrumentor.errors import UsageError
+from instrumentor.interpreter import Package
 
 STANDINS = Path(__file__).parent / "standins"
-
-
-def make_python(folder: Path) -> Path:
-    """An environment's interpreter that starts the one of the tests."""
-    python = folder / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    return python
 
 
 def make_tools(folder: Path, *names: str) -> Path:
@@ -38,67 +27,6 @@ def make_tools(folder: Path, *names: str) -> Path:
     for name in names:
         (folder / name).touch(mode=0o755)
     return folder
-
-
-def test_interpreter_in_order(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    asked, active, conda = (make_python(tmp_path / name) for name in ("asked", "venv", "conda"))
-    env = {"VIRTUAL_ENV": str(tmp_path / "venv"), "CONDA_PREFIX": str(tmp_path / "conda")}
-    assert find_interpreter(project, asked, env) == (asked, "--python", ())
-    assert find_interpreter(project, tmp_path / "asked", env)[0] == asked
-    assert find_interpreter(project, None, env) == (active, "VIRTUAL_ENV", ())
-    del env["VIRTUAL_ENV"]
-    assert find_interpreter(project, None, env) == (conda, "CONDA_PREFIX", ())
-    assert find_interpreter(project, None, {})[:2] == (Path(sys.executable), "this interpreter")
-    own = make_python(project / "env" / "xla_env")
-    assert find_interpreter(project, None, {}) == (own, "env/xla_env", ())
-
-
-def test_an_interpreter_by_name_is_looked_for_on_path(tmp_path: Path) -> None:
-    python = make_python(tmp_path)
-    env = {"PATH": str(python.parent)}
-    assert find_interpreter(tmp_path, "python", env)[0] == python
-
-
-def test_a_missing_interpreter_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such interpreter"):
-        find_interpreter(tmp_path, tmp_path / "nothing", {})
-
-
-def test_an_empty_environment_is_passed_over_with_a_note(tmp_path: Path) -> None:
-    _, source, notes = find_interpreter(tmp_path, None, {"VIRTUAL_ENV": "/gone"})
-    assert source == "this interpreter"
-    assert "VIRTUAL_ENV=/gone" in notes[0]
-
-
-def test_probe_finds_without_importing(tmp_path: Path) -> None:
-    for name in ("torch", "ttnn"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported')")
-    info = tmp_path / "ttnn-0.81.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ttnn\nVersion: 0.81.1\n")
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    version, packages = probe(Path(sys.executable), env, tmp_path)
-    assert version == ".".join(map(str, sys.version_info[:3]))
-    assert packages["ttnn"] == Package("ttnn", "0.81.1", (tmp_path / "ttnn",))
-    assert packages["torch"].folders == (tmp_path / "torch",)
-    assert "pjrt_plugin_tt" not in packages
-
-
-def test_probe_survives_a_talkative_start(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("print('hello')")
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    assert probe(Path(sys.executable), env, tmp_path)[0].startswith("3.")
-
-
-@pytest.mark.parametrize("body", ["exit 3", "echo no json"])
-def test_a_broken_interpreter_is_an_error(tmp_path: Path, body: str) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{body}\n")
-    python.chmod(0o755)
-    with pytest.raises(NotReady, match="does not answer"):
-        probe(python, dict(os.environ), tmp_path)
 
 
 def test_devices_in_numeric_order(tmp_path: Path) -> None:
@@ -141,6 +69,10 @@ def test_half_of_the_tools_is_not_enough(tmp_path: Path) -> None:
     "place",
     [
         "site/pjrt_plugin_tt/bin",
+        "site/tt_crank/bin",
+        "build/third_party/tt-mlir-install/bin",
+        "home/build/tools/profiler/bin",
+        "work/build_Release/tools/profiler/bin",
         "site/ttnn/build_Release/tools/profiler/bin",
         "tt-xla/third_party/tt-mlir/install/bin",
         "tt-xla/build_Release/tools/profiler/bin",
@@ -149,13 +81,33 @@ def test_half_of_the_tools_is_not_enough(tmp_path: Path) -> None:
 def test_places_of_the_tools(tmp_path: Path, place: str) -> None:
     packages = {
         name: Package(name, None, (tmp_path / "site" / name,))
-        for name in ("pjrt_plugin_tt", "ttnn")
+        for name in ("pjrt_plugin_tt", "ttnn", "tt_crank")
     }
-    assert find_tools(None, packages, tmp_path / "tt-xla") is None
+    where = (tmp_path / "tt-xla", {"TT_METAL_HOME": str(tmp_path / "home")}, tmp_path / "work")
+    assert find_tools(None, packages, *where) is None
     folder = make_tools(tmp_path / place, *NEW)
-    found = find_tools(None, packages, tmp_path / "tt-xla")
+    found = find_tools(None, packages, *where)
     assert found is not None
     assert found.folder == folder
+
+
+@pytest.mark.parametrize("file", ["common.py", "_original/common.py"])
+def test_tools_bear_the_names_that_the_installed_tracy_uses(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "site" / "tracy" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        'TRACY_CAPTURE_TOOL = "tracy-capture"\nTRACY_CSVEXPROT_TOOL = "tracy-csvexport"\n'
+    )
+    packages = {
+        name: Package(name, None, (tmp_path / "site" / name,)) for name in ("tracy", "ttnn")
+    }
+    old = make_tools(tmp_path / "site" / "ttnn" / "bin", *OLD)
+    assert find_tools(None, packages) is None
+    with pytest.raises(UsageError, match="no tracy-capture and tracy-csvexport in it"):
+        find_tools(old, packages)
+    new = make_tools(tmp_path / "site" / "tracy" / "bin", *NEW)
+    found = find_tools(None, packages)
+    assert found is not None and found.folder == new
 
 
 def test_examine_puts_it_together(tmp_path: Path) -> None:

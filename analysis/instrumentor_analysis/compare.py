@@ -1,4 +1,4 @@
-"""Two runs: which is faster, by how much for sure, and where the difference comes from.
+"""Two runs, or several of each code: which is faster, by how much for sure, and where from.
 
     from instrumentor_analysis.compare import compare, load_side
 
@@ -6,29 +6,33 @@
     result.timing.statement      # "new is 1.31 times as fast (95 % interval 1.28 .. 1.35)"
     result.to_json()             # schema instrument-comparison/1
 
-An interval describes the steps of these two runs. Another run of the same code may differ by more
-than its steps do among themselves: the clock, the caches and the neighbours are others then.
+The interval of one run against one describes the steps of these two. Another run of the same code
+may differ by more than its steps do among themselves: the clock, the caches and the neighbours are
+others then. Several runs on a side tell by how much (:func:`compare_runs`).
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from instrumentor_analysis.comparison import gate
 from instrumentor_analysis.comparison.differences import differences, refuse
 from instrumentor_analysis.comparison.figures import categories, figures, located
-from instrumentor_analysis.comparison.model import Comparison, Timing
+from instrumentor_analysis.comparison.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.comparison.notes import notes
 from instrumentor_analysis.comparison.ops import compare_ops
 from instrumentor_analysis.comparison.ratio import ratio_of_medians
-from instrumentor_analysis.comparison.side import Side, as_number, load_side, side_of_document
-from instrumentor_analysis.comparison.statement import statement
-from instrumentor_analysis.errors import NotComparable, TooFewSamples
+from instrumentor_analysis.comparison.runs import Runs, between
+from instrumentor_analysis.comparison.side import Side, load_side, side_of_document
+from instrumentor_analysis.comparison.statement import statement, statement_of_runs
+from instrumentor_analysis.errors import NotComparable
 
 DEVICE_TIME = "device time"
 Basis = Literal["step", "sample"]
+Medians = Sequence[Sequence[float]]
 
 
 def compare(base: Side, new: Side) -> Comparison:
@@ -39,31 +43,52 @@ def compare(base: Side, new: Side) -> Comparison:
     Raises:
         NotComparable: the figures mean different things, so that no number would be right.
     """
-    base, new = _without_tracy(*_named_apart(base, new))
-    refuse(base, new)
-    basis, per = _basis(base, new)
-    labels = [label for label in base.labels() if label in new.labels()]
-    found = [_wall_clock(base, new, label, basis, per) for label in labels]
+    return compare_runs([base], [new])
+
+
+def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = ()) -> Comparison:
+    """Compare several runs of one code with several of another.
+
+    Ops, figures and device time are those of one run on each side, whose median is in the middle.
+
+    Args:
+        earlier: medians of further runs, milliseconds, in groups of equal code: they tell how much
+            runs differ even where there is one on a side.
+
+    Raises:
+        NotComparable: as :func:`compare`; or there is no run on a side.
+    """
+    if not base or not new:
+        raise NotComparable("there is no run on one side", "Give a run on each side of the --.")
+    every = _without_tracy([*base, *new])
+    groups = every[: len(base)], every[len(base) :]
+    old, now = _named_apart(_in_the_middle(groups[0]), _in_the_middle(groups[1]))
+    for other in every:
+        refuse(old, other)
+    refuse(old, now)
+    basis, per = _basis(old, now)
+    pair = _Pair(groups, old, now, basis, per, earlier)
+    labels = [label for label in old.labels() if label in now.labels()]
+    found = [_wall_clock(pair, label) for label in labels]
     timings = tuple(timing for timing in found if timing is not None)
     comparison = Comparison(
-        base=base.facts(),
-        new=new.facts(),
+        base=_facts(old, groups[0]),
+        new=_facts(now, groups[1]),
         basis=basis,
         timings=timings,
-        device=_timing(
-            DEVICE_TIME, base.step_device_ms(), new.step_device_ms(), base, new, basis, per
-        ),
-        figures=figures(base, new, basis, per),
-        categories=categories(base, new, per),
-        ops=compare_ops(base, new, per),
-        lines=located(base, new, "lines", per),
-        modules=located(base, new, "modules", per),
-        differences=differences(base, new),
+        device=_device_time(pair),
+        figures=figures(old, now, basis, per),
+        categories=categories(old, now, per),
+        ops=compare_ops(old, now, per),
+        lines=located(old, now, "lines", per),
+        modules=located(old, now, "modules", per),
+        differences=differences(old, now),
     )
-    return replace(comparison, notes=notes(base, new, comparison, len(labels) - len(timings)))
+    unusable = len(labels) - len(timings)
+    return replace(comparison, notes=notes((old, now), groups, comparison, unusable))
 
 
-def compare_all(sides: Sequence[Side]) -> tuple[Comparison, ...]:
+def compare_all(sides: Sequence[Side], earlier: Medians = ()) -> tuple[Comparison, ...]:
     """Compare each side after the first with the first.
 
     Raises:
@@ -71,39 +96,53 @@ def compare_all(sides: Sequence[Side]) -> tuple[Comparison, ...]:
     """
     if len(sides) < 2:
         raise NotComparable("there is one run only", "Give two runs at least.")
-    return tuple(compare(sides[0], side) for side in sides[1:])
+    return tuple(compare_runs(sides[:1], [side], earlier) for side in sides[1:])
 
 
-def regressed(comparison: Comparison, percent: float) -> bool:
-    """The wall clock's main label is slower by more than ``percent``, whatever the samples' luck.
-
-    Decided by the lower end of the interval, never by the ratio itself.
+def judge(comparison: Comparison, percent: float) -> gate.Gate:
+    """Is the new side slower by more than that? Of the wall clock's main label.
 
     Raises:
-        TooFewSamples: no outcome would be sure with so few samples, or there is no wall clock.
+        NotComparable: there is no wall clock on both sides.
     """
     timing = comparison.timing
     if timing is None:
-        raise TooFewSamples(
+        raise NotComparable(
             f"{comparison.base.name} and {comparison.new.name} have no wall clock in common: "
             "a regression cannot be decided",
             "Run both with more steps: instrument run --steps 10.",
         )
-    if not timing.enough or timing.interval is None:
-        raise TooFewSamples(
-            f"{len(timing.base_samples_ms)} and {len(timing.new_samples_ms)} steady steps are too "
-            "few to decide about a regression",
-            f"Run both with more steps: instrument run --steps {_steps(comparison, 8)}.",
-        )
-    return timing.regressed(percent)
+    return gate.judge(timing.between, timing.ratio, percent)
 
 
-def _steps(comparison: Comparison, samples: int) -> int:
-    """``--steps`` for so many steady ones: the warm-up counts among them."""
-    warmups = [
-        as_number(side.run.get("warmup")) or 1.0 for side in (comparison.base, comparison.new)
-    ]
-    return samples + int(max(warmups))
+@dataclass(frozen=True)
+class _Pair:
+    """What is compared with what: all runs, the one shown of each side, and on which basis."""
+
+    groups: tuple[Sequence[Side], Sequence[Side]]
+    base: Side
+    new: Side
+    basis: Basis
+    per: tuple[int, int]
+    earlier: Medians
+
+
+def _in_the_middle(sides: Sequence[Side]) -> Side:
+    """The run whose median is in the middle."""
+
+    def median(side: Side) -> float:
+        samples = [ms for label in side.labels()[:1] for ms in side.samples_ms(label)]
+        return statistics.median(samples) if samples else 0.0
+
+    return sorted(sides, key=median)[(len(sides) - 1) // 2]
+
+
+def _facts(shown: Side, group: Sequence[Side]) -> SideFacts:
+    facts = shown.facts()
+    if len(group) == 1:
+        return facts
+    names = tuple(side.name for side in group)
+    return replace(facts, name=f"{names[0]} and {len(group) - 1} more", runs=names)
 
 
 def _named_apart(base: Side, new: Side) -> tuple[Side, Side]:
@@ -115,13 +154,11 @@ def _named_apart(base: Side, new: Side) -> tuple[Side, Side]:
     return replace(base, name=f"{base.name} (base)"), replace(new, name=f"{new.name} (new)")
 
 
-def _without_tracy(base: Side, new: Side) -> tuple[Side, Side]:
-    """The clocks without Tracy, where both sides have one: Tracy's own cost hides in the others."""
-    sides = base, new
+def _without_tracy(sides: Sequence[Side]) -> Sequence[Side]:
+    """The clocks without Tracy, where all have one: Tracy's own cost hides in the others."""
     if not all(side.has_untraced or side.profiler != "tracy" for side in sides):
-        return base, new
-    old, now = (replace(side, untraced=side.profiler == "tracy") for side in sides)
-    return old, now
+        return sides
+    return [replace(side, untraced=side.profiler == "tracy") for side in sides]
 
 
 def _basis(base: Side, new: Side) -> tuple[Basis, tuple[int, int]]:
@@ -131,51 +168,84 @@ def _basis(base: Side, new: Side) -> tuple[Basis, tuple[int, int]]:
     return "sample", (sizes[0], sizes[1])
 
 
-def _wall_clock(
-    base: Side, new: Side, label: str, basis: Basis, per: tuple[int, int]
-) -> Timing | None:
-    return _timing(label, base.samples_ms(label), new.samples_ms(label), base, new, basis, per)
+def _wall_clock(pair: _Pair, label: str) -> Timing | None:
+    old, now = ([side.samples_ms(label) for side in group] for group in pair.groups)
+    # What the history holds is of the main label.
+    earlier = pair.earlier if label == pair.base.labels()[0] else ()
+    return _timing(pair, label, old, now, earlier)
 
 
-def _timing(
-    label: str,
-    base_ms: Sequence[float],
-    new_ms: Sequence[float],
-    base: Side,
-    new: Side,
-    basis: Basis,
-    per: tuple[int, int],
-) -> Timing | None:
-    old = tuple(value / per[0] for value in base_ms)
-    now = tuple(value / per[1] for value in new_ms)
-    ratio = ratio_of_medians(old, now)
-    if ratio is None or (label == DEVICE_TIME and min(len(old), len(now)) < 2):
+def _device_time(pair: _Pair) -> Timing | None:
+    old, now = pair.base.step_device_ms(), pair.new.step_device_ms()
+    return _timing(pair, DEVICE_TIME, [old], [now]) if min(len(old), len(now)) > 1 else None
+
+
+def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = ()) -> Timing | None:
+    """Of runs that have such samples, none of which is 0 ms."""
+    old = [tuple(ms / pair.per[0] for ms in run) for run in base if run]
+    now = [tuple(ms / pair.per[1] for ms in run) for run in new if run]
+    steps = tuple(ms for run in old for ms in run), tuple(ms for run in now for ms in run)
+    ratio = ratio_of_medians(*steps)
+    if ratio is None:
         return None
-    medians = statistics.median(old), statistics.median(now)
-    return Timing(
+    medians = statistics.median(steps[0]), statistics.median(steps[1])
+    timing = Timing(
         label=label,
-        basis=basis,
+        basis=pair.basis,
         base_median_ms=medians[0],
         new_median_ms=medians[1],
-        base_samples_ms=old,
-        new_samples_ms=now,
+        base_samples_ms=steps[0],
+        new_samples_ms=steps[1],
         ratio=ratio.value,
         interval=ratio.interval,
         enough=ratio.enough,
         real=ratio.real,
         needed=ratio.needed,
         smallest_percent=ratio.smallest_percent,
-        statement=statement(ratio, new.name, len(old), len(now)),
-        base_rate=_rate(base, medians[0], per[0]),
-        new_rate=_rate(new, medians[1], per[1]),
+        statement=statement(ratio, pair.new.name, len(steps[0]), len(steps[1])),
+    )
+    return _rated(_of_runs(timing, pair, old, now, earlier), pair)
+
+
+def _of_runs(timing: Timing, pair: _Pair, old: Runs, now: Runs, earlier: Medians) -> Timing:
+    """The same, decided by runs where there are enough of them to know how they differ."""
+    # The noise is a ratio, whatever a time is of.
+    found = between(old, now, earlier)
+    if found is None:
+        return timing
+    return replace(
+        timing,
+        base_median_ms=found.base_ms,
+        new_median_ms=found.new_ms,
+        ratio=found.ratio,
+        interval=found.interval,
+        enough=True,
+        real=found.real,
+        needed=found.needed,
+        smallest_percent=found.smallest_percent,
+        statement=statement_of_runs(found, _facts(pair.new, pair.groups[1]).name),
+        between=found,
     )
 
 
-def _rate(side: Side, median_ms: float, per: int) -> float | None:
-    """Samples a second; ``per`` is the batch size already when the median is of one sample."""
-    if side.batch_size is None:
-        return None
-    return side.batch_size / per / (median_ms / 1000)
+def _rated(timing: Timing, pair: _Pair) -> Timing:
+    """With samples a second at the medians; of one sample the batch size is 1 already."""
+    sizes = pair.base.batch_size, pair.new.batch_size
+    old, now = (
+        None if size is None else size / per / (median / 1000)
+        for size, per, median in zip(
+            sizes, pair.per, (timing.base_median_ms, timing.new_median_ms), strict=True
+        )
+    )
+    return replace(timing, base_rate=old, new_rate=now)
 
 
-__all__ = ["Side", "compare", "compare_all", "load_side", "regressed", "side_of_document"]
+__all__ = [
+    "Side",
+    "compare",
+    "compare_all",
+    "compare_runs",
+    "judge",
+    "load_side",
+    "side_of_document",
+]

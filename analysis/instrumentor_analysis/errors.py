@@ -90,7 +90,3 @@ class NotASummary(AnalysisError):
 
 class NotComparable(AnalysisError):
     """Two runs whose figures mean different things; the hint says how to measure them alike."""
-
-
-class TooFewSamples(AnalysisError):
-    """Something was to be decided that so few samples cannot decide."""

@@ -119,7 +119,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
             "timed may be a part of a step only"
         )
     for each in by_label.values():
-        warnings += [*_not_steady(each), *_scatter(each)]
+        warnings += [*_recompiled(each), *_not_steady(each), *_scatter(each)]
         warnings += [
             f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median "
             "of the others: a recompilation (changing shapes), or other work on the machine"
@@ -143,6 +143,19 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         untraced=untraced,
         profiler_cost_percent=_cost_percent(wall, untraced),
     )
+
+
+def _recompiled(wall: WallClock) -> list[str]:
+    """That steps beyond the first compiled, which costs a run far more than its steps."""
+    if not wall.compilations:
+        return []
+    count = len(wall.compilations)
+    seconds = sum(each.ms for each in wall.compilations) / 1000
+    steps = "1 step compiled" if count == 1 else f"{count} steps compiled"
+    return [
+        f"{steps} after the first ({seconds:.1f} s), left out of the steady ones: usual once for "
+        "the optimizer's graph; more of them are changing shapes (pad to fixed sizes)"
+    ]
 
 
 def _not_steady(wall: WallClock) -> list[str]:

@@ -229,6 +229,12 @@ def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[s
         )
 
 
+def configured(context: typer.Context) -> frozenset[str]:
+    """The options that a pyproject.toml gave: it may have come with the project, from anybody."""
+    given = ((name, context.get_parameter_source(name)) for name in context.params)
+    return frozenset(name for name, source in given if source and source.name == "DEFAULT_MAP")
+
+
 def make_options(**values: Any) -> Options:
     """Options from what the command line gave."""
     loop = values.pop("loop", "")

@@ -12,27 +12,31 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.commands.history import Store
-from instrumentor.errors import RegressionFound, UsageError
+from instrumentor.errors import RegressionFound, Undecided, UsageError
 from instrumentor.outputs import refuse_existing, write_new
 
 if TYPE_CHECKING:
     from instrumentor.history import Entry, History
+    from instrumentor_analysis.comparison.gate import Gate
     from instrumentor_analysis.comparison.model import Comparison
     from instrumentor_analysis.comparison.side import Side
 
 # What stands before the last @ is a path; what may stand behind it, History.pin decides.
 _NAME = re.compile(r"(?P<script>.*)@(?P<name>[\w-]+)\Z", re.DOTALL)
+# In the place of `--`: no path holds it.
+_AGAINST = "\0"
 
 
 def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="BASE NEW [MORE...]",
+            metavar="BASE NEW [MORE...] | BASE... -- NEW...",
             help=(
                 "Run folders or summary.json files; @NAME is a pinned run of the history, @last "
                 "the newest one, SCRIPT@NAME and SCRIPT@last those of one script. Each is "
-                "compared with the first."
+                "compared with the first; with -- the runs ahead of it are repeats of one code, "
+                "those behind it of the other."
             ),
         ),
     ],
@@ -51,8 +55,9 @@ def compare(
             envvar="INSTRUMENT_FAIL_ON_REGRESSION",
             metavar="PCT",
             help=(
-                "End with code 6 when a step is slower by more than this many percent for sure: "
-                "the whole 95 % interval lies above it."
+                "End with code 6 when a step is slower by more than this many percent for sure, "
+                "with 7 when that takes more runs to tell (it says how many), with 0 when a step "
+                "that is slower by 3 % more would have been seen."
             ),
         ),
     ] = None,
@@ -68,20 +73,21 @@ def compare(
     json: common.Json = False,
     history: Store = None,
 ) -> None:
-    """Compare runs with a first one, with an interval."""
+    """Compare runs, or repeats of them, with an interval."""
     from instrumentor.history import History
-    from instrumentor_analysis.compare import compare_all
     from instrumentor_analysis.errors import AnalysisError
 
+    groups = _groups(runs)
+    runs = [run for group in groups for run in group]
     if len(runs) < 2:
         raise UsageError("one run is no comparison", "Give BASE and NEW: two run folders.")
     if fail_on_regression is not None and not 0 <= fail_on_regression < 1e6:
         raise UsageError(f"--fail-on-regression {fail_on_regression:g}: must be 0 or more percent")
-    sizes = _sizes(batch_size, len(runs))
+    sizes = _sizes(batch_size, groups)
     if not force:
         refuse_existing([html, markdown])
     try:
-        comparisons = compare_all(_sides(runs, sizes, History(history)))
+        comparisons = _compared(groups, sizes, History(history))
         _write(comparisons, html, markdown, force=force)
         _show(comparisons, json)
         if fail_on_regression is not None:
@@ -90,24 +96,70 @@ def compare(
         raise UsageError(error.message, error.hint) from error
 
 
-def _sizes(text: str, runs: int) -> list[int | None]:
-    if not text:
-        return [None] * runs
-    parts = [part.strip() for part in text.split(",")]
-    bad = [part for part in parts if part != "-" and not (part.isdigit() and int(part) > 0)]
-    if bad or len(parts) != runs:
+class Command(typer.core.TyperCommand):
+    """Keeps the ``--`` between two groups of runs, which would only end the options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_AGAINST if arg == "--" else arg for arg in args])
+
+
+def _groups(runs: list[str]) -> list[list[str]]:
+    """The runs on either side of ``--``; without it each run by itself.
+
+    Raises:
+        UsageError: there is not one such mark with runs on both sides.
+    """
+    if _AGAINST not in runs:
+        return [[run] for run in runs]
+    at = runs.index(_AGAINST)
+    groups = [runs[:at], runs[at + 1 :]]
+    if not all(groups) or _AGAINST in groups[1]:
         raise UsageError(
-            f"--batch-size {text}: takes a whole number or - for each of the {runs} runs",
-            "For example: --batch-size 32,64.",
+            "-- stands between the runs of two codes, once", "compare A1 A2 A3 -- B1 B2 B3"
         )
-    return [None if part == "-" else int(part) for part in parts]
+    return groups
 
 
-def _sides(runs: list[str], sizes: list[int | None], history: History) -> list[Side]:
+def _compared(
+    groups: list[list[str]], sizes: list[int | None], history: History
+) -> tuple[Comparison, ...]:
+    from instrumentor_analysis.compare import compare_all, compare_runs
+
+    runs = [run for group in groups for run in group]
     entries = _entries(runs, history)
-    return [
+    sides = [
         _side(run, entries.get(run), size, history) for run, size in zip(runs, sizes, strict=True)
     ]
+    if any(len(group) > 1 for group in groups):
+        first = len(groups[0])
+        return (compare_runs(sides[:first], sides[first:]),)
+    return compare_all(sides, _repeats(runs, entries, sides, history))
+
+
+def _repeats(
+    runs: list[str], entries: dict[str, Entry], sides: list[Side], history: History
+) -> tuple[tuple[float, ...], ...]:
+    """What earlier runs of the script say of how much runs of equal code differ."""
+    entry = entries.get(runs[0])
+    place = entry.key if entry else _place(Path(runs[0]))
+    started = {str(side.mapping("run").get("started")) for side in sides}
+    document = sides[0].document
+    return () if place is None else history.repeats(place, document, started)
+
+
+def _sizes(text: str, groups: list[list[str]]) -> list[int | None]:
+    counts = [len(group) for group in groups]
+    if not text:
+        return [None] * sum(counts)
+    parts = [part.strip() for part in text.split(",")]
+    bad = [part for part in parts if part != "-" and not (part.isdigit() and int(part) > 0)]
+    if bad or len(parts) != len(groups):
+        raise UsageError(
+            f"--batch-size {text}: takes a whole number or - for each of the {len(groups)} runs",
+            "For example: --batch-size 32,64.",
+        )
+    sizes = [None if part == "-" else int(part) for part in parts]
+    return [size for size, count in zip(sizes, counts, strict=True) for _ in range(count)]
 
 
 def _entries(runs: list[str], history: History) -> dict[str, Entry]:
@@ -264,24 +316,51 @@ def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
 
 
 def _judge(comparisons: tuple[Comparison, ...], percent: float) -> None:
-    """Leave with code 6 for a sure regression; say so when one is likely but not sure.
+    """Leave with code 6 for a sure regression, else with 7 where more runs are needed to tell.
 
     Raises:
-        RegressionFound: a run is slower by more than so much, for sure.
+        RegressionFound: a side is slower by more than so much, for sure.
+        Undecided: that cannot be told.
     """
-    from instrumentor_analysis.compare import regressed
+    from instrumentor_analysis.compare import judge
 
-    slower = [each for each in comparisons if regressed(each, percent)]
-    for each in comparisons:
-        timing = each.timing
-        if each not in slower and timing is not None and timing.change_percent > percent:
-            console.warn(
-                f"{each.new.name} may be slower by more than {percent:g} %, but these samples are "
-                "not sure; take more steps"
-            )
+    judged = [(each, judge(each, percent)) for each in comparisons]
+    slower = [each.new.name for each, gate in judged if gate.outcome == "regression"]
     if slower:
-        names = ", ".join(each.new.name for each in slower)
         raise RegressionFound(
-            f"{names}: slower than {comparisons[0].base.name} by more than {percent:g} % for sure",
+            f"{', '.join(slower)}: slower than {comparisons[0].base.name} by more than "
+            f"{percent:g} % for sure",
             "See the tables above for where the time went.",
         )
+    for each, gate in judged:
+        if gate.outcome == "undecided":
+            raise Undecided(_undecided(each, gate), _more_runs(gate))
+        console.say(
+            f"No regression by more than {percent:g} % is shown, one by {gate.seen_percent:g} % or "
+            f"more is ruled out: {_bounds(each, gate)}"
+        )
+
+
+def _undecided(comparison: Comparison, gate: Gate) -> str:
+    return (
+        f"undecided whether {comparison.new.name} is slower than {comparison.base.name} by more "
+        f"than {gate.percent:g} %: {_bounds(comparison, gate)}"
+    )
+
+
+def _bounds(comparison: Comparison, gate: Gate) -> str:
+    bounds = f"{gate.low_percent:+.1f} .. {gate.high_percent:+.1f} %"
+    timing = comparison.timing
+    if gate.assumed or timing is None or timing.between is None:
+        return f"{bounds}, with the noise from run to run assumed: one run each cannot know it"
+    return f"{bounds}, with a noise from run to run of {timing.between.noise.percent:.2g} %"
+
+
+def _more_runs(gate: Gate) -> str:
+    if gate.runs is None:
+        return "No number of runs would do: quiet the machine first."
+    first = " at first" if gate.assumed else ""
+    return (
+        f"Takes {gate.runs} runs on each side{first}: instrument run --repeat {gate.runs}, then "
+        "instrument compare BASE... -- NEW..."
+    )

@@ -1,8 +1,9 @@
-"""`instrument diagnose LOGFILE`: known failures in anybody's log, as what / why / do this."""
+"""`instrument diagnose LOGFILE`: known failures in anybody's log: what, why, what to do."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -22,32 +23,49 @@ def diagnose(
     ],
     json: common.Json = False,
 ) -> None:
-    """Explain a log of a run: what happened, why, what to do."""
+    """Explain a log of a run: what happened, why, what to do.
+
+    Exit code 1 when the log shows no failure that is known.
+    """
     from instrumentor.diagnose import diagnose as find
-    from instrumentor.diagnose import last_traceback, relevant_tail
+    from instrumentor.diagnose import last_traceback, reasons, telling_lines
 
     path, text = _read(logfile)
     found = find(text)
-    shown = last_traceback(text) or relevant_tail(text)
+    known = bool(reasons(found))
+    telling = () if known else telling_lines(text)
     if json:
         console.out_json(
             {
                 "schema": SCHEMA,
                 "log": str(path),
                 "failures": [asdict(each) for each in found],
-                "last_lines": shown.splitlines(),
+                "telling_lines": [{"line_number": n, "line": line} for n, line in telling],
+                "traceback": (last_traceback(text) or "").splitlines(),
             }
         )
-        return
+        raise typer.Exit(0 if known else 1)
     for each in found:
-        console.out(f"what: {each.title}")
+        console.out(f"{'note' if each.harmless else 'what'}: {each.title}")
         console.out(f"  line {each.line_number}: {each.line}")
         console.out(f"why:  {each.cause}")
-        console.out(f"do:   {each.remedy}" + (f" ({each.link})" if each.link else ""))
+        console.out(f"hint: {each.remedy}")
+        console.out(f"seen: {each.link}")
         console.out()
-    if not found:
-        console.out(f"No known failure in {path}; its last lines:")
-        console.out(shown)
+    if not known:
+        _show_unknown(path, telling, last_traceback(text))
+        raise typer.Exit(1)
+
+
+def _show_unknown(path: Path, telling: Sequence[tuple[int, str]], traceback: str | None) -> None:
+    console.out(f"No known failure in {path}.")
+    if traceback:
+        console.out("Its last traceback:")
+        console.out(traceback)
+    if telling:
+        console.out("Its most telling lines:")
+    for number, line in telling:
+        console.out(f"  line {number}: {line}")
 
 
 def _read(logfile: Path) -> tuple[Path, str]:

@@ -17,6 +17,7 @@ SCHEMA = "instrument-doctor/1"
 
 
 def doctor(
+    context: typer.Context,
     script: Annotated[
         Path | None, typer.Argument(help="A training script, whose configuration is looked at.")
     ] = None,
@@ -33,7 +34,7 @@ def doctor(
     fix: Annotated[
         bool,
         typer.Option(
-            "--fix", help="Mend what can be mended: end processes that hold the device (--yes)."
+            "--fix", help="Fix what can be fixed: end processes that hold the device (--yes)."
         ),
     ] = False,
     json: common.Json = False,
@@ -50,6 +51,7 @@ def doctor(
         python=python,
         tt_xla=common.existing(tt_xla, "--tt-xla"),
         tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
+        configured=common.configured(context),
     )
     if fix or reset:
         _mend(situation, reset=reset, yes=yes, quiet=json)
@@ -104,4 +106,4 @@ def _show(check: Check) -> None:
     word = console.paint(f"{check.status.value:<8}", color, sys.stdout)
     console.out(f"{word} {check.name:<15} {check.text}")
     if check.remedy:
-        console.out(f"{'':<8} {'':<15} do: {check.remedy}")
+        console.out(f"{'':<8} {'':<15} hint: {check.remedy}")

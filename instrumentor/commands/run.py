@@ -125,6 +125,7 @@ def run(
         output=output,
         label=label,
         python=python,
+        python_configured="python" in common.configured(context),
         tt_xla=common.existing(tt_xla, "--tt-xla"),
         tracy_tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
         port=port,

@@ -22,6 +22,7 @@ CHECKS: tuple[Callable[[Situation], Iterator[Check]], ...] = (
     tracy.tracy,
     tracy.report_modules,
     tracy.tools,
+    tracy.captures,
     tracy.perf_report,
     device.devices,
     device.holders,

@@ -12,9 +12,12 @@ OLDEST_PYTHON = (3, 8)
 def interpreter(situation: Situation) -> Iterator[Check]:
     """The script's interpreter, and what was passed over for it."""
     machine = situation.machine
-    text = f"{machine.python} (Python {machine.python_version}, {machine.python_source})"
-    version = tuple(int(part) for part in machine.python_version.split(".")[:2])
-    if version < OLDEST_PYTHON:
+    shown = machine.python_version or "of an unknown version"
+    text = f"{machine.python} (Python {shown}, {machine.python_source})"
+    if not machine.asked:
+        text += " comes with the project: not started, its folders were read"
+        yield Check("interpreter", Status.WARNING, text, f"To ask it: --python {machine.python}")
+    elif tuple(map(int, machine.python_version.split(".")[:2])) < OLDEST_PYTHON:
         yield Check("interpreter", Status.FAILED, text, "Python 3.8 or newer is needed.")
     else:
         yield Check("interpreter", Status.OK, text)

@@ -49,6 +49,7 @@ class Situation:
         cwd: its working directory.
         device_folder: where the device nodes are.
         port: Tracy's port where one was asked for.
+        ask_tracy: the tracy package may be run, to be asked for its options.
     """
 
     machine: Machine
@@ -61,6 +62,7 @@ class Situation:
     cwd: Path = field(default_factory=Path.cwd)
     device_folder: Path | None = None
     port: int | None = None
+    ask_tracy: bool = True
 
     @property
     def for_tracy(self) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from instrumentor.doctor.model import Situation
+from instrumentor.project import is_git_root
 
 
 def situation_of(
@@ -17,11 +19,16 @@ def situation_of(
     python: str | None = None,
     tt_xla: Path | None = None,
     tools_folder: Path | None = None,
+    configured: frozenset[str] = frozenset(),
 ) -> Situation:
     """Look at this machine for a script, or for the working folder alone.
 
+    Nothing of the project is run: what comes with it, or is named in its configuration, is not on
+    the way of any program that is asked.
+
     Args:
         arguments: the script's own (`--config x.yaml` is looked at).
+        configured: names of those of the other arguments that a pyproject.toml gave.
 
     Raises:
         UsageError: something that was named does not exist.
@@ -37,13 +44,16 @@ def situation_of(
     path = script_path(Path(script)) if script is not None else None
     project = find_project(path) if path is not None else None
     root = project.root if project is not None else Path.cwd()
+    repository = next((folder for folder in (root, *root.parents) if is_git_root(folder)), None)
+    named = tt_xla is not None and "tt_xla" not in configured
     machine = examine(
         root,
         python=python,
         tt_xla=tt_xla,
         tools_folder=tools_folder,
         cwd=Path.cwd(),
-        import_paths=project.import_roots if project is not None else (),
+        configured="python" in configured,
+        preview=True,
     )
     config: Mapping[str, object] = {}
     if path is not None:
@@ -54,4 +64,20 @@ def situation_of(
         config=config,
         steps=steps,
         folders=(cache_folder(root), Path.cwd()),
+        env=_outside(repository or root),
+        ask_tracy=machine.asked and (named or _came_apart(machine.tt_xla, repository)),
     )
+
+
+def _outside(root: Path) -> dict[str, str]:
+    """This environment, its PYTHONPATH free of what lies in the project."""
+    entries = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    kept = [str(path.absolute()) for path in entries if not path.resolve().is_relative_to(root)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(kept)}
+
+
+def _came_apart(checkout: Path | None, repository: Path | None) -> bool:
+    """Whether a checkout that was found, not named, cannot be one of the repository's files."""
+    if checkout is None or repository is None:
+        return checkout is None
+    return not checkout.resolve().is_relative_to(repository)

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator
 
 from instrumentor.doctor.model import Check, Situation, Status
-from instrumentor.environment import Machine
+from instrumentor.environment import TOOL_NAMES, Machine, spelled, tool_names
 from instrumentor.errors import NotReady
-from instrumentor.profilers.tracy import PROGRAMS_PER_READ, check_port, free_port, read_options
+from instrumentor.profilers.tracy import PROGRAMS_PER_READ, check_port, free_port
+from instrumentor.profilers.tracy_options import read_options
 
 # What Tracy's own report generation imports, and the names to install them by.
 REPORT_MODULES = {
@@ -24,14 +25,17 @@ NEEDS_HOME = re.compile(r"from\s+pjrt_plugin_tt\s+import\s+[\s(\w,]*setup_tt_met
 
 
 def plugin(situation: Situation) -> Iterator[Check]:
-    """pjrt_plugin_tt, and whether it fits the tracy wrapper."""
+    """What drives the device: tt_crank, or pjrt_plugin_tt and whether the tracy wrapper fits it."""
     machine = situation.machine
+    if machine.has("tt_crank"):
+        version = machine.version_of("tt_crank") or "from a folder"
+        yield Check("tt-crank", Status.OK, f"tt_crank {version}")
     if not machine.has("pjrt_plugin_tt"):
-        if machine.devices:
+        if machine.devices and not machine.has("tt_crank"):
             yield situation.lacking(
                 "pjrt-plugin",
-                f"no pjrt_plugin_tt in {machine.python}",
-                "Use blacksmith's environment (env/xla_env) with --python.",
+                f"neither pjrt_plugin_tt nor tt_crank in {machine.python}",
+                "Use blacksmith's environment (env/crank_env or env/xla_env) with --python.",
             )
         return
     version = machine.version_of("pjrt_plugin_tt") or "from a folder"
@@ -61,8 +65,11 @@ def tracy(situation: Situation) -> Iterator[Check]:
             yield situation.lacking(
                 "tracy",
                 f"no tracy package in {machine.python}",
-                "Use the environment that holds pjrt_plugin_tt, with --python.",
+                "Use the environment that holds pjrt_plugin_tt or tt_crank, with --python.",
             )
+        return
+    if not situation.ask_tracy:
+        yield Check("tracy", Status.OK, "tracy is there; not started: it comes with the project")
         return
     try:
         options = read_options(machine.python, _tracy_environment(situation), situation.cwd)
@@ -115,12 +122,46 @@ def tools(situation: Situation) -> Iterator[Check]:
         text = f"{tools.capture.name} and {tools.csvexport.name} in {tools.folder}"
         yield Check("tracy-tools", Status.OK, text)
     elif situation.for_tracy or machine.has("tracy"):
+        wanted = spelled(tool_names(machine.packages.get("tracy")))
         yield situation.lacking(
             "tracy-tools",
-            "Tracy's capture and export programs were not found",
-            "Find tracy-capture or capture-release, often below build_Release/tools/profiler/bin, "
-            "and give its folder with --tracy-tools-folder.",
+            f"Tracy's capture and export programs ({wanted}) were not found",
+            "Find them, often below build_Release/tools/profiler/bin, and give their folder with "
+            "--tracy-tools-folder. Programs of another version of Tracy do not fit.",
         )
+
+
+def captures(situation: Situation) -> Iterator[Check]:
+    """Capture programs of a killed run: each takes the next connection on its port."""
+    if not situation.for_tracy:
+        return
+    for pid, port, command in orphans():
+        text = f"process {pid} is left over from an earlier run and waits on port {port}: {command}"
+        remedy = f"kill -INT {pid}, or use another port than {port}."
+        taken = situation.port == port
+        yield Check("tracy-capture", Status.FAILED if taken else Status.WARNING, text, remedy)
+
+
+def orphans() -> Iterator[tuple[int, int, str]]:
+    """Pid, port and command of each capture program that no run of Tracy stands behind."""
+    import psutil
+
+    names = {capture for capture, _ in TOOL_NAMES}
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            if not any(word.rpartition("/")[2] in names for word in words[:2]):
+                continue
+            if any(_runs_tracy(parent.cmdline()) for parent in process.parents()):
+                continue
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        port = words[words.index("-p") + 1] if "-p" in words[:-1] else "8086"
+        yield process.pid, int(port) if port.isdigit() else 8086, " ".join(words)[:120]
+
+
+def _runs_tracy(words: list[str]) -> bool:
+    return any(word.rpartition("/")[2] in ("tracy", "tracy_start.py") for word in words[1:4])
 
 
 def perf_report(situation: Situation) -> Iterator[Check]:

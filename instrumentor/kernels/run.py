@@ -131,7 +131,6 @@ class _KernelRun:
             python=self.options.python,
             env=self.base,
             cwd=self.cwd,
-            import_paths=project.import_roots,
         )
 
     def _in_copy(self, run_test: Path | None) -> InstrumentError | None:

@@ -18,10 +18,11 @@ from instrumentor.errors import NotReady, RunFailed
 from instrumentor.process.model import Finished, Stop, Watch
 from instrumentor.process.stillness import Stillness
 from instrumentor.process.tail import Tail, record_of
-from instrumentor.process.tree import RUN_ID, below, described, processes_of
+from instrumentor.process.tree import RUN_ID, below, described, processes_of, still_alive
 from instrumentor.profilers.base import RUNTIME, Launch
 
 POLL_S = 0.05
+LEAVING_S = 1.0  # for processes that were told to end and are at it
 COMPLETE = "complete"  # the recorder's event behind the last sample
 
 
@@ -201,7 +202,7 @@ class _Run:
         told = self.finished
         if told is None and self.stop.requests > 1:
             # The guard goes on ending them after we are gone.
-            left = [process.pid for process in below(self.guard_pid)]
+            left = still_alive(below(self.guard_pid), LEAVING_S)
             told = {"left": left, "ended": []}
             self.guard.returncode = 0  # it is left running on purpose
         elif told is None:

@@ -23,6 +23,19 @@ def below(pid: int) -> list[psutil.Process]:
         return []
 
 
+def still_alive(processes: list[psutil.Process], wait_s: float) -> list[int]:
+    """The pids of those that have not gone after a moment; a zombie has."""
+    import psutil
+
+    _, alive = psutil.wait_procs(processes, timeout=wait_s)
+    found = []
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
 def cpu_s(processes: list[psutil.Process]) -> float:
     """CPU time that these processes have used so far, in seconds."""
     import psutil

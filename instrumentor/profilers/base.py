@@ -61,6 +61,7 @@ class Launch:
         description: one line for the console.
         pid_file: names the process that runs the script when it is not the one we start.
         finish_s: time that the profiler may take for its report after the script has ended.
+        side_log: where a program of the profiler's speaks; of interest when the run failed.
     """
 
     argv: tuple[str, ...]
@@ -69,6 +70,7 @@ class Launch:
     description: str
     pid_file: Path | None = None
     finish_s: float = 0.0
+    side_log: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Tracy: device time of every operation, through ``python -m tracy``.
 
-Two traps decide the shape of this module. Tracy joins its command line with spaces and gives it
+Three traps decide the shape of this module. Tracy joins its command line with spaces and gives it
 to a shell, so it only ever sees paths of our own without special characters (the script and its
-arguments travel in launch.json, see runtime/launch.py). And its options differ by version, so
-they are read from its ``--help``.
+arguments travel in launch.json, see runtime/launch.py). It leaves files where it works, so that is
+a folder of ours (runtime/tracy_start.py). And its options differ by version (tracy_options.py).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import socket
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from instrumentor.diagnose import diagnose, relevant_tail
+from instrumentor.environment import tools_in
 from instrumentor.errors import NotReady, RunFailed, UsageError
-from instrumentor.private import throwaway
 from instrumentor.profilers.base import (
     RUNTIME,
     Artifacts,
@@ -30,22 +30,30 @@ from instrumentor.profilers.base import (
     base_environment,
     move_folder,
 )
+from instrumentor.profilers.tracy_options import absolute_entries, read_options
 
 FOLDER = "tracy_profile"
 OUT = "tracy"
+WORK = "work"  # Tracy's working directory
+CAPTURE_LOG = "capture.log"
+LAUNCHED = "launch.pid"  # written by runtime/launch.py when the script begins
 PERF_FOLDER = "tracy_perf"
 OPS_CSV = "ops_perf_results.csv"
-REQUIRED = ("-p", "-r", "-o", "-t")
 FINISH_S = 180.0
 PROGRAMS_PER_READ = 1000  # what the device buffers hold by default, per core
-UNKNOWN_REMEDY = (
-    "Use the environment that holds pjrt_plugin_tt (--python), put tt-xla's python_package on "
-    "PYTHONPATH (--tt-xla), or measure with `instrument run --profiler wallclock`."
-)
 OVERFLOW = "Profiler DRAM buffers were full"
+ROOTS = ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT")
+NOTHING_ON_DEVICE = (
+    "Tracy's report is empty: the run executed no operation on a device.",
+    "See in its output whether the model was moved to the device; an install without the profiler "
+    "build also looks like this (`instrument doctor`).",
+)
+LEFT_EARLY = (
+    "Tracy's report is empty: the script left before the device's log was written (os._exit, or a "
+    "crash).",
+    "Let the script end by itself, without os._exit: the log is written when the process ends.",
+)
 
-_OPTION_LINE = re.compile(r"\s{1,6}(?=-)")  # further in stand the descriptions
-_OPTION = re.compile(r"(?:^|(?<=[\s,\[]))--?[A-Za-z][\w-]*")
 _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
@@ -59,62 +67,6 @@ class NoDeviceOperations(RunFailed):
     def __init__(self, message: str, hint: str, artifacts: Artifacts) -> None:
         super().__init__(message, hint)
         self.artifacts = artifacts
-
-
-def parse_options(help_text: str) -> frozenset[str]:
-    """The option names that ``python -m tracy --help`` offers, short and long."""
-    found: set[str] = set()
-    for line in help_text.splitlines():
-        if _OPTION_LINE.match(line):
-            # the description starts after two spaces; options named in it are not offered ones
-            column = re.split(r"\s{2,}", line.strip(), maxsplit=1)[0]
-            found.update(_OPTION.findall(column))
-    return frozenset(found)
-
-
-def read_options(
-    python: Path, env: Mapping[str, str], cwd: Path, timeout_s: float = 60.0
-) -> frozenset[str]:
-    """Ask this interpreter's tracy for its options, without touching the working directory.
-
-    Importing newer versions makes folders where one stands, so it is asked from a folder that is
-    thrown away; what would be found from ``cwd`` is found all the same.
-
-    Raises:
-        NotReady: it cannot be imported, does not answer, or lacks an option the run needs.
-    """
-    command = [str(python), "-m", "tracy", "--help"]
-    entries = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
-    found_from = [str(cwd / entry) for entry in [*entries, ""]]
-    try:
-        with throwaway() as folder:
-            answer = subprocess.run(
-                command,
-                env={**env, "PYTHONPATH": os.pathsep.join(found_from)},
-                cwd=folder,
-                capture_output=True,
-                timeout=timeout_s,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                errors="replace",
-                check=False,
-            )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReady(
-            f"`{' '.join(command)}` could not be run: {error}",
-            "See what that command says; `instrument doctor` checks the rest.",
-        ) from error
-    options = parse_options(answer.stdout)
-    missing = [option for option in REQUIRED if option not in options]
-    if missing:
-        last = relevant_tail(answer.stderr, lines=1)
-        cause = last.strip() or f"it offers no {' '.join(missing)}"
-        known = diagnose(answer.stderr, answer.returncode)
-        raise NotReady(
-            f"Tracy cannot be used by {python}: {cause}",
-            known[0].remedy if known else UNKNOWN_REMEDY,
-        )
-    return options
 
 
 def shell_safe(path: Path | str) -> bool:
@@ -177,8 +129,11 @@ class Tracy:
 
     name: str = "tracy"
 
-    def launch(self, request: LaunchRequest) -> Launch:
+    def launch(self, request: LaunchRequest, order: Mapping[str, Any] | None = None) -> Launch:
         """Write the launcher, read Tracy's options, and build the command.
+
+        Args:
+            order: what runtime/launch.py is to run; by default the request's script.
 
         Raises:
             NotReady: tracy is not usable in this interpreter, or no port is free.
@@ -190,50 +145,30 @@ class Tracy:
                 f"Tracy cannot work in {scratch}: it hands paths to a shell.",
                 "Set TMPDIR to a folder whose path has no spaces or special characters.",
             )
-        env = base_environment(request, self.name)
-        # Newer versions start a web server on all interfaces that outlives the run.
-        env["TRACY_NO_WEB_SERVER"] = "1"
+        env = _environment(request)
         options = read_options(request.python, env, request.cwd)
-        out = scratch / OUT
-        out.mkdir(parents=True, exist_ok=True)
-        launcher = self._write_launcher(request)
+        launcher = _write_launcher(request, env, order)
+        env["PYTHONPATH"] = absolute_entries(env.get("PYTHONPATH"), request.cwd)
+        for folder in (OUT, WORK):
+            (scratch / folder).mkdir(parents=True, exist_ok=True)
         # A link to the whole prefix, not to the program: pyvenv.cfg is looked up beside it.
         prefix = _plain_link(scratch, "interpreter", request.python.parent.parent)
         python = prefix / request.python.parent.name / request.python.name
         env["PATH"] = os.pathsep.join([str(python.parent), env["PATH"]])
-        argv = [str(python), "-m", "tracy", "-p", "-r"]
-        for flag in ("--sync-host-device", "--check-exit-code", "--no-web-server"):
-            if flag in options:
-                argv.append(flag)
-        argv += ["-o", str(out), "-t", str(request.port or free_port())]
-        if request.tools_folder is not None:
-            tools = _plain_link(scratch, "tools", request.tools_folder)
-            argv += ["--tracy-tools-folder", str(tools)]
-        if request.programs_per_read is not None:
-            count = str(request.programs_per_read)
-            env["TT_METAL_PROFILER_PROGRAM_SUPPORT_COUNT"] = count
-            if "--op-support-count" in options:
-                argv += ["--op-support-count", count]
-        if request.mid_run_dump:
-            env["TT_METAL_PROFILER_MID_RUN_DUMP"] = "1"
-            if "--dump-device-data-mid-run" in options:
-                argv.append("--dump-device-data-mid-run")
-        argv.append(str(launcher))
         return Launch(
-            argv=tuple(argv),
+            argv=(
+                str(python),
+                str(RUNTIME / "tracy_start.py"),
+                *_arguments(request, options),
+                str(launcher),
+            ),
             env=env,
-            cwd=request.cwd,
+            cwd=scratch / WORK,
             description="Tracy",
-            pid_file=scratch / "launch.pid",
+            pid_file=scratch / LAUNCHED,
+            side_log=scratch / CAPTURE_LOG,
             finish_s=FINISH_S,
         )
-
-    def _write_launcher(self, request: LaunchRequest) -> Path:
-        launcher = request.scratch / "launch.py"
-        shutil.copyfile(RUNTIME / "launch.py", launcher)
-        order = {"script": str(request.script), "arguments": list(request.arguments)}
-        (request.scratch / "launch.json").write_text(json.dumps(order), encoding="utf-8")
-        return launcher
 
     def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
         """Move Tracy's folder and pick the newest report's table of operations.
@@ -271,13 +206,73 @@ class Tracy:
             warnings.append("Tracy made no report")
         artifacts = Artifacts(files, ops_csv, tuple(warnings), script_outcome(scratch))
         if ops_csv is None and returncode == 0:
-            raise NoDeviceOperations(
-                "Tracy's report is empty: the run executed no operation on a device.",
-                "See in its output whether the model was moved to the device; an install without "
-                "the profiler build also looks like this (`instrument doctor`).",
-                artifacts,
-            )
+            if artifacts.script_exit_code is None and (scratch / LAUNCHED).is_file():
+                raise NoDeviceOperations(*LEFT_EARLY, artifacts)
+            raise NoDeviceOperations(*NOTHING_ON_DEVICE, artifacts)
         return artifacts
+
+
+def _environment(request: LaunchRequest) -> dict[str, str]:
+    env = base_environment(request, "tracy")
+    env["TRACY_NO_WEB_SERVER"] = "1"  # see tracy_start.py; the child is a process of its own
+    if request.programs_per_read is not None:
+        env["TT_METAL_PROFILER_PROGRAM_SUPPORT_COUNT"] = str(request.programs_per_read)
+    if request.mid_run_dump:
+        env["TT_METAL_PROFILER_MID_RUN_DUMP"] = "1"
+    # tt-metal takes a working directory that holds its sources for its root, and ours does not.
+    if not any(env.get(name) for name in ROOTS) and (request.cwd / "tt_metal").is_dir():
+        env["TT_METAL_RUNTIME_ROOT"] = str(request.cwd)
+    return env
+
+
+def _write_launcher(
+    request: LaunchRequest, env: Mapping[str, str], order: Mapping[str, Any] | None
+) -> Path:
+    launcher = request.scratch / "launch.py"
+    shutil.copyfile(RUNTIME / "launch.py", launcher)
+    whole = {
+        **(order or {"script": str(request.script), "arguments": list(request.arguments)}),
+        "cwd": str(request.cwd),
+        "environment": {name: env.get(name) for name in ("PYTHONPATH", "PWD", "OLDPWD")},
+    }
+    (request.scratch / "launch.json").write_text(json.dumps(whole), encoding="utf-8")
+    return launcher
+
+
+def _tools(scratch: Path, folder: Path) -> Path:
+    """A folder with the same programs, whose capture program speaks into a file of its own.
+
+    Tracy throws away what it says, which is often the cause; with Tracy's -v it would stand in the
+    middle of the script's lines.
+    """
+    folder = folder.absolute()
+    given = tools_in(folder)
+    if given is None:
+        return _plain_link(scratch, "tools", folder)
+    ours = scratch / "tools"
+    ours.mkdir()
+    (ours / given.csvexport.name).symlink_to(given.csvexport)
+    capture = ours / given.capture.name
+    words = [shlex.quote(str(path)) for path in (given.capture, scratch / CAPTURE_LOG)]
+    capture.write_text(f'#!/bin/sh\nexec {words[0]} "$@" >>{words[1]} 2>&1\n', encoding="utf-8")
+    capture.chmod(0o700)
+    return ours
+
+
+def _arguments(request: LaunchRequest, options: frozenset[str]) -> list[str]:
+    """Tracy's own options, as far as this version offers them."""
+    wanted = ["-p", "-r"]
+    for flag in ("--sync-host-device", "--check-exit-code", "--no-web-server"):
+        if flag in options:
+            wanted.append(flag)
+    wanted += ["-o", str(request.scratch / OUT), "-t", str(request.port or free_port())]
+    if request.tools_folder is not None:
+        wanted += ["--tracy-tools-folder", str(_tools(request.scratch, request.tools_folder))]
+    if request.programs_per_read is not None and "--op-support-count" in options:
+        wanted += ["--op-support-count", str(request.programs_per_read)]
+    if request.mid_run_dump and "--dump-device-data-mid-run" in options:
+        wanted.append("--dump-device-data-mid-run")
+    return wanted
 
 
 def script_outcome(scratch: Path) -> int | None:

@@ -3,9 +3,11 @@
 Tracy joins its command line with spaces and hands it to a shell, replaces ``__main__`` and keeps
 the script's path as typed. So this file is what Tracy is given: it stands in a folder whose path
 holds nothing that a shell would read, and takes the script's path and arguments from
-``launch.json`` beside it. The script gets its own ``__main__`` module, so that pickling and
-spawned workers find its classes. Instead of ``script`` the order may name a ``module`` (as
-``python -m``), ``code`` (as ``python -c``) or another ``program``, whose place this process takes.
+``launch.json`` beside it. Tracy works in a folder of ours, so ``cwd`` and ``environment`` of the
+order say where the script is at home (None: not set). The script gets its own ``__main__`` module,
+so that pickling and spawned workers find its classes. Instead of ``script`` the order may name a
+``module`` (as ``python -m``), ``code`` (as ``python -c``) or another ``program``, whose place this
+process takes.
 
 Beside it appear ``launch.pid`` (the process that runs the script) and, at the end,
 ``outcome.json``: ``{"exit_code", "exception"}`` of the script itself, and ``workers``, the number
@@ -41,6 +43,18 @@ def exit_code_of(error: BaseException) -> int:
             return 0
         return error.code & 0xFF if isinstance(error.code, int) else 1
     return 1
+
+
+def enter(cwd: str, environment: dict[str, str | None]) -> None:
+    """Go to the script's working directory; the profiler's own is no place to import from."""
+    left = os.getcwd()
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != left]
+    os.chdir(cwd)
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def set_search_path(first: str) -> None:
@@ -134,6 +148,8 @@ def launch(folder: str) -> None:
     note(folder, "launch.pid", str(os.getpid()))
     outcome: dict[str, int | str | None] = {"exit_code": 0, "exception": None}
     try:
+        if "cwd" in order:
+            enter(order["cwd"], order.get("environment", {}))
         execute(order)
     except BaseException as error:
         outcome = {"exit_code": exit_code_of(error), "exception": type(error).__name__}

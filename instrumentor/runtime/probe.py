@@ -1,17 +1,31 @@
 """Says as JSON which packages an interpreter would find, without importing them.
 
-Given to that interpreter with ``-c``; needs the standard library only, Python 3.8 or newer.
+Given to that interpreter with ``-I -c`` and the folders to search first; needs the standard library
+only, Python 3.8 or newer. ``sys.path`` is never changed: the standard library imports parts of
+itself late, and would find the project's.
 """
 
 # os.path throughout: this start-up is part of the user's run.
-# ruff: noqa: PTH120
+# ruff: noqa: PTH112, PTH120
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
 import os
+import site
 import sys
+from importlib.machinery import PathFinder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class Found(TypedDict):
+        version: str | None
+        folders: list[str]
+
 
 # import name -> names under which it may have been installed
 PACKAGES = {
@@ -19,6 +33,7 @@ PACKAGES = {
     "torch_xla": ["torch-xla", "torch_xla"],
     "tracy": ["tracy"],
     "pjrt_plugin_tt": ["pjrt-plugin-tt", "pjrt_plugin_tt"],
+    "tt_crank": ["tt-crank", "tt_crank"],
     "ttnn": ["ttnn"],
     "pandas": ["pandas"],
     "yaml": ["pyyaml"],
@@ -29,38 +44,51 @@ PACKAGES = {
 }
 
 
-def find(name: str, distributions: list[str]) -> object:
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
+def packages(first: list[str], with_own: bool = True) -> dict[str, Found]:
+    """The packages found in these folders, and in the interpreter's own."""
+    path = first + (sys.path + users_own() if with_own else [])
+    found = {name: find(name, names, path, with_own) for name, names in PACKAGES.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def find(name: str, distributions: list[str], path: list[str], with_own: bool) -> Found | None:
+    spec = PathFinder.find_spec(name, path)
+    if (spec is None or spec.loader is None) and with_own:
+        with contextlib.suppress(ImportError, ValueError):
+            # What a finder of the environment knows: editable installs.
+            spec = importlib.util.find_spec(name) or spec
     if spec is None:
         return None
     version = None
     for distribution in distributions:
-        try:
-            version = importlib.metadata.version(distribution)
-            break
-        except importlib.metadata.PackageNotFoundError:
-            pass
+        for known in importlib.metadata.distributions(name=distribution, path=path):
+            version = version or known.version
     folders = list(spec.submodule_search_locations or [])
     if not folders and spec.origin:
         folders = [os.path.dirname(spec.origin)]
     return {"version": version, "folders": folders}
 
 
+def users_own() -> list[str]:
+    """The user's site-packages, which ``-I`` leaves out."""
+    if sys.prefix != sys.base_prefix or os.environ.get("PYTHONNOUSERSITE"):
+        return []
+    folder = site.getusersitepackages()
+    return [folder] if os.path.isdir(folder) else []
+
+
 def main() -> None:
-    found = {name: find(name, names) for name, names in PACKAGES.items()}
     print(
         json.dumps(
             {
                 "version": ".".join(map(str, sys.version_info[:3])),
                 "executable": sys.executable,
                 "prefix": sys.prefix,
-                "packages": {name: value for name, value in found.items() if value},
+                "packages": packages(sys.argv[1:]),
             }
         )
     )
 
 
-main()
+if __name__ == "__main__":
+    main()

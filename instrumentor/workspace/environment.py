@@ -28,7 +28,7 @@ def shadow_environment(
         root: root of the project.
         tree: root of the shadow.
         user_cwd: the user's working folder, from which relative PYTHONPATH entries count.
-        import_roots: import roots of the project (not of the shadow).
+        import_roots: the project's folders (not the shadow's) for PYTHONPATH.
         extra_paths: joined to PYTHONPATH behind the shadow's roots.
         bytecode: where bytecode goes.
         git_folder: the private git folder; None outside git.
@@ -40,8 +40,7 @@ def shadow_environment(
     mapped = [_mapped(Path(os.path.normpath(user_cwd / e)), root, tree, stands) for e in own]
     paths = dict.fromkeys(str(p) for p in (*filter(stands, roots), *extra_paths, *mapped))
     environment["PYTHONPATH"] = os.pathsep.join(paths)
-    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
-    environment["WANDB_MODE"] = "disabled"
+    environment |= _settings(base, bytecode)
     for name in ("PWD", "OLDPWD"):
         if name in environment:
             environment[name] = str(_mapped(Path(environment[name]), root, tree, stands))
@@ -68,9 +67,15 @@ def in_place_environment(
     if base.get("PYTHONPATH"):
         paths.append(base["PYTHONPATH"])
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
-    environment["WANDB_MODE"] = "disabled"
-    return environment
+    return environment | _settings(base, bytecode)
+
+
+def _settings(base: Mapping[str, str], bytecode: Path) -> dict[str, str]:
+    """W&B is off; bytecode goes elsewhere, unless none is written: it would hide what is there."""
+    settings = {"WANDB_MODE": "disabled"}
+    if not base.get("PYTHONDONTWRITEBYTECODE"):
+        settings["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    return settings
 
 
 def _mapped(path: Path, root: Path, tree: Path, stands: Callable[[Path], bool]) -> Path:

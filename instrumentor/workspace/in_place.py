@@ -52,7 +52,7 @@ class InPlace:
         """``base`` with the import roots first; bytecode goes into the cache, W&B is off."""
         cache = places.cache_folder(avoid=self.project.root)
         return in_place_environment(
-            base, (*self.project.import_roots, *extra_paths), places.bytecode_folder(cache)
+            base, (*self.project.search_path, *extra_paths), places.bytecode_folder(cache)
         )
 
     def new_files(self) -> tuple[Path, ...]:

@@ -80,7 +80,7 @@ class ShadowPlan:
             root=self.project.root,
             tree=self.root,
             user_cwd=cwd.resolve(),
-            import_roots=self.project.import_roots,
+            import_roots=self.project.search_path,
             extra_paths=extra_paths,
             bytecode=places.bytecode_folder(place.folder.parent.parent),
             git_folder=place.git if with_git else None,

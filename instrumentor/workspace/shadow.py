@@ -76,7 +76,7 @@ class Workspace:
             root=self.project.root,
             tree=self.root,
             user_cwd=self._user_cwd,
-            import_roots=self.project.import_roots,
+            import_roots=self.project.search_path,
             extra_paths=extra_paths,
             bytecode=places.bytecode_folder(self._place.folder.parent.parent),
             git_folder=self._place.git if self._with_git else None,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+import statistics
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instrumentor_analysis.compare import Side, compare, compare_all, regressed
-from instrumentor_analysis.errors import NotComparable, TooFewSamples
+from instrumentor_analysis.compare import Side, compare, compare_all, compare_runs, judge
+from instrumentor_analysis.errors import NotComparable
 from instrumentor_analysis.model import Category, Locations, SourceLine, Step
 from tests.analysis.comparison.sides import side, summary, wall
 
@@ -152,7 +154,7 @@ def test_every_label_that_both_have_the_main_one_first() -> None:
 
 def test_a_drift_is_doubted() -> None:
     found = compare(side([100.0 + 3 * at for at in range(8)]), side([100.0] * 8, "new"))
-    assert any("base has not reached steady state" in note for note in found.notes)
+    assert any("not in steady state" in note and "base by +" in note for note in found.notes)
 
 
 def test_names_that_are_alike_are_told_apart() -> None:
@@ -170,30 +172,111 @@ def test_each_further_run_is_compared_with_the_first() -> None:
         compare_all([side(STEADY)])
 
 
-def test_a_regression_is_decided_by_the_interval() -> None:
-    draw = random.Random(3)
-    noisy = [100 * draw.uniform(0.9, 1.1) for _ in range(10)]
-    slower = [value * 1.2 for value in noisy]
-    found = compare(side(noisy), side(slower, "new"))
+def runs(*factors: float, name: str = "base", batch_size: int | None = None) -> list[Side]:
+    """Repeats whose medians are these."""
+    return [
+        side(scaled(factor), f"{name}{at}", batch_size=batch_size)
+        for at, factor in enumerate(factors)
+    ]
+
+
+def test_several_runs_are_compared_by_their_medians() -> None:
+    found = compare_runs(runs(0.99, 1.0, 1.01), runs(1.09, 1.1, 1.11, name="new"))
     timing = found.timing
-    assert timing is not None and timing.interval is not None and timing.ratio > 1.1
-    low = (timing.interval.low - 1) * 100
-    assert timing.real and 0 < low < 15
-    assert regressed(found, low - 0.1)
-    assert not regressed(found, low + 0.1)
-    # By the point it would be one.
-    assert timing.change_percent > low + 0.1
+    assert timing is not None and timing.interval is not None and timing.between is not None
+    assert timing.ratio == pytest.approx(1.1, rel=1e-3)
+    # The t of four degrees of freedom, by hand.
+    logs = (
+        [math.log(value) for value in (0.99, 1.0, 1.01)],
+        [math.log(v) for v in (1.09, 1.1, 1.11)],
+    )
+    deviation = math.sqrt(statistics.fmean(statistics.variance(each) for each in logs))
+    reached = 2.776445 * deviation * math.sqrt(2 / 3)
+    assert timing.interval.low == pytest.approx(timing.ratio * math.exp(-reached), rel=1e-5)
+    assert timing.interval.high == pytest.approx(timing.ratio * math.exp(reached), rel=1e-5)
+    assert timing.real
+    assert timing.statement.startswith("new0 and 2 more takes 1.10 times as long (95 % interval ")
+    assert "3 and 3 runs, which differ by 0.96 %" in timing.statement
+    assert (found.base.name, found.base.runs) == ("base0 and 2 more", ("base0", "base1", "base2"))
 
 
-def test_a_faster_run_is_no_regression() -> None:
-    assert not regressed(compare(side(STEADY), side(scaled(0.5), "new")), 0)
+def test_runs_that_differ_more_than_the_sides_are_inconclusive() -> None:
+    timing = compare_runs(runs(0.9, 1.0, 1.1), runs(0.95, 1.05, 1.15, name="new")).timing
+    assert timing is not None and not timing.real
+    assert timing.statement.startswith("inconclusive: ")
+    assert f"takes about {timing.needed} runs on each side" in timing.statement
 
 
-def test_too_few_samples_decide_nothing() -> None:
-    found = compare(side([1.0, 1.0, 1.0]), side([9.0, 9.0, 9.0], "new"))
-    with pytest.raises(TooFewSamples) as error:
-        regressed(found, 5)
-    assert "--steps 9" in error.value.hint
+def test_runs_do_not_differ_by_less_than_their_steps_allow() -> None:
+    draw = random.Random(4)
+    steps = [draw.lognormvariate(0, 0.1) for _ in range(20)]
+    sides = [side(steps, name) for name in "abcd"]
+    timing = compare_runs(sides[:2], sides[2:]).timing
+    assert timing is not None and timing.between is not None
+    assert timing.between.noise.deviation == timing.between.noise.within > 0.01
+
+
+def test_the_history_tells_how_runs_differ_where_there_is_one_on_a_side() -> None:
+    pair = runs(1.0), runs(1.2, name="new")
+    alone, known = compare_runs(*pair).timing, compare_runs(*pair, [[9.9, 10.0, 10.1]]).timing
+    assert alone is not None and alone.between is None
+    assert known is not None and known.between is not None and known.interval is not None
+    assert (known.between.noise.freedom, known.between.noise.history) == (2, 3)
+    assert known.real and "1 and 1 runs and 3 of the history" in known.statement
+
+
+def test_one_run_on_each_side_cannot_know_the_noise() -> None:
+    found = compare(side(STEADY), side(scaled(2), "new"))
+    assert any(note.startswith("one run on each side") for note in found.notes)
+    several = compare_runs(runs(0.99, 1.0), runs(1.0, 1.01, name="new"))
+    assert not any(note.startswith("one run on each side") for note in several.notes)
+
+
+def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
+    mixed = [
+        side(STEADY, "a", run={"arguments": ["--wide"]}),
+        side(STEADY, "b", run={"arguments": []}),
+    ]
+    found = compare_runs(mixed, runs(1.0, 1.0, name="new"))
+    assert any("the runs with a are not alike (arguments)" in note for note in found.notes)
+
+
+def test_runs_of_other_batch_sizes_are_compared_per_sample() -> None:
+    base = runs(0.99, 1.0, 1.01, batch_size=10)
+    timing = compare_runs(base, runs(1.98, 2.0, 2.02, name="new", batch_size=20)).timing
+    assert timing is not None and timing.basis == "sample"
+    assert timing.ratio == pytest.approx(1.0)
+    assert timing.new_rate == pytest.approx(100, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "outcome"),
+    [
+        ((1.0, 1.001, 0.999), (1.2, 1.201, 1.199), "regression"),
+        ((1.0, 1.001, 0.999), (1.0, 1.001, 0.999), "none"),
+        ((1.0, 1.001, 0.999), (0.5, 0.501, 0.499), "none"),
+        ((1.0, 1.1, 0.9), (1.2, 1.5, 1.3), "undecided"),
+        # One run each: only what no noise explains.
+        ((1.0,), (1.676,), "undecided"),
+        ((1.0,), (5.0,), "regression"),
+        ((1.0,), (0.5,), "none"),
+    ],
+)
+def test_the_gate(base: tuple[float, ...], new: tuple[float, ...], outcome: str) -> None:
+    gate = judge(compare_runs(runs(*base), runs(*new, name="new")), 2)
+    assert gate.outcome == outcome
+    assert (gate.runs is not None) == (outcome == "undecided")
+    assert gate.assumed == (len(base) == 1)
+
+
+def test_with_the_runs_that_the_gate_asks_for_it_is_decided() -> None:
+    draw = random.Random(8)
+    base, new = ([draw.lognormvariate(0, 0.02) for _ in range(3)] for _ in range(2))
+    asked = judge(compare_runs(runs(*base), runs(*new, name="new")), 0).runs
+    assert asked is not None and asked > 3
+    spread = [0.98, 1.02] * asked
+    more = compare_runs(runs(*spread[:asked]), runs(*spread[:asked], name="new"))
+    assert judge(more, 0).outcome == "none"
 
 
 samples = st.lists(st.floats(0.1, 1000), min_size=1, max_size=8)
@@ -215,7 +298,6 @@ def test_a_run_against_itself_is_never_real(values: list[float]) -> None:
     found = compare(side(values), side(values, "new"))
     assert found.timing is not None and not found.timing.real
     assert found.differences == ()
-    assert found.timing.enough is False or not regressed(found, 0)
 
 
 def test_the_document_is_plain_json() -> None:

@@ -81,44 +81,58 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFix
     assert code == 2 and "cannot be written" in err
 
 
-@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (0.5, 0), (1.04, 0), (1.2, 6)])
-def test_a_regression_ends_with_6(
+def repeats(folder: Path, *factors: float) -> list[Path]:
+    """Runs of one code."""
+    return [run(folder.with_name(f"{folder.name}{at}"), each) for at, each in enumerate(factors)]
+
+
+@pytest.mark.parametrize(
+    ("factor", "code", "said"),
+    [
+        (1.0, 0, "No regression by more than 5 % is shown"),
+        (0.5, 0, "No regression by more than 5 % is shown"),
+        (1.04, 0, "No regression by more than 5 % is shown"),
+        (1.2, 6, "b0 and 2 more: slower than a0 and 2 more by more than 5 % for sure"),
+        (1.08, 7, "undecided whether b0 and 2 more is slower than a0 and 2 more by more than 5 %"),
+    ],
+)
+def test_a_regression_is_an_exit_code_and_undecided_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], factor: float, code: int, said: str
+) -> None:
+    base = repeats(tmp_path / "a", 0.999, 1.0, 1.001)
+    new = repeats(tmp_path / "b", *(factor * each for each in (0.987, 1.0, 1.013)))
+    found = compared(capsys, *base, "--", *new, "--fail-on-regression", 5)
+    assert found[0] == code, found[2]
+    assert said in found[2]
+    assert ("runs on each side: instrument run --repeat" in found[2]) == (code == 7)
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 7), (1.676, 7), (3.0, 6), (0.5, 0)])
+def test_one_run_each_decides_only_what_no_noise_explains(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], factor: float, code: int
 ) -> None:
-    found = compared(
-        capsys, run(tmp_path / "a"), run(tmp_path / "b", factor), "--fail-on-regression", 5
-    )
+    pair = run(tmp_path / "a"), run(tmp_path / "b", factor)
+    found = compared(capsys, *pair, "--fail-on-regression", 5)
     assert found[0] == code
-    assert ("slower than a by more than 5 % for sure" in found[2]) == (code == 6)
+    assert ("Takes 3 runs on each side at first" in found[2]) == (code == 7)
 
 
 def test_one_of_several_that_regresses_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs = [run(tmp_path / "a"), run(tmp_path / "fine"), run(tmp_path / "slow", 2)]
+    runs = [run(tmp_path / "a"), run(tmp_path / "fine"), run(tmp_path / "slow", 3)]
     code, _, err = compared(capsys, *runs, "--fail-on-regression", 5)
     assert code == 6 and "error: slow: slower than a" in err
 
 
-def test_a_likely_regression_that_is_not_sure_is_said_and_passes(
+def test_options_may_stand_behind_the_groups(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # 6 % by the medians; the interval begins below 5 %.
-    code, _, err = compared(
-        capsys, run(tmp_path / "a"), run(tmp_path / "b", 1.06), "--fail-on-regression", 5
-    )
-    assert code == 0 and "b may be slower by more than 5 %" in err
-
-
-def test_too_few_samples_do_not_pass_as_no_regression(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = compared(
-        capsys, run(tmp_path / "a", samples=2), run(tmp_path / "b", 2), "--fail-on-regression", 5
-    )
-    assert code == 2
-    assert "too few to decide" in err and "--steps" in err
-    assert "too few samples" in out
+    base, new = repeats(tmp_path / "a", 1.0, 1.01), repeats(tmp_path / "b", 1.0, 1.01)
+    code, out, _ = compared(capsys, *base, "--", *new, "--batch-size", "8,8", "--json")
+    document = json.loads(out)
+    assert code == 0 and document["base"]["runs"] == ["a0", "a1"]
+    assert document["timings"][0]["between"]["noise"]["freedom"] == 2
 
 
 @pytest.mark.parametrize(
@@ -129,6 +143,8 @@ def test_too_few_samples_do_not_pass_as_no_regression(
         (["A", "B", "--batch-size", "1"], "for each of the 2 runs"),
         (["A", "B", "--batch-size", "1,x"], "for each of the 2 runs"),
         (["A", "B", "--fail-on-regression", "-1"], "must be 0 or more"),
+        (["--", "A"], "stands between the runs of two codes"),
+        (["A", "--", "B", "--", "B"], "stands between the runs of two codes"),
         (["A", "@nope"], "no run is pinned under that name"),
         (["A", "@last"], "has no run"),
         (["A", "TRACY"], "measured under Tracy"),
@@ -239,7 +255,7 @@ def test_a_name_of_one_script(
     regressed: bool,
 ) -> None:
     code, _, err = compared(capsys, *names, "--fail-on-regression", 5)
-    assert code == (6 if regressed else 0), err
+    assert code == (6 if regressed else 7), err
 
 
 def test_a_path_with_an_at_sign_is_a_path(

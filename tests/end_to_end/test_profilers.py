@@ -105,7 +105,7 @@ def test_tracy_ends_in_a_full_summary(
                   "tt_perf_report_stacked.png", "tracy_profile_log_host.tracy"):  # fmt: skip
         assert words in ran.out
     command = read(ran.folder, "run.json")["command"]
-    assert command[1:5] == ["-m", "tracy", "-p", "-r"]
+    assert Path(command[1]).name == "tracy_start.py" and command[2:4] == ["-p", "-r"]
     assert "--sync-host-device" in command
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.profilers.tracy import REQUIRED, parse_options, read_options
+from instrumentor.profilers.tracy_options import REQUIRED, parse_options, read_options
 
 pytestmark = pytest.mark.ttnn
 

@@ -1,29 +1,29 @@
 """The real tracy package of the ttnn wheel: its options, and a script started through it.
 
-The wheel has no capture program and there is no device, so only the second start is tried: the
-command that the wrapper hands to a shell.
+The wheel has no capture program and there is no device: programs that write nothing take the place
+of those two, and there is no report.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from instrumentor.environment import probe
+from instrumentor.interpreter import ask
+from instrumentor.process import run
 from instrumentor.profilers import TRACY, LaunchRequest
-from instrumentor.profilers.tracy import REQUIRED, read_options
+from instrumentor.profilers.tracy_options import REQUIRED, read_options
 
 pytestmark = pytest.mark.ttnn
 
 RequestFactory = Callable[..., LaunchRequest]
 
 SCRIPT = """\
-import json, multiprocessing, pickle, sys, tracy
+import json, multiprocessing, os, pickle, sys, tracy
 class Thing: pass
 def square(x): return x * x
 if __name__ == "__main__":
@@ -31,13 +31,14 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         squares = pool.map(square, [2, 3])
     tracy.signpost("step_compile_start")
-    print("SEEN", json.dumps([sys.argv, __file__, sys.path[0], squares]))
+    told = [sys.argv, __file__, sys.path[0], squares, os.getcwd(), os.environ["PWD"]]
+    print("SEEN", json.dumps(told), flush=True)
     raise SystemExit(7)
 """
 
 
 def test_probe_finds_the_package(ttnn_python: Path, tmp_path: Path) -> None:
-    _, packages = probe(ttnn_python, os.environ, tmp_path)
+    _, packages = ask(ttnn_python, os.environ)
     assert packages["ttnn"].version
     assert "tracy" in packages
 
@@ -50,26 +51,48 @@ def test_options(ttnn_python: Path, tmp_path: Path) -> None:
     assert {"--output-folder", "--port", "--op-support-count"} <= options
 
 
+def fake_tools(folder: Path) -> Path:
+    """Programs in the place of capture and export: the wheel has none. They write nothing."""
+    folder.mkdir()
+    for name in ("tracy-capture", "tracy-csvexport"):
+        (folder / name).write_text('#!/bin/sh\necho said\n[ "$1" = -o ] && : > "$2"\nexit 0\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
 def test_a_script_gets_its_arguments_and_its_main_module(
-    make_request: RequestFactory, ttnn_python: Path
+    make_request: RequestFactory, ttnn_python: Path, tmp_path: Path
 ) -> None:
-    request = make_request(SCRIPT, python=ttnn_python)
+    home = tmp_path / "home"
+    tools = fake_tools(tmp_path / "tools")
+    env = {"TT_METAL_HOME": str(home), "PWD": "/somewhere"}
+    request = make_request(SCRIPT, env=env, python=ttnn_python, tools_folder=tools)
     launch = TRACY.launch(request)
-    env = {**launch.env, "TT_METAL_HOME": str(request.scratch)}
-    done = subprocess.run(
-        " ".join([*launch.argv[:3], "--no-capture-tool", *launch.argv[3:]]),
-        shell=True,  # as tracy starts itself again
-        env=env,
-        cwd=launch.cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "SEEN " in done.stdout, done.stderr
-    told = next(line for line in done.stdout.splitlines() if line.startswith("SEEN "))
+    finished = run(launch, log=tmp_path / "run.log")
+    log = (tmp_path / "run.log").read_text()
+    assert "SEEN " in log, log
+    told = next(line for line in log.splitlines() if line.startswith("SEEN "))
     script = str(request.script)
     argv = [script, *request.arguments]
-    assert json.loads(told[5:]) == [argv, script, str(request.script.parent), [4, 9]]
+    seen = [argv, script, str(request.script.parent), [4, 9], str(request.cwd), "/somewhere"]
+    assert json.loads(told[5:]) == seen
     outcome = json.loads((request.scratch / "outcome.json").read_text())
     assert outcome.items() >= {"exit_code": 7, "exception": "SystemExit"}.items()
-    assert not list(request.cwd.glob("pwned"))
+    assert finished.returncode == 4 and finished.left_running == ()
+    # Nothing of it is left where the script works, and nothing but empty folders in its home.
+    assert [path.name for path in request.cwd.iterdir()] == [request.script.name]
+    assert not [path for path in home.rglob("*") if not path.is_dir()]
+    assert launch.side_log is not None and launch.side_log.read_text() == "said\n"
+
+
+def test_the_page_of_a_good_run_stays_ours(
+    make_request: RequestFactory, ttnn_python: Path, tmp_path: Path
+) -> None:
+    env = {"TT_METAL_HOME": str(tmp_path / "home")}
+    tools = fake_tools(tmp_path / "tools")
+    request = make_request("", env=env, python=ttnn_python, tools_folder=tools)
+    run(TRACY.launch(request), log=tmp_path / "run.log")
+    assert "embed.tracy" in (tmp_path / "run.log").read_text()
+    assert [path.name for path in request.cwd.iterdir()] == [request.script.name]
+    assert not [path for path in (tmp_path / "home").rglob("*") if not path.is_dir()]
+    assert (request.scratch / "work" / "page" / "embed.tracy").is_symlink()

@@ -17,7 +17,7 @@ SCRIPT = """\
 import os
 _instrument.begin()
 _instrument.end()
-print(_instrument.finished(), _instrument.steps)
+print(_instrument.finished(), _instrument.sampling.steps)
 """
 
 

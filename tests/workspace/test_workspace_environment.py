@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from instrumentor.project import find_project
 from instrumentor.workspace import shadow
 
@@ -56,3 +58,20 @@ def test_a_hook_s_variables_do_not_mislead_the_listing(git_repo, monkeypatch) ->
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
     with shadow(find_project(repo / "train.py"), repo / "train.py", repo, {}) as workspace:
         assert [p.name for p in workspace.root.iterdir()] == ["train.py"]
+
+
+def test_bytecode_that_is_there_is_used_where_none_is_written(git_repo) -> None:
+    """With nothing to write, a folder of ours would only hide what is installed."""
+    repo = git_repo({"train.py": ""})
+    project = find_project(repo / "train.py")
+    with shadow(project, repo / "train.py", repo, {}) as workspace:
+        assert "PYTHONPYCACHEPREFIX" in workspace.environment({})
+        plain = workspace.environment({"PYTHONDONTWRITEBYTECODE": "1"})
+    assert "PYTHONPYCACHEPREFIX" not in plain and plain["WANDB_MODE"] == "disabled"
+
+
+@pytest.mark.parametrize("name", ["json.py", "sitecustomize.py", "email/__init__.py"])
+def test_a_folder_that_hides_the_standard_library_is_not_on_the_path(git_repo, name: str) -> None:
+    repo = git_repo({"exp/train.py": "", f"exp/{name}": "", "exp/helper.py": ""})
+    project = find_project(repo / "exp" / "train.py")
+    assert repo / "exp" in project.import_roots and repo / "exp" not in project.search_path

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from instrumentor_analysis.comparison.runs import Between
 from instrumentor_analysis.model import Interval, plain
 
 SCHEMA = "instrument-comparison/1"
@@ -26,6 +27,7 @@ class SideFacts:
     Attributes:
         name: what it is called in every report.
         source: the path that was given.
+        runs: names of all its runs, the one that is shown first; empty for a single one.
         batch_size: samples in one step; None when unknown.
         batch_source: where that is from, in words.
     """
@@ -39,6 +41,7 @@ class SideFacts:
     batch_source: str = ""
     run: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,17 @@ class Timing:
         basis: ``step`` or ``sample``.
         base_median_ms, new_median_ms: medians on that basis.
         base_rate, new_rate: samples a second at those medians; None without a batch size.
-        base_samples_ms, new_samples_ms: the steady samples, on that basis.
+        base_samples_ms, new_samples_ms: the steady samples of all runs, on that basis.
         ratio: new over base; above 1 is slower.
-        interval: 95 % interval of the ratio; None where there are too few samples for one.
+        interval: 95 % interval of the ratio; None where there are too few samples for one. With
+            ``between`` it is about runs of this code, else about the steps of these two runs.
         enough: so many samples that a difference can be sure.
         real: the interval excludes 1 and there are enough samples.
-        needed: steady steps on each side to see a change of this size; None without a change.
+        needed: steady steps (with ``between``, runs) on each side to see a change of this size;
+            None without a change.
         smallest_percent: smallest slow-down that these samples would show.
         statement: the above in a sentence.
+        between: how much runs differ; None where that cannot be known.
     """
 
     label: str
@@ -78,15 +84,12 @@ class Timing:
     statement: str
     base_rate: float | None = None
     new_rate: float | None = None
+    between: Between | None = None
 
     @property
     def change_percent(self) -> float:
         """Change of the time, percent of the base; above 0 is slower."""
         return (self.ratio - 1) * 100
-
-    def regressed(self, percent: float) -> bool:
-        """The new side is slower by more than ``percent``, for sure."""
-        return self.real and self.interval is not None and self.interval.low > 1 + percent / 100
 
 
 @dataclass(frozen=True)

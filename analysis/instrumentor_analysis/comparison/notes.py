@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from instrumentor_analysis.comparison.model import Comparison
+from collections.abc import Sequence
+
+from instrumentor_analysis.comparison.differences import differences
+from instrumentor_analysis.comparison.model import Comparison, Difference
 from instrumentor_analysis.comparison.side import Side, as_number
 
+#: What tells one code from another, beside what may explain a difference by itself.
+_CODE = ("commit", "script", "arguments")
 
-def notes(base: Side, new: Side, comparison: Comparison, unusable: int) -> tuple[str, ...]:
-    """What to doubt, beside the differences of the environments."""
+
+def notes(
+    shown: tuple[Side, Side],
+    groups: tuple[Sequence[Side], Sequence[Side]],
+    comparison: Comparison,
+    unusable: int,
+) -> tuple[str, ...]:
+    """What to doubt, beside the differences of the environments.
+
+    Args:
+        shown: the run of each side that is shown.
+        groups: all runs of each side.
+    """
+    base, new = shown
     found: list[str] = []
+    if comparison.timing is not None and comparison.timing.between is None:
+        found.append(
+            "one run on each side: how much runs of the same code differ cannot be known, and the "
+            "interval is of these two runs' steps only (instrument run --repeat 3, then compare "
+            "A1 A2 A3 -- B1 B2 B3)"
+        )
+    found += _mixed(groups)
     untraced = [side.name for side in (base, new) if side.untraced]
     if untraced:
         found.append(
             f"the wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
             "time, overhead and ops are of the one with it"
         )
+    found += _not_steady([*groups[0], *groups[1]], comparison)
     for side in (base, new):
-        trend = as_number(side.main_wall.get("trend_percent"))
-        if trend is not None and side.main_wall.get("drifts") is True:
-            found.append(
-                f"{side.name} has not reached steady state: its steps change by {trend:+.1f} % "
-                "from the first to the last; the interval is widened by that (more --warmup)"
-            )
         slow = _outliers(side)
         if slow:
             found.append(
@@ -43,6 +62,41 @@ def notes(base: Side, new: Side, comparison: Comparison, unusable: int) -> tuple
     if comparison.lines and _commits_differ(base, new):
         found.append("the commits differ: a source line may have another number on the other side")
     return tuple(found)
+
+
+def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> list[str]:
+    """That runs of one side are not of one kind: they differ by more than noise."""
+    found: list[str] = []
+    for first, *others in groups:
+        what = dict.fromkeys(
+            each.what for other in others for each in differences(first, other) if _mixes(each)
+        )
+        if what:
+            names = ", ".join(what)
+            found.append(f"the runs with {first.name} are not alike ({names}): they are no repeats")
+    return found
+
+
+def _mixes(difference: Difference) -> bool:
+    return difference.weight == "doubt" or difference.what in _CODE
+
+
+def _not_steady(sides: Sequence[Side], comparison: Comparison) -> list[str]:
+    trends = [
+        f"{side.name} by {trend:+.1f} %"
+        for side in sides
+        if (trend := as_number(side.main_wall.get("trend_percent"))) is not None
+        and side.main_wall.get("drifts") is True
+    ]
+    if not trends:
+        return []
+    timing = comparison.timing
+    by_steps = timing is not None and timing.between is None
+    listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if len(trends) > 5 else "")
+    widened = "; the interval is widened by that" if by_steps else ""
+    return [
+        f"not in steady state, from the first step to the last: {listed}{widened} (more --warmup)"
+    ]
 
 
 def _outliers(side: Side) -> list[str]:

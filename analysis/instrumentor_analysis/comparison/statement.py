@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from instrumentor_analysis.comparison.ratio import Ratio
+from instrumentor_analysis.comparison.runs import Between
 from instrumentor_analysis.intervals import FEWEST
 from instrumentor_analysis.model import Interval
 
@@ -28,6 +29,23 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
     return (
         f"no difference that {counts} can show: {_size(ratio.value, name)} ({between}); to see a "
         f"change of this size takes about {ratio.needed:,} steady steps on each side"
+    )
+
+
+def statement_of_runs(found: Between, name: str) -> str:
+    """The same of several runs on a side."""
+    counted = f"{found.base_runs} and {found.new_runs} runs"
+    if found.noise.history:
+        counted += f" and {found.noise.history} of the history"
+    noise = f"{counted}, which differ by {_percent(found.noise.percent / 100)} %"
+    said = f"{_size(found.ratio, name)} ({_between(found.interval, found.ratio)}; {noise})"
+    if found.real:
+        return said
+    if found.needed is None:
+        return f"inconclusive: {said}"
+    return (
+        f"inconclusive: {said}; to see a change of this size takes about {found.needed:,} runs on "
+        "each side"
     )
 
 

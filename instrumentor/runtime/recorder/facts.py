@@ -9,6 +9,7 @@ event. Neither may raise, or start work on a device.
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
+from instrumentor.runtime.recorder.compilations import Compilations
 from instrumentor.runtime.recorder.records import Records
 
 
@@ -91,4 +92,4 @@ def loss_in(values: Tuple[Any, ...]) -> Any:
     return None
 
 
-FACTS = (Batches, Loss)
+FACTS = (Batches, Loss, Compilations)

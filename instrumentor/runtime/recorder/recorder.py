@@ -4,27 +4,27 @@ import atexit
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional
 
 from instrumentor.runtime.recorder.barrier import Barrier
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.sampling import Sampling
 
 
 class Recorder:
     """Times regions of the main process; in any other process every method does nothing."""
 
     def __init__(self, steps: int, warmup: int, profiler: str) -> None:
-        self.steps = int(os.environ.get("INSTRUMENT_STEPS") or steps)
         self.warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
         self.records = Records()
+        asked = int(os.environ.get("INSTRUMENT_STEPS") or steps)
+        self.sampling = Sampling(asked, self.warmup, self.records)
         self.barrier = Barrier(self.records)
         self.facts = [make(self.records) for make in FACTS]
         self.extra = ExtraStep(self.records)
-        self.samples: List[float] = []  # milliseconds, in order
-        self.labels: Dict[str, List[float]] = {}  # label -> its steady samples
-        self.counts: Dict[str, int] = {}  # label -> number of samples
+        self.taken = 0  # samples so far
         self.name: Optional[str] = None  # of the open region
         self.done = False
         self.started = 0.0
@@ -55,8 +55,8 @@ class Recorder:
 
     def next_name(self) -> str:
         """What the region is called in signposts and records."""
-        index = len(self.samples)
-        if self.extra.due and index >= self.steps:
+        index = self.taken
+        if self.extra.due and index >= self.sampling.wanted:
             return "step_profiled"
         if index == 0:
             return "step_compile"
@@ -76,29 +76,26 @@ class Recorder:
         if self.extra.running:
             self.extra.close(name, milliseconds, waited.device)
             return
-        count = self.counts.get(label, 0)
-        self.counts[label] = count + 1
-        kind = "compile" if count == 0 else "warmup" if count < self.warmup else "steady"
-        sample: Dict[str, Any] = {"index": len(self.samples), "name": name, "kind": kind}
+        sample: Dict[str, Any] = {"index": self.taken, "name": name, "kind": ""}
         sample.update(label=label, ms=milliseconds, start_s=self.started)
         sample.update(device=waited.device, barrier=waited.method)
         for fact in self.facts:
             sample.update(fact.end(values))
+        kind = self.sampling.add(label, name, milliseconds, "compiled" in sample)
+        sample["kind"] = kind
         self.records.write("sample", **sample)
-        self.samples.append(milliseconds)
+        self.taken += 1
         if self.extra.due and waited.device == "xla":
             self.extra.cancel("torch.profiler sees nothing of XLA work: wall clock only")
-        if kind == "steady":
-            self.labels.setdefault(label, []).append(milliseconds)
-        shown = "COMPILE" if count == 0 else kind
+        shown = "COMPILE" if kind == "compile" else kind
         line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
-        print(line % (len(self.samples), label, milliseconds, shown), flush=True)
+        print(line % (self.taken, label, milliseconds, shown), flush=True)
 
     def finished(self, stepped: bool = True) -> bool:
         """True once enough samples are taken and an optimizer step has been made."""
-        if self.done or not stepped or len(self.samples) < self.steps:
+        if self.done or not stepped:
             return self.done
-        if self.extra.due:
+        if not self.sampling.enough(self.taken, self.barrier.device) or self.extra.due:
             return False
         self.complete()
         return True
@@ -110,19 +107,19 @@ class Recorder:
         if self.barrier.device == "cuda":
             peak = sys.modules["torch"].cuda.max_memory_allocated()
             self.records.write("memory", what="torch.cuda.max_memory_allocated", bytes=peak)
-        self.records.write("complete", samples=len(self.samples))
+        self.records.write("complete", samples=self.taken)
 
     def summarise(self) -> None:
         """Print the samples in short, at the end of the process."""
         if not self.records.ours:
             return
-        for label, steady in self.labels.items():
-            ordered = sorted(steady)
+        for label, steady in self.sampling.steady.items():
+            ordered = sorted(milliseconds for _, milliseconds in steady)
             middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
             print("\n" + "=" * 50)
             print("[TIMER] Summary (%s, steady steps):" % label)
             print("  samples : %d" % len(steady))
-            print("  mean    : %.1f ms" % (sum(steady) / len(steady)))
+            print("  mean    : %.1f ms" % (sum(ordered) / len(ordered)))
             print("  median  : %.1f ms" % (sum(middle) / len(middle)))
             print("  min     : %.1f ms" % ordered[0])
             print("  max     : %.1f ms" % ordered[-1])

@@ -13,25 +13,19 @@ Environment:
     STANDIN_CAPTURE_OUTLIVE the capture program survives the end of its shell
 """
 
-# ruff: noqa: PTH103, PTH109, PTH118
 import os
 import sys
 import time
 
-VERSION = tuple(int(part) for part in os.environ.get("STANDIN_TRACY_VERSION", "0.81").split("."))
+from tracy.common import *  # noqa: F403 - as the real package: its names are found in tracy
+from tracy.common import VERSION as VERSION
+
 FAIL = os.environ.get("STANDIN_TRACY_FAIL", "")
 
 if FAIL == "plugin":
     raise ImportError("cannot import name 'setup_tt_metal_home' from 'pjrt_plugin_tt'")
 if FAIL.startswith("module:"):
     raise ModuleNotFoundError(f"No module named '{FAIL[7:]}'", name=FAIL[7:])
-
-# From 0.75 on, importing the package already makes this folder, if need be where one stands.
-TRACES = os.path.join(
-    os.environ.get("TT_METAL_HOME", os.getcwd()), "build", "profiler", "build_wasm", "traces"
-)
-if VERSION >= (0, 75):
-    os.makedirs(TRACES, exist_ok=True)
 
 
 def log(level, where, text):

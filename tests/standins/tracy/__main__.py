@@ -1,7 +1,7 @@
 """``python -m tracy`` of the stand-in: options, the second start through a shell, exit codes.
 
 Failures shown here (STANDIN_TRACY_FAIL): no-tools, no-port, capture-died, capture-timeout,
-pandas.
+protocol, pandas. The texts are those of the real package.
 """
 
 # ruff: noqa: PTH103, PTH110, PTH112, PTH118, PTH120, PTH123
@@ -14,16 +14,34 @@ import subprocess
 import sys
 import time
 
-from tracy import FAIL, TRACES, VERSION, client, log, report
+from tracy import (
+    FAIL,
+    PROFILER_BIN_DIR,
+    PROFILER_LOGS_DIR,
+    TRACY_CAPTURE_TOOL,
+    TRACY_CSVEXPROT_TOOL,
+    TRACY_FILE_NAME,
+    VERSION,
+    client,
+    log,
+    report,
+)
 
-NEW_TOOLS = VERSION >= (0, 75)
-CAPTURE = "tracy-capture" if NEW_TOOLS else "capture-release"
-CSVEXPORT = "tracy-csvexport" if NEW_TOOLS else "csvexport-release"
 WAIT_S = float(os.environ.get("STANDIN_TRACY_WAIT", "120" if VERSION >= (0, 81) else "15"))
 NO_DATA = (
     "No profiling data could be captured. Please make sure you are on a Tracy-enabled build "
     "(default)."
 )
+# What pandas 3 says of process_device_log.py's `df.iloc[:, 8] = ...`: the value spans lines.
+PANDAS = """Invalid value '0      -1
+1      -1
+2      -1
+3      -1
+       ..
+2301   -1
+2302   -1
+2303   -1
+Name:  trace id, Length: 2304, dtype: int64' for dtype 'str'"""
 
 
 def make_parser():
@@ -47,7 +65,7 @@ def make_parser():
     if VERSION >= (0, 68):
         parser.add_option("--op-support-count", dest="support", type="int", help="Maximum of ops")
     if VERSION >= (0, 81):
-        parser.add_option("--no-web-server", dest="no_web", help="No web server", **flag)
+        parser.add_option("--no-web-server", dest="web_server", action="store_false")
         parser.add_option("--no-capture-tool", dest="second", help="No capture tool", **flag)
     return parser
 
@@ -86,7 +104,7 @@ def find_tools(options):
     if options.tools and not os.path.isdir(options.tools):
         log("ERROR", "tracy:main", f"Tracy tools folder {options.tools} does not exist")
         sys.exit(1)
-    return options.tools or os.path.join(os.path.dirname(__file__), "bin")
+    return options.tools or str(PROFILER_BIN_DIR)
 
 
 def run_script(options, args):
@@ -115,7 +133,7 @@ def profile(original, options, out, tools):
         log("ERROR", "tracy:main", "No available port found")
         sys.exit(1)
     port = options.port or "8086"
-    tool = os.path.join(tools, CAPTURE)
+    tool = os.path.join(tools, TRACY_CAPTURE_TOOL)
     if FAIL == "no-tools" or not os.path.exists(tool):
         log(
             "ERROR",
@@ -125,12 +143,12 @@ def profile(original, options, out, tools):
         )
         sys.exit(1)
     logs = os.path.join(out, ".logs")
-    trace = os.path.join(logs, "tracy_profile_log_host.tracy")
+    trace = os.path.join(logs, TRACY_FILE_NAME)
     # deliberately unquoted, as in the original
     subprocess.run(f"rm -rf {logs}; mkdir -p {logs}", shell=True, check=True)
     started = "exit 1" if FAIL == "capture-died" else f"{tool} -o {trace} -f -p {port}"
-    capture = subprocess.Popen(started, shell=True)
-    serve_web(options)
+    said = None if options.verbose else subprocess.DEVNULL
+    capture = subprocess.Popen(started, shell=True, stdout=said, stderr=said)
     if "-r" not in original and VERSION < (0, 81):  # combined, such as -pr
         raise ValueError("list.remove(x): x not in list")
     if VERSION >= (0, 81):
@@ -172,26 +190,44 @@ def profile(original, options, out, tools):
     except subprocess.TimeoutExpired:
         capture.terminate()
         capture.communicate()
-        log("ERROR", "tracy:main", NO_DATA)
-        sys.exit(70 if VERSION >= (0, 81) else 1)
-    if VERSION >= (0, 75) and os.path.exists(trace):
-        shutil.copyfile(
-            trace, os.path.join(TRACES, time.strftime("launch_%Y_%m_%d_%H_%M_%S.tracy"))
+        if VERSION >= (0, 81):
+            log(
+                "ERROR",
+                "__main__:main",
+                f"Tracy capture did not finish within {WAIT_S:g} seconds after the test exited. "
+                "Run with -v to see capture output.",
+            )
+        else:
+            log("ERROR", "__main__:main", NO_DATA)
+        sys.exit(1)
+    if VERSION >= (0, 81) and capture.returncode != 0:
+        log(
+            "ERROR",
+            "__main__:main",
+            f"Tracy capture tool (tracy-capture) exited with code {capture.returncode} before "
+            "writing a trace. The profiling stream crashed the capture tool, so NO .tracy was "
+            "produced. This is a capture-side failure -- the test itself may have passed. Re-run "
+            "under a debugger/ASan build of tracy-capture to root-cause.",
         )
+        sys.exit(70)
+    if VERSION >= (0, 75):
+        show_page(options)
     make_report(out, options, tools)
 
 
-def serve_web(options):
-    """0.75 to 0.80 leave a web server behind; later ones can be told not to."""
-    quiet = getattr(options, "no_web", False) or os.environ.get("TRACY_NO_WEB_SERVER") == "1"
-    if VERSION < (0, 75) or (VERSION >= (0, 81) and quiet):
-        return
-    subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(120)", "standin-web-server"],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def show_page(options):
+    """A copy of the trace for the browser; looked for where a run without -o has it."""
+    from tracy import PROFILER_WASM_TRACES_DIR, serve_wasm
+
+    name = time.strftime("launch_%Y_%m_%d_%H_%M_%S.tracy")
+    source, target = PROFILER_LOGS_DIR / TRACY_FILE_NAME, PROFILER_WASM_TRACES_DIR / name
+    log("INFO", "__main__:main", f"Copying {source} to {target}")
+    try:
+        shutil.copyfile(str(source), str(target))
+    except OSError as error:
+        log("WARNING", "__main__:main", f"Could not copy {source} to {target}: {error}")
+    serve_wasm.point_embed_at_trace(name)
+    serve_wasm.launch_server_subprocess(enabled=getattr(options, "web_server", None))
 
 
 def make_report(out, options, tools):
@@ -215,7 +251,7 @@ def make_report(out, options, tools):
             "see tracy capture info",
         )
         sys.exit(1)
-    export = os.path.join(tools, CSVEXPORT)
+    export = os.path.join(tools, TRACY_CSVEXPROT_TOOL)
     for name, arguments in (
         ("tracy_ops_times.csv", "-u -t TT_ -x CompileProgram"),
         ("tracy_ops_data.csv", "-m -s ';'"),
@@ -223,7 +259,7 @@ def make_report(out, options, tools):
         with open(os.path.join(logs, name), "w") as stream:
             subprocess.run(f"{export} {arguments} {trace}", shell=True, check=True, stdout=stream)
     if FAIL == "pandas":
-        raise TypeError("Invalid value '[1 2 3]' for dtype 'str'. Value should be a string")
+        raise TypeError(PANDAS)
     path = report.write(out, options.name_append)
     log("INFO", "tracy:process_ops", f"OPs csv generated at: {path}" if path else "No device data")
 

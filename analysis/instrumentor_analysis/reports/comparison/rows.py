@@ -63,7 +63,7 @@ def subtitle(comparison: Comparison) -> str:
     """How both were measured, where that is the same."""
     base, new = comparison.base, comparison.new
     parts = [
-        old if old == now else f"{old or 'unknown'} against {now or 'unknown'}"
+        old if old == now else f"{now or 'unknown'} against {old or 'unknown'}"
         for old, now in (
             (base.profiler, new.profiler),
             (base.scope, new.scope),
@@ -72,7 +72,7 @@ def subtitle(comparison: Comparison) -> str:
         if old or now
     ]
     if comparison.basis == "sample":
-        parts.append(f"per sample: batch size {base.batch_size} against {new.batch_size}")
+        parts.append(f"per sample: batch size {new.batch_size} against {base.batch_size}")
     return " · ".join(part for part in parts if part)
 
 
@@ -138,6 +138,8 @@ def figures(comparison: Comparison) -> Table:
     kept = [f for f in comparison.figures if not (comparison.device and f.key == "device_time_ms")]
     rows = [_figure(each) for each in kept]
     note = "taken once on each side: there is no interval"
+    if comparison.base.runs or comparison.new.runs:
+        note = "of one run on each side, whose median is in the middle: there is no interval"
     return Table("Figures", _heads(comparison, ""), tuple(rows), _plain(rows), note=note)
 
 

@@ -1,0 +1,98 @@
+"""Is the new side slower by more than is allowed? Yes, no, or more runs are needed to tell.
+
+Decided by runs, never by steps alone: of one run against one the noise is not known, and only what
+exceeds :data:`ASSUMED` is told. A regression is one whose lower bound lies above what is
+allowed; there is none where the upper bound lies below that and :data:`RESOLUTION_PERCENT` more.
+Anything between the two is undecided, and with so many runs as are then asked for, one of the two
+must hold if the noise stays what it was.
+
+The bounds are one-sided and stricter than 95 %: whoever adds the runs that were asked for looks
+several times at what is partly the same data. ``tests/benchmarks/bench_gate.py`` counts how often
+that is wrong.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from instrumentor_analysis.comparison.runs import Between, Noise
+from instrumentor_analysis.intervals import student_quantile
+
+#: A slow-down by so much more than is allowed must not pass, percent.
+RESOLUTION_PERCENT = 3.0
+#: Chance that equal code fails at one look.
+FALSE_ALARM = 0.005
+#: Chance that a slow-down by the resolution passes at one look.
+MISSED = 0.02
+#: Runs on each side from which the noise is not a guess.
+FEWEST_RUNS = 3
+#: More runs are not asked for.
+MOST_RUNS = 1000
+#: The noise of one run against one, which cannot be known: standard deviation of the logarithms.
+ASSUMED = 0.15
+
+Outcome = Literal["regression", "none", "undecided"]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What the gate says.
+
+    Attributes:
+        percent: the slow-down that is allowed.
+        low_percent, high_percent: bounds of the slow-down.
+        runs: on each side, with which it is decided; None when it is, or when so many are needed
+            that the noise must be lowered first.
+        assumed: the noise is :data:`ASSUMED`, not measured.
+    """
+
+    outcome: Outcome
+    percent: float
+    low_percent: float
+    high_percent: float
+    runs: int | None = None
+    assumed: bool = False
+
+    @property
+    def seen_percent(self) -> float:
+        """The slow-down that does not pass."""
+        return self.percent + RESOLUTION_PERCENT
+
+
+def judge(found: Between | None, ratio: float, percent: float) -> Gate:
+    """Hold a comparison against the slow-down that is allowed, percent of the base's time.
+
+    Args:
+        found: None for one run against one.
+        ratio: of their medians, new over base.
+    """
+    known = found or Between(1.0, ratio, Noise(ASSUMED, 0.0, freedom=10**6), 1, 1)
+    low, high = (known.bound(FALSE_ALARM) - 1) * 100, (known.bound(1 - MISSED) - 1) * 100
+    if low > percent:
+        return Gate("regression", percent, low, high, assumed=found is None)
+    if high < percent + RESOLUTION_PERCENT:
+        return Gate("none", percent, low, high, assumed=found is None)
+    if found is None:
+        return Gate("undecided", percent, low, high, FEWEST_RUNS, assumed=True)
+    return Gate("undecided", percent, low, high, runs_needed(found, percent))
+
+
+def runs_needed(found: Between, percent: float) -> int | None:
+    """Runs on each side with which both bounds cannot lie apart by the resolution; None above
+    :data:`MOST_RUNS`.
+    """
+    wide = math.log1p((percent + RESOLUTION_PERCENT) / 100) - math.log1p(percent / 100)
+    beside = found.noise.freedom - (found.base_runs + found.new_runs - 2)
+
+    def decides(runs: int) -> bool:
+        freedom = 2 * runs - 2 + beside
+        quantiles = sum(student_quantile(1 - tail, freedom) for tail in (FALSE_ALARM, MISSED))
+        return quantiles * found.noise.deviation * math.sqrt(2 / runs) <= wide
+
+    least = max(FEWEST_RUNS, min(found.base_runs, found.new_runs) + 1)
+    # More runs always narrow both bounds.
+    runs = bisect.bisect_left(range(MOST_RUNS + 1), True, lo=least, key=decides)
+    return runs if runs <= MOST_RUNS else None

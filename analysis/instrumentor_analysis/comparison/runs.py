@@ -1,0 +1,145 @@
+"""Runs of the same code differ by more than their steps do: the noise from run to run.
+
+The median of run j of side i is taken to be log m_ij = mu_i + b_ij + e_ij: the side, the run, and
+the error of a median of that run's own steps (a one-way random-effects model; Kalibera and Jones,
+Rigorous Benchmarking in Reasonable Time, ISMM 2013). Its variance is pooled over all groups of runs
+of equal code, the two sides and those of the history; what the steps alone explain is the least
+that it can be. The ratio of the sides is that of the geometric means of their runs' medians, with
+the quantile of Student's t at the degrees of freedom of the pooled variance.
+
+One run against one has none: its ratio cannot know what the next run would say.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from instrumentor_analysis.intervals import CONFIDENCE, Reach, reach, student_quantile
+from instrumentor_analysis.model import Interval
+
+Runs = Sequence[Sequence[float]]
+
+#: For 95 % confidence, and 8 of 10 cases.
+_QUANTILES = statistics.NormalDist().inv_cdf(0.975) + statistics.NormalDist().inv_cdf(0.8)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much runs of the same code differ.
+
+    Attributes:
+        deviation: standard deviation of the logarithms of their medians.
+        within: the part of it that the steps of a run explain.
+        freedom: degrees of freedom.
+        history: number of runs of the history in it.
+    """
+
+    deviation: float
+    within: float
+    freedom: int
+    history: int = 0
+
+    @property
+    def percent(self) -> float:
+        """The deviation in percent of a median."""
+        return math.expm1(self.deviation) * 100
+
+
+@dataclass(frozen=True)
+class Between:
+    """Two sides of one run or more each.
+
+    Attributes:
+        base_ms, new_ms: geometric means of their runs' medians.
+        noise: from run to run.
+        base_runs, new_runs: how many.
+    """
+
+    base_ms: float
+    new_ms: float
+    noise: Noise
+    base_runs: int
+    new_runs: int
+
+    @property
+    def ratio(self) -> float:
+        """New over base."""
+        return self.new_ms / self.base_ms
+
+    @property
+    def error(self) -> float:
+        """Standard error of the logarithm of the ratio."""
+        return self.noise.deviation * math.sqrt(1 / self.base_runs + 1 / self.new_runs)
+
+    def bound(self, probability: float) -> float:
+        """One-sided bound of the ratio: it lies below with that probability (0 to 1)."""
+        quantile = student_quantile(max(probability, 1 - probability), self.noise.freedom)
+        # A quantile of one degree of freedom is large enough to overflow.
+        reached = min(quantile * self.error, 300.0)
+        return self.ratio * math.exp(reached if probability >= 0.5 else -reached)
+
+    @property
+    def interval(self) -> Interval:
+        """Of the ratio, 95 % sure."""
+        tail = (1 - CONFIDENCE) / 2
+        return Interval(self.bound(tail), self.bound(1 - tail), CONFIDENCE)
+
+    @property
+    def real(self) -> bool:
+        """The interval excludes 1."""
+        return not self.interval.low <= 1 <= self.interval.high
+
+    @property
+    def needed(self) -> int | None:
+        """Runs on each side to see a change of this size in 8 of 10 cases; None without one."""
+        if self.ratio == 1:
+            return None
+        needed = 2 * (_QUANTILES * self.noise.deviation / math.log(self.ratio)) ** 2
+        return max(2, math.ceil(needed)) if needed < 1e6 else None
+
+    @property
+    def smallest_percent(self) -> float:
+        """The smallest slow-down that so many runs would show in 8 of 10 cases."""
+        return math.expm1(min(_QUANTILES * self.error, 300.0)) * 100
+
+
+def between(base: Runs, new: Runs, medians: Sequence[Sequence[float]] = ()) -> Between | None:
+    """Compare two sides of one run each or more; None where the noise cannot be known.
+
+    Args:
+        base, new: the samples of each run, milliseconds above 0.
+        medians: of earlier runs, in groups of equal code.
+    """
+    return between_reaches([reach(run) for run in base], [reach(run) for run in new], medians)
+
+
+def between_reaches(
+    base: Sequence[Reach], new: Sequence[Reach], medians: Sequence[Sequence[float]] = ()
+) -> Between | None:
+    """The same of runs whose medians are known with their errors."""
+    noise = _noise([base, new], medians)
+    if noise is None:
+        return None
+    return Between(_middle_ms(base), _middle_ms(new), noise, len(base), len(new))
+
+
+def _noise(groups: Sequence[Sequence[Reach]], medians: Sequence[Sequence[float]]) -> Noise | None:
+    """Pooled over groups of runs of equal code; None where no group has two runs."""
+    logs = [[run.median for run in group] for group in groups]
+    logs += [[math.log(value) for value in group] for group in medians]
+    freedom = sum(len(group) - 1 for group in logs if group)
+    if freedom < 1:
+        return None
+    square = sum((len(group) - 1) * statistics.variance(group) for group in logs if len(group) > 1)
+    within = statistics.fmean(run.variance for group in groups for run in group)
+    deviation = math.sqrt(max(square / freedom, within))
+    known = sum(len(group) for group in medians)
+    return Noise(deviation, math.sqrt(within), freedom, known)
+
+
+def _middle_ms(runs: Sequence[Reach]) -> float:
+    """Geometric mean of the runs' medians."""
+    return math.exp(statistics.fmean(run.median for run in runs))

@@ -1,0 +1,56 @@
+"""What each sample is, and how many are to be taken until enough of them are steady."""
+
+from typing import Dict, List, Optional, Tuple
+
+from instrumentor.runtime.recorder.compilations import far_above
+from instrumentor.runtime.recorder.records import Records
+
+
+class Sampling:
+    """Counts samples per label; one that compiled in the place of a steady one is made up for."""
+
+    def __init__(self, steps: int, warmup: int, records: Records) -> None:
+        self.steps = steps
+        self.warmup = warmup
+        self.records = records
+        self.counts: Dict[str, int] = {}  # label -> number of samples
+        self.steady: Dict[str, List[Tuple[str, float]]] = {}  # label -> (name, milliseconds)
+        self.owed = 0
+
+    @property
+    def wanted(self) -> int:
+        """Samples in all: at most twice as many as were asked for."""
+        return self.steps + min(self.owed, self.steps)
+
+    def add(self, label: str, name: str, milliseconds: float, compiled: bool) -> str:
+        """Count a sample; returns its kind: compile, warmup or steady."""
+        count = self.counts.get(label, 0)
+        self.counts[label] = count + 1
+        if count == 0:
+            return "compile"
+        if compiled:
+            self.owe(int(count >= self.warmup))
+            return "compile"
+        if count < self.warmup:
+            return "warmup"
+        self.steady.setdefault(label, []).append((name, milliseconds))
+        return "steady"
+
+    def enough(self, taken: int, device: Optional[str]) -> bool:
+        """Whether no more samples are needed; a device of unknown compiler is looked at again."""
+        if taken < self.wanted:
+            return False
+        for label, samples in self.steady.items():
+            found = far_above(samples, device)
+            self.steady[label] = [each for each in samples if each[0] not in found]
+            for name in found:
+                self.records.write("compiled", name=name, why="far above the others")
+            self.owe(len(found))
+        return taken >= self.wanted
+
+    def owe(self, samples: int) -> None:
+        """Make up for so many, unless there have been too many already."""
+        if self.owed <= self.steps < self.owed + samples:
+            text = "more than %d later steps compiled: no more than %d samples are taken"
+            self.records.warn(text % (self.steps, 2 * self.steps))
+        self.owed += samples

@@ -1,0 +1,99 @@
+"""What only looks at a project runs nothing of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RepoFactory, RunCli
+from tests.end_to_end.small import script
+
+MARK = "import os, pathlib; pathlib.Path(os.environ['MARK'], __name__).touch()\n"
+HOSTILE = (
+    "sitecustomize.py", "usercustomize.py", "json.py", "tracy/__init__.py", "tracy/__main__.py",
+    "src/sitecustomize.py", "torch.py",
+)  # fmt: skip
+
+
+def instrument(*words: str, cwd: Path, marks: Path) -> subprocess.CompletedProcess[str]:
+    """The command as users have it: ``python -m`` would put the repository on our own path."""
+    command = [str(Path(sys.executable).with_name("instrument")), *words]
+    env = {**os.environ, "MARK": str(marks)}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+def environment(folder: Path, mark: Path) -> Path:
+    """An environment whose interpreter leaves a mark."""
+    python = folder / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\ntouch '{mark}'\nexec '{sys.executable}' \"$@\"\n")
+    python.chmod(0o755)
+    return python
+
+
+@pytest.fixture
+def hostile(git_repo: RepoFactory) -> Path:
+    """A cloned repository that would like to run things."""
+    return git_repo({"train.py": script(), "src/x.py": "", **dict.fromkeys(HOSTILE, MARK)})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "--dry-run", "--profiler", "wallclock", "train.py"],
+        ["run", "--dry-run", "--in-place", "--profiler", "tracy", "train.py"],
+        ["doctor", "train.py"],
+        ["doctor", "--profiler", "tracy"],
+        ["explain", "train.py"],
+        ["--dry-run", "train.py"],
+    ],
+)
+@pytest.mark.parametrize("config", ["", "python", "tt_xla"])
+def test_a_preview_runs_nothing_of_the_repository(
+    hostile: Path, tmp_path: Path, command: list[str], config: str
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    environment(hostile / "env" / "xla_env", marks / "xla_env")
+    environment(hostile / "planted", marks / "configured")
+    if config:
+        named = {"python": "planted", "tt_xla": "checkout"}[config]
+        (hostile / "checkout" / "python_package" / "tracy").mkdir(parents=True)
+        for name in ("__init__", "__main__"):
+            (hostile / "checkout/python_package/tracy" / f"{name}.py").write_text(MARK)
+        (hostile / "pyproject.toml").write_text(f"[tool.instrument]\n{config} = '{named}'\n")
+    done = instrument(*command, cwd=hostile, marks=marks)
+    assert "Traceback" not in done.stderr
+    assert sorted(path.name for path in marks.iterdir()) == []
+
+
+def test_a_run_names_the_interpreter_that_comes_with_the_repository(
+    git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path
+) -> None:
+    repo = git_repo({"train.py": script()})
+    python = environment(repo / "env" / "xla_env", tmp_path / "ran")
+    done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    assert f"Interpreter {python} (env/xla_env of the project)" in done.stderr
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_script_beside_a_json_py_runs(git_repo: RepoFactory) -> None:
+    """The script never imports it, so it is no matter to Python either."""
+    repo = git_repo({"exp/train.py": script(), "json.py": "raise SystemExit('not me')\n"})
+    done = instrument("run", "--profiler", "wallclock", "exp/train.py", cwd=repo, marks=repo)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("key", ["yes", "reset"])
+def test_a_repository_cannot_have_processes_ended_or_boards_reset(
+    git_repo: RepoFactory, run_cli: RunCli, key: str
+) -> None:
+    config = f"[tool.instrument]\n{key} = true\n"
+    repo = git_repo({"train.py": script(), "pyproject.toml": config})
+    done = run_cli("run", "train.py", cwd=repo)
+    assert done.returncode == 2 and f"no option {key!r}" in done.stderr.replace('"', "'")

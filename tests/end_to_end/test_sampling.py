@@ -1,0 +1,43 @@
+"""A script that compiles again: its steps are known by dynamo's own counter."""
+
+from __future__ import annotations
+
+import json
+
+from tests.conftest import RepoFactory, RunCli
+
+SCRIPT = """\
+import torch
+
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 4)
+compiled = torch.compile(model, backend="eager", dynamic=False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+sizes = [4, 4, 6, 4, 6, 4, 4, 4, 4, 4, 4, 4]
+for size in sizes:
+    x = torch.ones(size, 8)
+    optimizer.zero_grad()
+    loss = compiled(x).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_step_that_compiles_again_is_no_steady_one(
+    run_cli: RunCli, git_repo: RepoFactory
+) -> None:
+    repo = git_repo({"train.py": SCRIPT})
+    made = run_cli(
+        *("run", "--json", "--profiler", "wallclock", "--steps", "5", "--no-history", "train.py"),
+        cwd=repo,
+    )
+    assert made.returncode == 0, made.stderr
+    document = json.loads(made.stdout)
+    assert [step["kind"] for step in document["steps"]] == [
+        "compile", "steady", "compile", "steady", "steady", "steady",
+    ]  # fmt: skip
+    (again,) = document["wall_clock_ms"]["compilations"]
+    assert again["name"] == "step_steady_2"
+    assert document["wall_clock_ms"]["samples"] == 4
+    assert again["ms"] not in document["wall_clock_ms"]["values"]
+    assert any(text.startswith("1 step compiled after the first") for text in document["warnings"])
