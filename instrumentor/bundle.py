@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from pathlib import Path
 
@@ -10,7 +11,17 @@ from instrumentor.options import Options
 MODULE = "_instrument_recorder"
 FOLDER = Path(__file__).resolve().parent / "runtime" / "recorder"
 #: Each may use what stands before it.
-ORDER = ("records", "barrier", "compilations", "facts", "sampling", "extra_step", "recorder")
+ORDER = (
+    "records",
+    "produced",
+    "waits",
+    "barrier",
+    "compilations",
+    "facts",
+    "sampling",
+    "extra_step",
+    "recorder",
+)
 
 _OWN = "from instrumentor."
 _TYPING = "from typing import "
@@ -59,14 +70,15 @@ def _make(options: Options) -> str:
 
 
 def _joined() -> tuple[str, str]:
-    """(import lines, everything else) of all modules; each import stands on one line."""
+    """(import lines, everything else) of all modules."""
     imports: set[str] = set()
     parts = []
     for name in ORDER:
-        lines = (FOLDER / f"{name}.py").read_text(encoding="utf-8").split("\n")
-        found = [n for n, line in enumerate(lines) if line.startswith(("import ", "from "))]
-        imports.update(lines[n] for n in found if not lines[n].startswith(_OWN))
-        parts.append("\n".join(lines[found[-1] + 1 :]).strip("\n"))
+        text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        found = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+        imports.update(line for line in map(ast.unparse, found) if not line.startswith(_OWN))
+        last = found[-1].end_lineno if found else 0
+        parts.append("\n".join(text.split("\n")[last:]).strip("\n"))
     typing = {line for line in imports if line.startswith(_TYPING)}
     names = {name for line in typing for name in line.removeprefix(_TYPING).split(", ")}
     plain = sorted(imports - typing)

@@ -79,6 +79,27 @@ class Compilation:
 
 
 @dataclass(frozen=True)
+class Barrier:
+    """How the samples waited for their device before the clock was read.
+
+    Attributes:
+        device: its type, in torch's word.
+        method: what waited.
+        left_ms: what reading everything of the step still had to wait for afterwards, in a check
+            outside of the samples; None where that was not possible.
+        tensors_read: of that check.
+        given_up: methods that left work behind, and the most that each left, ms; the times of
+            these samples were taken after the check.
+    """
+
+    device: str
+    method: str
+    left_ms: float | None = None
+    tensors_read: int = 0
+    given_up: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Mfu:
     """Model FLOPs utilisation: the FLOPs that the model needs, over what the chip could do.
 
@@ -426,6 +447,7 @@ class Summary:
         window: the ops described; None without an ops CSV.
         wall_clock: statistics of the main label; None when nothing was timed.
         wall_clock_by_label: the same per label; never pooled.
+        barrier: how the device was waited for; None on the CPU, where nothing can be pending.
         step_wall_clock_ms: wall clock of the very step that ``window`` shows.
         device_time_ms: kernel time of the window's device ops; None where no device was timed.
         device_time_source: which column or trace that is.
@@ -477,6 +499,7 @@ class Summary:
     warnings: tuple[str, ...] = ()
     untraced: WallClock | None = None
     profiler_cost_percent: float | None = None
+    barrier: Barrier | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""
@@ -528,6 +551,7 @@ class Summary:
             "warnings": list(self.warnings),
             "untraced_wall_clock_ms": None if self.untraced is None else self.untraced.to_json(),
             "profiler_cost_percent": plain(self.profiler_cost_percent),
+            "barrier": plain(self.barrier),
         }
 
 

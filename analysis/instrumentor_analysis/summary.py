@@ -142,6 +142,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         warnings=tuple(dict.fromkeys(warnings)),
         untraced=untraced,
         profiler_cost_percent=_cost_percent(wall, untraced),
+        barrier=timings.barrier,
     )
 
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from instrumentor_analysis import waiting
 from instrumentor_analysis.drift import drift
 from instrumentor_analysis.intervals import median_interval
-from instrumentor_analysis.model import Compilation, Outlier, WallClock
+from instrumentor_analysis.model import Barrier, Compilation, Outlier, WallClock
 from instrumentor_analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
 
 #: A steady sample is an outlier when it is both this many medians...
@@ -66,6 +67,7 @@ class Timings:
         complete: the early stop was reached.
         warnings: what the recorder warned of, and what was wrong with the file itself.
         loaded: files of the instrumented modules that really ran.
+        barrier: how the device was waited for; None where nothing can be pending.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -74,6 +76,7 @@ class Timings:
     complete: bool = False
     warnings: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
+    barrier: Barrier | None = None
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -145,6 +148,8 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timing
                 samples.append(replace(sample, kind="compile") if later else sample)
         elif event["event"] == "warning":
             warnings.append(str(event.get("text", "")))
+    of_main = [e for e in events if not per_process or e.get("pid", main) == main]
+    warnings += waiting.remarks(of_main)
     return Timings(
         samples=tuple(samples),
         profiled=profiled,
@@ -152,6 +157,7 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timing
         complete=any(e["event"] == "complete" for e in events),
         warnings=tuple(dict.fromkeys(warnings)),
         loaded=tuple(dict.fromkeys(str(e.get("file")) for e in events if e["event"] == "load")),
+        barrier=waiting.barrier(of_main),
     )
 
 

@@ -15,6 +15,7 @@ from instrumentor_analysis.model import (
     HOST_BOUND_PERCENT,
     MOST_PERCENT,
     PAUSE_US,
+    Barrier,
     Locations,
     SlowOp,
     Spread,
@@ -84,7 +85,24 @@ def wall_clock_sections(summary: Summary) -> tuple[Section, ...]:
         absent = Line("wall clock", words.NOT_MEASURED, "no step was timed", "absent")
         return (Section("Wall clock", (absent,)),)
     others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
-    return tuple(_wall_clock(wall) for wall in (main, *others))
+    first = _wall_clock(main)
+    first = Section(first.title, (*first.lines, *_barrier(summary.barrier)))
+    return (first, *(_wall_clock(wall) for wall in others))
+
+
+def _barrier(found: Barrier | None) -> list[Line]:
+    """What every sample waited by, and what was left after it."""
+    if found is None:
+        return []
+    note = f"waited for by {found.method}"
+    if found.left_ms is not None:
+        read = words.plural(found.tensors_read, "tensor")
+        note += f"; reading {read} then found {words.ms(found.left_ms)} left"
+    else:
+        note += "; not checked, for no tensor was in sight"
+    for method, left in found.given_up.items():
+        note += f"; {method} had left {words.ms(left)}"
+    return [Line("barrier", found.device, note)]
 
 
 def _untraced(summary: Summary) -> Section:

@@ -1,25 +1,61 @@
-"""Waits until the device that holds the loss is idle, and says how that was done."""
+"""Waits until the device that holds the loss is idle, says how, and finds out whether it was."""
 
-import itertools
 import sys
-from typing import Any, Iterable, NamedTuple, Optional
+import time
+from typing import Any, Iterable, List, NamedTuple, Optional
 
+from instrumentor.runtime.recorder.produced import (
+    device_holding,
+    device_type,
+    loss_among,
+    read_all,
+    trained,
+)
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.waits import Way, ways_to_wait
+
+#: What a sample waited by whose barrier had left something.
+CHECK = "reading all that the step made"
+#: Left by a barrier that is none: more than this part of the sample,
+LEFT_OF_SAMPLE = 0.02
+#: and more than this part of what reading an idle device takes.
+LEFT_OF_READS = 0.5
+#: How often something must be left until a way to wait is given up.
+STRIKES = 2
 
 
 class Waited(NamedTuple):
-    """What the barrier did: the type of the device, and the call that waited ('' for none)."""
+    """What the barrier did.
+
+    Attributes:
+        device: its type; "unknown" where no tensor was and no device is open.
+        method: what waited; "" where nothing can be pending.
+        problem: why nothing proves the device idle; "" when something does.
+    """
 
     device: str
     method: str
+    problem: str = ""
 
 
 class Barrier:
-    """Finds the device by what it is given; never opens another one."""
+    """Finds the device by what it is given; never opens another one.
+
+    The way to wait is the cheapest that leaves nothing: after the first samples all that the step
+    has made is read to the host, which takes longer than on an idle device when the barrier has
+    left something.
+    """
 
     def __init__(self, records: Records) -> None:
         self.records = records
         self.device: Optional[str] = None
+        self.ways: List[Way] = []
+        self.loss: Any = None
+        self.leaves: List[Any] = []
+        self.problem = ""
+        self.settled = False  # a check has found nothing left
+        self.read_before = False  # reading has been compiled by a device that does so
+        self.strikes = 0
         self.looked_in = True  # no attribute of the script's has raised yet
 
     def wait(self, values: Iterable[Any], synced: bool) -> Waited:
@@ -29,6 +65,23 @@ class Barrier:
             values: what the step produced, the nearest first; one of them tells the device.
             synced: the script's own sync stands right before.
         """
+        values = tuple(values)
+        kind = self.find_device(values)
+        if kind != self.device:
+            self.turn_to(kind)
+        if kind in ("cpu", "unknown"):
+            return Waited(kind, "")
+        if kind == "xla" and not synced:
+            cut_graph()
+        loss = loss_among(values, kind)
+        self.loss = None if loss is None else loss.detach()
+        if loss is None and not self.leaves:
+            self.leaves = trained(values, kind)
+        method = self.drain()
+        return Waited(kind, method, self.problem)
+
+    def find_device(self, values: Iterable[Any]) -> str:
+        """The type of the device: of a tensor given, else the one that the script has opened."""
         kind = None
         for value in values:
             found = self.device_of(value)
@@ -36,63 +89,110 @@ class Barrier:
                 kind = found
             if kind not in (None, "cpu"):
                 break
+        if kind == "cpu" and self.device not in (None, "cpu", "unknown"):
+            return str(self.device)  # the check has seen that the step trains elsewhere
         kind = kind or opened_device() or self.device
         if kind is None:
-            kind = "unknown"
-            self.records.warn("no tensor at the barrier: not waited for")
-        self.device = kind
-        if kind == "xla" and not synced:
-            cut_graph()
-        return Waited(kind, self.drain())
+            self.records.warn("no tensor at the barrier, and no device is open: nothing waited for")
+        return kind or "unknown"
+
+    def turn_to(self, kind: str) -> None:
+        """Start anew with the device of that type."""
+        self.device, self.problem, self.settled = kind, "", False
+        self.ways = [] if kind in ("cpu", "unknown") else ways_to_wait(kind)
+
+    def clear(self) -> None:
+        """Wait for what runs still, such as the last update, which is not the next sample's."""
+        while self.drain() and not self.settled and self.ways[0] is not self.ways[-1]:
+            try:
+                self.ways[-1].wait(self.loss, self.leaves)
+                return
+            except Exception:  # of no use on this device
+                self.ways.pop()
 
     def drain(self) -> str:
-        """Wait for the device of the last barrier, by the call that is returned."""
-        if self.device == "xla":
-            import torch_xla.core.xla_model
-
-            torch_xla.core.xla_model.wait_device_ops()
-            return "torch_xla.core.xla_model.wait_device_ops"
-        if self.device in ("cuda", "mps", "xpu"):
-            getattr(sys.modules["torch"], self.device).synchronize()
-            return "torch.%s.synchronize" % self.device
+        """Wait for the device of the last barrier; returns what waited."""
+        while self.ways:
+            try:
+                self.ways[0].wait(self.loss, self.leaves)
+                return self.ways[0].name
+            except Exception as error:  # an unknown device's own
+                self.problem = "%s: %r" % (self.ways.pop(0).name, error)
+                if self.ways:
+                    self.problem = ""
         return ""
 
-    def device_of(self, value: Any) -> Optional[str]:
-        """The accelerator that holds a part of a value, else "cpu" if that does, else None."""
-        found, parts = None, [value]
+    def check(self, values: Iterable[Any], milliseconds: float) -> Optional[float]:
+        """Wait harder than the barrier did; returns when that had ended if it found something.
+
+        Args:
+            values: as for :meth:`wait`.
+            milliseconds: of the sample by the barrier, of which a little may be left.
+        """
         try:
-            for part in parts:  # grows by what the part holds: the nearest come first
-                kind = getattr(getattr(part, "device", None), "type", None)
-                is_tensor = isinstance(kind, str) and hasattr(part, "dtype")
-                if is_tensor and not is_module(part):
-                    if kind not in ("cpu", "meta"):
-                        return kind
-                    found = "cpu" if kind == "cpu" else found
-                elif len(parts) < 400:
-                    parts.extend(itertools.islice(inside(part), 64))
+            return self.wait_harder(tuple(values), milliseconds)
+        except Exception as error:  # an unknown device's own
+            self.settled = True
+            self.records.warn("the barrier could not be checked: %r" % (error,))
+        return None
+
+    def wait_harder(self, values: Any, milliseconds: float) -> Optional[float]:
+        """As :meth:`check`; what it found is recorded."""
+        leaves = trained(values)
+        if self.device == "cpu":
+            kinds = [str(device_type(leaf)) for leaf in leaves]
+            elsewhere = [kind for kind in kinds if kind not in ("cpu", "meta")]
+            if elsewhere:
+                self.turn_to(elsewhere[0])
+        self.leaves = [leaf for leaf in leaves if device_type(leaf) == self.device] or self.leaves
+        tensors = ([] if self.loss is None else [self.loss]) + self.leaves
+        if self.device == "xla":  # where a part of a tensor is a graph of its own
+            tensors = tensors[: int(self.loss is not None)]
+        if not self.ways or not tensors:
+            self.settled = True
+            return None
+        ends = [time.perf_counter()]
+        for _ in range(3):  # again, and again, on a device that is idle for certain
+            read_all(tensors)
+            ends.append(time.perf_counter())
+        first, second, third = (ends[n + 1] - ends[n] for n in range(3))
+        left = max(0.0, first - max(second, third)) * 1000.0
+        idle = max(second, third) * 1000.0
+        found = left > max(LEFT_OF_SAMPLE * milliseconds, LEFT_OF_READS * idle)
+        self.records.write(
+            "barrier",
+            device=self.device,
+            method=self.ways[0].name,
+            left_ms=left,
+            reads=len(tensors),
+            idle=not found,
+            certain=self.read_before,
+        )
+        self.judge(found)
+        return ends[1] if found else None
+
+    def judge(self, found: bool) -> None:
+        """Keep the way to wait, or after some strikes take the next one."""
+        warm, self.read_before = self.read_before, True
+        self.settled = not found
+        self.strikes = self.strikes + 1 if found and warm else 0
+        if self.strikes < STRIKES:
+            return
+        self.strikes = 0
+        if len(self.ways) > 1:
+            self.ways.pop(0)
+        else:
+            self.problem = "work was left after " + self.ways[0].name
+
+    def device_of(self, value: Any) -> Optional[str]:
+        """As :func:`produced.device_holding`; what raises is told once."""
+        try:
+            return device_holding(value)
         except Exception as error:  # an attribute of the script's own
             if self.looked_in:
                 self.looked_in = False
                 self.records.warn("the barrier cannot look in: %r" % (error,))
-        return found
-
-
-def is_module(value: Any) -> bool:
-    """Whether a value has parameters of its own, as a model does."""
-    return callable(getattr(type(value), "parameters", None))
-
-
-def inside(value: Any) -> Iterable[Any]:
-    """What a value holds: a module's parameters, items, or what its attributes hold."""
-    if isinstance(value, (type, type(sys))):
-        return ()
-    if is_module(value):
-        return itertools.islice(value.parameters(), 8)
-    if isinstance(value, dict):
-        return list(value.values())
-    if isinstance(value, (list, tuple)):
-        return value
-    return list((getattr(value, "__dict__", None) or {}).values())
+        return None
 
 
 def cut_graph() -> None:
@@ -113,8 +213,9 @@ def opened_device() -> Optional[str]:
     lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
     if getattr(lowest, "_xla_runtime_is_initialized", bool)():
         return "xla"
-    for kind in ("cuda", "xpu"):
-        module = getattr(sys.modules.get("torch"), kind, None)
-        if getattr(module, "is_initialized", bool)():
+    torch = sys.modules.get("torch")
+    own = getattr(getattr(torch, "_C", None), "_get_privateuse1_backend_name", str)()
+    for kind in ("cuda", "xpu", "mtia", own):
+        if kind and getattr(getattr(torch, kind, None), "is_initialized", bool)():
             return kind
-    return None
+    return next((name for name in ("jax", "ttml") if name in sys.modules), None)

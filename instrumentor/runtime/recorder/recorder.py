@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Optional
 
-from instrumentor.runtime.recorder.barrier import Barrier
+from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
 from instrumentor.runtime.recorder.records import Records
@@ -25,6 +25,7 @@ class Recorder:
         self.facts = [make(self.records) for make in FACTS]
         self.extra = ExtraStep(self.records)
         self.taken = 0  # samples so far
+        self.refused = 0  # steps for which nothing proved the device idle
         self.name: Optional[str] = None  # of the open region
         self.done = False
         self.started = 0.0
@@ -44,7 +45,7 @@ class Recorder:
         if self.name is not None:
             self.signpost(self.name + "_cancelled")
             self.records.write("cancelled", name=self.name)
-        self.barrier.drain()  # what runs still, such as the last optimizer step, is not this one's
+        self.barrier.clear()
         self.name = self.next_name()
         if self.name == "step_profiled":
             self.extra.open()
@@ -73,14 +74,24 @@ class Recorder:
         milliseconds = (stopped - self.started) * 1000.0
         self.signpost(self.name + "_end")
         name, self.name = self.name, None
+        if waited.problem:
+            self.refuse(name, waited)
+            return
         if self.extra.running:
             self.extra.close(name, milliseconds, waited.device)
             return
         sample: Dict[str, Any] = {"index": self.taken, "name": name, "kind": ""}
-        sample.update(label=label, ms=milliseconds, start_s=self.started)
         sample.update(device=waited.device, barrier=waited.method)
         for fact in self.facts:
             sample.update(fact.end(values))
+        if self.taken <= self.warmup or not self.barrier.settled:
+            # What compiles takes too long to tell a part of it from what is left.
+            limit = 0.0 if self.taken == 0 or "compiled" in sample else milliseconds
+            later = self.barrier.check(values, limit)
+            if later is not None:
+                milliseconds = (later - self.started) * 1000.0
+                sample.update(device=self.barrier.device, barrier=CHECK)
+        sample.update(label=label, ms=milliseconds, start_s=self.started)
         kind = self.sampling.add(label, name, milliseconds, "compiled" in sample)
         sample["kind"] = kind
         self.records.write("sample", **sample)
@@ -91,11 +102,21 @@ class Recorder:
         line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
         print(line % (self.taken, label, milliseconds, shown), flush=True)
 
+    def refuse(self, name: str, waited: Waited) -> None:
+        """Record that a step ran and could not be timed."""
+        self.refused += 1
+        reason = "nothing proves that the device %s is idle (%s)" % (waited.device, waited.problem)
+        self.records.write("refused", name=name, device=waited.device, reason=reason)
+        print("[TIMER] %s is no sample: %s" % (name, reason), flush=True)
+
     def finished(self, stepped: bool = True) -> bool:
         """True once enough samples are taken and an optimizer step has been made."""
         if self.done or not stepped:
             return self.done
-        if not self.sampling.enough(self.taken, self.barrier.device) or self.extra.due:
+        if (
+            not self.sampling.enough(self.taken + self.refused, self.barrier.device)
+            or self.extra.due
+        ):
             return False
         self.complete()
         return True

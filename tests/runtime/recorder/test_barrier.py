@@ -1,7 +1,8 @@
-"""The device that the barrier waits for: found by what it is given, never opened."""
+"""The device that the barrier waits for, how it waits, and what its own check makes of that."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,18 +61,9 @@ def test_the_device_of_the_barrier(
     values: tuple[object, ...],
     device: str,
 ) -> None:
-    found = []
-
-    def drain() -> str:
-        found.append(recorder.barrier.device)
-        return ""
-
-    monkeypatch.setattr(recorder.barrier, "drain", drain)
     monkeypatch.setitem(sys.modules, "torch", None)
-    recorder.begin()
-    recorder.end(*values, synced=True)
-    assert found == [None, device]
-    warned = "not waited for" in (tmp_path / "record.jsonl").read_text()
+    assert recorder.barrier.find_device(values) == device
+    warned = "nothing waited for" in (tmp_path / "record.jsonl").read_text()
     assert warned == (device == "unknown")
 
 
@@ -101,3 +93,148 @@ def test_an_object_that_holds_itself_is_no_endless_search(recorder: Recorder) ->
     around.parts.append(around.parts)
     assert recorder.barrier.device_of(around) is None
     assert recorder.barrier.device_of(around.parts) is None
+
+
+class Simulated:
+    """A device in simulated time: what runs on it, and what a read of one of its tensors waits for.
+
+    Attributes:
+        now: seconds, on the host.
+        busy_until: when the last command ends.
+    """
+
+    READ_S = 0.001
+
+    def __init__(self, *, reads_in_order: bool, synchronize: str = "") -> None:
+        self.now = 0.0
+        self.busy_until = 0.0
+        self.reads_in_order = reads_in_order
+        self.module = SimpleNamespace(is_initialized=lambda: True)
+        if synchronize:
+            works = synchronize == "works"
+            self.module.synchronize = lambda: self.wait(self.busy_until) if works else None
+
+    def wait(self, until: float) -> None:
+        self.now = max(self.now, until)
+
+    def run(self, seconds: float, *outputs: DeviceTensor) -> None:
+        """A command is enqueued; the host goes on."""
+        self.busy_until = max(self.busy_until, self.now) + seconds
+        for tensor in outputs:
+            tensor.ready_s = self.busy_until
+
+
+class DeviceTensor:
+    """As much of a tensor as a barrier uses."""
+
+    is_leaf = True
+    dtype = "float32"
+
+    def __init__(self, device: Simulated, grad: DeviceTensor | None = None) -> None:
+        self.on = device
+        self.requires_grad = grad is not None
+        self.device = SimpleNamespace(type="npu")
+        self.ready_s = 0.0
+        self.grad = grad
+
+    def numel(self) -> int:
+        return 8
+
+    def detach(self) -> DeviceTensor:
+        return self
+
+    def cpu(self) -> None:
+        self.on.wait(self.on.busy_until if self.on.reads_in_order else self.ready_s)
+        self.on.now += Simulated.READ_S
+
+
+def trained_on(
+    device: Simulated, monkeypatch: pytest.MonkeyPatch, folder: Path, *, seen: bool = True
+) -> tuple[list[float], list[dict[str, Any]]]:
+    """Milliseconds of eight steps that take 300 ms on the device, and what was recorded."""
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(folder / "record.jsonl"))
+    monkeypatch.setattr("atexit.register", lambda *_: None)
+    monkeypatch.setattr("time.perf_counter", lambda: device.now)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(npu=device.module))
+    recorder = Recorder(steps=8, warmup=1, profiler="wallclock")
+    leaves = [DeviceTensor(device, DeviceTensor(device)) for _ in range(5)]
+    gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
+    while not recorder.finished():
+        loss = DeviceTensor(device)
+        recorder.begin()
+        device.run(0.1, loss)
+        for gradient in reversed(gradients):
+            device.run(0.04, gradient)
+        recorder.end(*([loss, leaves] if seen else [SimpleNamespace(device=loss.device, dtype="")]))
+        device.run(0.05, *leaves)
+    events = [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
+    return [e["ms"] for e in events if e["event"] == "sample"], events
+
+
+@pytest.mark.parametrize(
+    ("reads_in_order", "synchronize", "method"),
+    [
+        (True, "works", "torch.npu.synchronize"),
+        (False, "works", "torch.npu.synchronize"),
+        (True, "does nothing", "reading the loss"),
+        (True, "", "reading the loss"),
+        (False, "", "reading the loss, the first and the last gradient and parameter"),
+        (False, "does nothing", "reading the loss, the first and the last gradient and parameter"),
+    ],
+)
+def test_the_cheapest_way_that_leaves_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    reads_in_order: bool,
+    synchronize: str,
+    method: str,
+) -> None:
+    device = Simulated(reads_in_order=reads_in_order, synchronize=synchronize)
+    samples, events = trained_on(device, monkeypatch, tmp_path)
+    assert len(samples) == 8
+    assert samples == pytest.approx([300.0] * 8, rel=0.05)  # the reads themselves take a little
+    assert [e["barrier"] for e in events if e["event"] == "sample"][-1] == method
+    checks = [e for e in events if e["event"] == "barrier"]
+    assert (checks[-1]["method"], checks[-1]["idle"]) == (method, True)
+    assert all(check["left_ms"] > 100 for check in checks if not check["idle"])
+
+
+def test_without_anything_to_read_no_sample_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    device = Simulated(reads_in_order=True)
+    samples, events = trained_on(device, monkeypatch, tmp_path, seen=False)
+    assert samples == []
+    refused = [e for e in events if e["event"] == "refused"]
+    assert (
+        len(refused) == 8 and "nothing proves that the device npu is idle" in refused[0]["reason"]
+    )
+    assert events[-1]["event"] == "complete"
+
+
+class Node:
+    """Of the autograd graph."""
+
+    def __init__(self, *following: Node, variable: DeviceTensor | None = None) -> None:
+        self.next_functions = [*((node, 0) for node in following), (None, 0)]
+        self.variable = variable
+
+
+def test_a_step_on_a_device_that_returns_its_loss_on_the_host(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The graph of the loss tells where its leaves are."""
+    device = Simulated(reads_in_order=True, synchronize="works")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(npu=device.module))
+    monkeypatch.setattr("time.perf_counter", lambda: device.now)
+    leaf = DeviceTensor(device, DeviceTensor(device))
+    to_host = Node(Node(variable=leaf))
+    loss = SimpleNamespace(device=SimpleNamespace(type="cpu"), dtype="", grad_fn=to_host)
+    recorder.begin()
+    device.run(0.3, leaf)
+    recorder.end(loss)
+    assert recorder.barrier.device == "npu"
+    events = [json.loads(line) for line in (tmp_path / "record.jsonl").read_text().splitlines()]
+    (sample,) = (each for each in events if each["event"] == "sample")
+    assert sample["ms"] == pytest.approx(300.0, rel=0.05)
+    assert sample["device"] == "npu"

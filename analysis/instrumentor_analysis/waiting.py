@@ -1,0 +1,52 @@
+"""How the samples waited for their device, from the recorder's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from instrumentor_analysis.model import Barrier
+
+
+def barrier(events: Sequence[Mapping[str, Any]]) -> Barrier | None:
+    """The barrier of the last sample and what checks found; None where nothing can be pending."""
+    waited = [e for e in events if e["event"] == "sample" and e.get("barrier")]
+    if not waited:
+        return None
+    device, method = str(waited[-1].get("device")), str(waited[-1]["barrier"])
+    checks = [e for e in events if e["event"] == "barrier" and e.get("device") == device]
+    passed = [e for e in checks if e.get("idle") is True and e.get("method") == method]
+    given_up: dict[str, float] = {}
+    for each in checks:
+        if each.get("idle") is False and each.get("method") != method:
+            left = _number(each.get("left_ms")) or 0.0
+            given_up[str(each["method"])] = max(left, given_up.get(str(each["method"]), 0.0))
+    return Barrier(
+        device=device,
+        method=method,
+        left_ms=_number(passed[-1].get("left_ms")) if passed else None,
+        tensors_read=int(_number(passed[-1].get("reads")) or 0) if passed else 0,
+        given_up=given_up,
+    )
+
+
+def remarks(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Warnings: steps that are no samples, and barriers that nothing has confirmed."""
+    refused = [e for e in events if e["event"] == "refused"]
+    if refused:
+        count = len(refused)
+        yield (
+            f"{count} {'step is no sample' if count == 1 else 'steps are no samples'}: "
+            f"{refused[-1].get('reason')}; let the step return its loss as a tensor, or keep its "
+            "model in sight of the loop"
+        )
+    found = barrier(events)
+    if found is not None and found.left_ms is None:
+        yield (
+            f"that {found.method} leaves nothing on the device {found.device} was not confirmed: "
+            "no tensor of the step was in sight to be read"
+        )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None

@@ -1,0 +1,118 @@
+"""What a step has made on its device: its loss, the tensors it trains, and how a part is read."""
+
+import itertools
+from typing import Any, Dict, Iterable, List, Optional
+
+#: Elements up to which a tensor is read whole; of others one element, which is an op more.
+WHOLE = 1024
+#: Nodes of the autograd graph that are looked at.
+NODES = 200000
+
+
+def is_module(value: Any) -> bool:
+    """Whether a value has parameters of its own, as a model does."""
+    return callable(getattr(type(value), "parameters", None))
+
+
+def device_type(value: Any) -> Optional[str]:
+    """The type of the device that holds a tensor; None for what is no tensor."""
+    kind = getattr(getattr(value, "device", None), "type", None)
+    return kind if isinstance(kind, str) and hasattr(value, "dtype") else None
+
+
+def inside(value: Any, parameters: Optional[int] = 8) -> Iterable[Any]:
+    """What a value holds: a module's parameters, items, or what its attributes hold."""
+    if isinstance(value, (type, type(itertools))):
+        return ()
+    if is_module(value):
+        return itertools.islice(value.parameters(), parameters)
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (list, tuple)):
+        return value
+    return list((getattr(value, "__dict__", None) or {}).values())
+
+
+def device_holding(value: Any) -> Optional[str]:
+    """The accelerator that holds a part of a value, else "cpu" if that does, else None."""
+    found, parts = None, [value]
+    for part in parts:  # grows by what the part holds: the nearest come first
+        kind = device_type(part)
+        if kind is not None and not is_module(part):
+            if kind not in ("cpu", "meta"):
+                return kind
+            found = "cpu" if kind == "cpu" else found
+        elif len(parts) < 400:
+            parts.extend(itertools.islice(inside(part), 64))
+    return found
+
+
+def loss_among(values: Iterable[Any], kind: str) -> Any:
+    """The first tensor on a device that is given itself, or as a `loss`; None without one."""
+    for value in values:
+        if isinstance(value, dict):
+            value = value.get("loss")
+        value = value if is_tensor_on(value, kind) else getattr(value, "loss", None)
+        if is_tensor_on(value, kind) and not is_module(value):
+            return value
+    return None
+
+
+def is_tensor_on(value: Any, kind: str) -> bool:
+    """Whether a value is a tensor on a device of that type, and can be read."""
+    return device_type(value) == kind and callable(getattr(value, "cpu", None))
+
+
+def trained(values: Iterable[Any], kind: Optional[str] = None) -> List[Any]:
+    """Leaves of autograd, on one device: those the loss was made of, those of modules around.
+
+    The graph can be walked while the loss lives, also after a backward that freed its tensors.
+    """
+    found: Dict[int, Any] = {}
+    parts = list(values)
+    for part in parts:  # grows by what the part holds
+        if device_type(part) is None or is_module(part):
+            whole = is_module(part) or isinstance(part, list)  # or the list of an optimizer
+            if whole or len(parts) < 400:
+                parts.extend(itertools.islice(inside(part, None), None if whole else 64))
+            continue
+        for leaf in leaves_of(part):
+            if device_type(leaf) is not None and kind in (None, device_type(leaf)):
+                found.setdefault(id(leaf), leaf)
+    return list(found.values())
+
+
+def leaves_of(tensor: Any) -> Iterable[Any]:
+    """Leaves that a tensor was made of by autograd, or the tensor when it is one."""
+    if getattr(tensor, "grad_fn", None) is None:
+        return [tensor] if getattr(tensor, "requires_grad", False) else []
+    nodes, seen, leaves = [tensor.grad_fn], {tensor.grad_fn}, []
+    for node in nodes:  # grows
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            leaves.append(variable)
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen and len(nodes) < NODES:
+                seen.add(following)
+                nodes.append(following)
+    return leaves
+
+
+def read(tensor: Any) -> None:
+    """Read a tensor to the host, or of a large one its first element."""
+    tensor = tensor.detach()
+    if hasattr(tensor, "to_local"):
+        tensor = tensor.to_local()
+    if tensor.numel() > WHOLE:
+        flat = tensor.is_contiguous()
+        tensor = tensor.view(-1)[:1] if flat else tensor[(0,) * tensor.dim()]
+    tensor.cpu()
+
+
+def read_all(tensors: Iterable[Any]) -> None:
+    """Read a part of each tensor and of its gradient."""
+    for tensor in tensors:
+        gradient = getattr(tensor, "grad", None) if getattr(tensor, "is_leaf", False) else None
+        for each in (gradient, tensor):
+            if each is not None and each.numel():
+                read(each)

@@ -1,0 +1,98 @@
+"""Runs on a device that works behind the host's back: what is recorded is what it really took."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.end_to_end.conftest import STANDINS, Measure, Ran
+from tests.end_to_end.small import read, records
+
+pytest.importorskip("torch", reason="needs torch: make test installs it")
+
+SCRIPTS = "blacksmith/experiments/torch"
+#: Long enough that what the host does, also on a busy machine, is a small part of it.
+MS = {"forward": 500, "backward": 900}
+TINY = {
+    "hidden_size": 16,
+    "num_layers": 1,
+    "max_length": 8,
+    "train_samples": 256,
+    "val_samples": 16,
+}
+
+
+def shortened(repo: Path, experiment: str) -> str:
+    """Path of a YAML like the experiment's own, for a very small model."""
+    (default,) = (repo / SCRIPTS / experiment / "single_chip").glob("*.yaml")
+    settings = yaml.safe_load(default.read_text(encoding="utf-8"))
+    (repo / "tiny.yaml").write_text(yaml.safe_dump({**settings, **TINY}), encoding="utf-8")
+    return "tiny.yaml"
+
+
+def environment(repo: Path, folder: Path, **settings: str) -> dict[str, str]:
+    """Where the stand-in is, how long it takes, where it logs."""
+    ms = ",".join(f"{kind}={value}" for kind, value in MS.items())
+    found = {"PYTHONPATH": f"{repo}:{STANDINS / 'crank'}", "TT_STANDIN_MS": ms}
+    return {**found, "TT_STANDIN_LOG": str(folder / "commands.jsonl"), **settings}
+
+
+def timed(ran: Ran, folder: Path) -> list[tuple[float, float, float]]:
+    """(recorded, true, without waiting) of each sample, ms; the first is the one that compiles.
+
+    The device's own log tells when it had done the step's backward, and when that was submitted,
+    which is where a clock that waits for nothing stops.
+    """
+    lines = (folder / "commands.jsonl").read_text(encoding="utf-8").splitlines()
+    commands: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    found: list[tuple[float, float, float]] = []
+    for sample in records(ran.folder, "sample"):
+        start, end = sample["start_s"], sample["start_s"] + sample["ms"] / 1000
+        last = [
+            c for c in commands if c["kind"] == "backward" and start <= c["submitted_s"] <= end
+        ][-1]
+        recorded, true, unwaited = (
+            1000 * (each - start) for each in (end, last["ended_s"], last["submitted_s"])
+        )
+        found.append((recorded, true, unwaited))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("reads", "method"),
+    [
+        ("tensor", "reading the loss, the first and the last gradient and parameter"),
+        ("queue", "reading the loss"),
+    ],
+)
+def test_the_true_time_of_a_step_on_a_device_without_synchronize(
+    own_experiments_repo: Path, measure: Measure, tmp_path: Path, reads: str, method: str
+) -> None:
+    repo = own_experiments_repo
+    config = shortened(repo, "tiny_llama")
+    script = f"{SCRIPTS}/tiny_llama/train_crank.py"
+    env = environment(repo, tmp_path, TT_STANDIN_READ=reads)
+    ran = measure(repo, script, "--config", config, env=env, folder="train_crank_baseline")
+    assert ran.code == 0, ran.err
+
+    samples = timed(ran, tmp_path)
+    assert len(samples) >= 5
+    recorded, true, unwaited = map(statistics.median, zip(*samples[1:], strict=True))
+    assert recorded == pytest.approx(true, rel=0.03)
+    assert true >= sum(MS.values())
+    assert unwaited < true / 2
+    # Not one of them was recorded before the device was done.
+    assert all(one >= truth for one, truth, _ in samples)
+
+    barrier = read(ran.folder)["barrier"]
+    assert (barrier["device"], barrier["method"]) == ("tt", method)
+    assert barrier["left_ms"] < MS["backward"] / 10
+    assert all(left > MS["backward"] / 2 for left in barrier["given_up"].values())
+    assert f"waited for by {method[:16]}" in ran.out
+    for page in ("summary.md", "report.html"):
+        assert method in (ran.folder / page).read_text(encoding="utf-8")
