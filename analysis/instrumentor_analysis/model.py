@@ -438,6 +438,23 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class HostLayer:
+    """Host time of a step in one layer of the software below the script.
+
+    Attributes:
+        name: ``compile``, ``run`` or ``other``, of tt-crank.
+        time_ms: without zones of another layer within it.
+        count: zones in a step.
+        zones: their names.
+    """
+
+    name: str
+    time_ms: float
+    count: float
+    zones: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Summary:
     """Everything that one run says, independent of how it is shown.
 
@@ -459,6 +476,7 @@ class Summary:
         untraced: the same label, run once without the profiler; None when that was not done.
         profiler_cost_percent: how much longer the median step takes under the profiler.
         script_exit_code: of the measured script; None when unknown.
+        host_layers: what the host did below the script, where its runtime marks that (tt-crank).
         run: facts of the run as recorded (name, label, script, command, times).
     """
 
@@ -500,6 +518,7 @@ class Summary:
     untraced: WallClock | None = None
     profiler_cost_percent: float | None = None
     barrier: Barrier | None = None
+    host_layers: tuple[HostLayer, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""
@@ -552,6 +571,7 @@ class Summary:
             "untraced_wall_clock_ms": None if self.untraced is None else self.untraced.to_json(),
             "profiler_cost_percent": plain(self.profiler_cost_percent),
             "barrier": plain(self.barrier),
+            "host_layers": plain(self.host_layers),
         }
 
 

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor_analysis.errors import AnalysisError, BadOption, NothingMeasured
-from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
+from instrumentor_analysis.model import (
+    HOST_BOUND_PERCENT,
+    Step,
+    Summary,
+    WallClock,
+)
 from instrumentor_analysis.run_folder import RunFolder, open_run
 from instrumentor_analysis.timings import Timings, main_label, read_timings, unfit_steps, wall_clock
 from instrumentor_analysis.verdict import contradict, decide
@@ -221,6 +226,7 @@ def _tracy(
     named: Named | None,
 ) -> Analysis:
     from instrumentor_analysis import figures
+    from instrumentor_analysis.host_layers import layers_of_steps
     from instrumentor_analysis.locations import by_source_line
     from instrumentor_analysis.savings import savings
     from instrumentor_analysis.steps import read_steps
@@ -261,6 +267,7 @@ def _tracy(
         locations=by_source_line(ops, folder.diff, pooled),
         steps=_steps(timings, summary.wall_clock_by_label, device),
         architecture=device.architecture.name,
+        host_layers=layers_of_steps(folder.path, [device.marks[at] for at in device.chosen]),
     )
     remarks = [*device.warnings, *figures.remarks(ops, pooled), *why_not]
     summary = _warn(summary, *remarks, *([_tracy_note(summary)] if wall_ms else []))

@@ -64,7 +64,8 @@ def test_tracy_ends_in_a_full_summary(
     own_experiments_repo: Path, measure: Measure, tracy: dict[str, str]
 ) -> None:
     path = f"{SCRIPTS}/tiny_llama_lora/train.py"
-    ran = measure(own_experiments_repo, path, profiler="tracy", env=tracy,
+    env = {**tracy, "STANDIN_TRACY_CRANK": "1"}
+    ran = measure(own_experiments_repo, path, profiler="tracy", env=env,
                   folder="tiny_llama_lora_baseline")  # fmt: skip
     assert ran.code == 0, ran.err
     summary = read(ran.folder)
@@ -81,6 +82,8 @@ def test_tracy_ends_in_a_full_summary(
     assert summary["overhead_percent"] == pytest.approx((wall_ms - device_ms) / wall_ms * 100)
     assert summary["op_count"] == 18
     assert summary["dispatch_ms_per_op"] == pytest.approx((wall_ms - device_ms) / 18)
+    assert [layer["name"] for layer in summary["host_layers"]] == ["run"]
+    assert summary["host_layers"][0]["time_ms"] == pytest.approx(wall_ms / 3, rel=0.2)
     assert summary["host_bound"] is True
     assert summary["verdict"] == "host-bound"
     assert sum(c["percent"] for c in summary["categories"].values()) == pytest.approx(100)
@@ -100,7 +103,7 @@ def test_tracy_ends_in_a_full_summary(
     assert device_ms == pytest.approx(total / 1000, rel=1e-3)
     assert sum(int(row["Op Count"]) for row in stacked) == 18
 
-    for words in ("Wall clock of fwd+bwd", "device time", "overhead", "dispatch per op", "matmul",
+    for words in ("Wall clock of fwd+bwd", "host run", "device time", "overhead", "dispatch per op", "matmul",
                   "Top ops by device time", "Verdict: host-bound", "runtime trace",
                   "tt_perf_report_stacked.png", "tracy_profile_log_host.tracy"):  # fmt: skip
         assert words in ran.out

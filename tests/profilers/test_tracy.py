@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from instrumentor.diagnose import diagnose, last_traceback
+from instrumentor.environment import find_tools
 from instrumentor.errors import NotReady, UsageError
+from instrumentor.interpreter import Package
 from instrumentor.process import Finished, Stall, Stop, Watch, run
 from instrumentor.profilers import TRACY, Artifacts, LaunchRequest, NoDeviceOperations
 from instrumentor.profilers.base import RUNTIME
@@ -25,6 +27,7 @@ from instrumentor.profilers.tracy import (
     shell_safe,
 )
 from instrumentor.profilers.tracy_options import parse_options
+from instrumentor_analysis.host_layers import read_zones
 
 STANDINS = Path(__file__).resolve().parents[1] / "standins"
 RequestFactory = Callable[..., LaunchRequest]
@@ -173,6 +176,42 @@ def test_leaving_without_the_usual_end_is_not_taken_for_no_operation(
         launched.touch() if left else launched.unlink()
         with pytest.raises(NoDeviceOperations, match=what):
             TRACY.collect(request.scratch, tmp_path / "out", "", 0)
+
+
+WRAPPER = """\
+import os
+from pathlib import Path
+import tt_crank
+__path__.append({original!r})
+os.environ["TT_METAL_HOME"] = str(Path(tt_crank.__file__).parent / "tt-metal")
+exec(compile(Path({original!r}, "__init__.py").read_text(), "tracy", "exec"))
+PROFILER_ARTIFACTS_DIR = Path(os.getcwd()) / ".tracy_artifacts"
+PROFILER_LOGS_DIR = PROFILER_ARTIFACTS_DIR / ".logs"
+os.environ["TT_METAL_PROFILER_DIR"] = str(PROFILER_ARTIFACTS_DIR)
+"""
+
+
+def test_under_tt_cranks_wrapper(make_tracy_request: RequestFactory, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    for package in ("tracy", "tt_crank"):
+        (site / package).mkdir(parents=True)
+    (site / "tt_crank" / "__init__.py").touch()
+    (site / "tt_crank" / "bin").symlink_to(STANDINS / "tools-tracy")
+    (site / "tracy" / "__init__.py").write_text(WRAPPER.format(original=str(STANDINS / "tracy")))
+    packages = {name: Package(name, None, (site / name,)) for name in ("tracy", "tt_crank")}
+    tools = find_tools(None, packages)
+    assert tools is not None and tools.folder == site / "tt_crank" / "bin"
+    source = STEPS + "print('INTO', os.environ['TT_METAL_PROFILER_DIR'])\n"
+    env = {"PYTHONPATH": str(site), "STANDIN_TRACY_CRANK": "1"}
+    request = make_tracy_request(source, env=env, tools_folder=tools.folder)
+    ran = run_under_tracy(request, tmp_path / "out")
+    assert ran.artifacts.ops_csv is not None, ran.log
+    assert f"INTO {request.scratch / 'tracy'}\n" in ran.log
+    assert [path.name for path in request.cwd.iterdir()] == [request.script.name]
+    assert not [path for path in (site / "tt_crank" / "tt-metal").rglob("*") if path.is_file()]
+    zones = read_zones(tmp_path / "out" / "tracy_profile" / ".logs" / "tracy_ops_times.csv")
+    assert [zone.layer for zone in zones].count("run") == 3
+    assert [zone.layer for zone in zones].count("compile") == 2
 
 
 def test_unsafe_folders_are_reached_through_links(

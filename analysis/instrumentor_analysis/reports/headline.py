@@ -234,6 +234,7 @@ def step_section(summary: Summary) -> Section:
         *(_overhead(summary) if summary.op_count is not None else ()),
         *_utilisation(summary),
         *_gaps(summary),
+        *_host_layers(summary),
     ]
     if summary.step_wall_clock_ms is None:
         del lines[0]
@@ -345,6 +346,16 @@ def _gaps(summary: Summary) -> list[Line]:
         together = words.readable_us(gaps.pause_us)
         note += f" ({pauses} above {PAUSE_US / 1000:.0f} ms: {together})"
     return [Line("op-to-op gap", median, note, "bad" if long else "plain")]
+
+
+def _host_layers(summary: Summary) -> list[Line]:
+    """What tt-crank did on the host, by its own zones."""
+    lines: list[Line] = []
+    for layer in summary.host_layers:
+        times = f"{layer.count:,.4g} x" if layer.count != 1 else "once"
+        note = f"of the host, in tt-crank, {times}: {', '.join(layer.zones)}"
+        lines.append(Line(f"host {layer.name}", words.ms(layer.time_ms), note))
+    return lines
 
 
 @dataclass(frozen=True)

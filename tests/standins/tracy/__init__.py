@@ -8,6 +8,7 @@ Environment:
     STANDIN_TRACY_VERSION   0.65, 0.72, 0.75, 0.78 or 0.81 (default): options, tool names, formats
     STANDIN_TRACY_FAIL      a failure to show, see __main__.py and client.py
     STANDIN_TRACY_PROGRAMS  programs in each step (18)
+    STANDIN_TRACY_CRANK     show tt-crank's zones, too
     STANDIN_TRACY_SCALE     factor on the made-up kernel times (1)
     STANDIN_TRACY_WAIT      seconds to wait for the capture program (the real one: 15, later 120)
     STANDIN_CAPTURE_OUTLIVE the capture program survives the end of its shell

@@ -17,6 +17,7 @@ from tracy import FAIL, report
 
 _messages = []  # type: list
 _operations = []  # type: list
+_zones = []  # type: list
 _connection = []  # type: list
 _connected = threading.Event()
 _window = {}  # type: dict
@@ -42,13 +43,15 @@ def step_marker(header, now):
     if FAIL == "no-ops":
         return
     if header.endswith("_start"):
-        _window["start"] = now
+        _window["start"] = _window["begun"] = now
         if "end" in _window:
             _operations.extend(report.update_operations(_window["end"], now))
     elif header.endswith("_end") and "start" in _window:
         name = header[: -len("_end")]
         _operations.extend(report.step_operations(name, _window.pop("start"), now))
         _window["end"] = now
+        if os.environ.get("STANDIN_TRACY_CRANK"):
+            _zones.extend(report.crank_zones(name, _window["begun"], now))
 
 
 def start():
@@ -101,5 +104,7 @@ def _finish():
     with _connection[0] as connection:
         for text, stamp in _messages:
             connection.sendall((json.dumps(["message", text, stamp]) + "\n").encode())
+        for zone in _zones:
+            connection.sendall((json.dumps(["zone", *zone]) + "\n").encode())
         for operation in _operations:
             connection.sendall((json.dumps(["operation", operation["count"]]) + "\n").encode())

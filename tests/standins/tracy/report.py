@@ -69,6 +69,16 @@ def step_operations(name, start, end):
     return _placed(chosen, start, end, random.Random(name))
 
 
+def crank_zones(name, start, end):
+    """tt-crank's zones of a step: name, begin and length in ns; a program is compiled but once."""
+    sixth = (end - start) // 6
+    run = [("tt_crank::ExecutionPayload::run", start + 3 * sixth, 2 * sixth)]
+    if not name.endswith("_compile"):
+        return run
+    lowered = ("tt_crank::ttir_to_ttnn_pipeline", start + sixth // 2, sixth)
+    return [lowered, ("tt_crank::ttnn_to_flatbuffer", start + 2 * sixth, sixth // 2), *run]
+
+
 def update_operations(start, end):
     """The optimizer's operations between two steps."""
     return _placed(UPDATE, start, end, random.Random("update"))
