@@ -103,9 +103,19 @@ def test_tracy_ends_in_a_full_summary(
     assert device_ms == pytest.approx(total / 1000, rel=1e-3)
     assert sum(int(row["Op Count"]) for row in stacked) == 18
 
-    for words in ("Wall clock of fwd+bwd", "host run", "device time", "overhead", "dispatch per op", "matmul",
-                  "Top ops by device time", "Verdict: host-bound", "runtime trace",
-                  "tt_perf_report_stacked.png", "tracy_profile_log_host.tracy"):  # fmt: skip
+    for words in (
+        "Wall clock of fwd+bwd",
+        "host run",
+        "device time",
+        "overhead",
+        "dispatch per op",
+        "matmul",
+        "Top ops by device time",
+        "Verdict: host-bound",
+        "runtime trace",
+        "tt_perf_report_stacked.png",
+        "tracy_profile_log_host.tracy",
+    ):
         assert words in ran.out
     command = read(ran.folder, "run.json")["command"]
     assert Path(command[1]).name == "tracy_start.py" and command[2:4] == ["-p", "-r"]
