@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -224,6 +225,8 @@ def invoke(argv: Sequence[str]) -> int:
         show = getattr(error, "show", None)
         if show is None:
             raise
-        show()
+        text = io.StringIO()
+        show(file=text)
+        console.say(text.getvalue().rstrip("\n"))
         return int(getattr(error, "exit_code", 2))
     return code if isinstance(code, int) else 0

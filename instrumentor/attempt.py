@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 OVERFLOW = "buffer-overflow"
 LOCKED = "Waiting for lock"
 SETTLE_S = 15.0
+WIDEST = 1000  # of a line of output that is shown
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def attempt(
     finished = process.run(launch, log=log, record=request.record, watch=watch)
     if finished.returncode != 0 and launch.side_log is not None:
         _append(launch.side_log, log)
-    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    text = process.excerpt(log)
     code = 0 if finished.outstayed else finished.returncode  # our ending is no failure of its own
     collected, failure = _collect(profiler, request.scratch, output, text, code)
     hidden = collected.script_exit_code if collected else None
@@ -250,8 +251,9 @@ def _explained(made: Attempt, text: str, log: Path) -> RunFailed:
     found = reasons(diagnose(text, made.finished.returncode, ran=bool(made.samples)))
     if found:
         return _known(what, found)
-    shown = last_traceback(text) or relevant_tail(text)
-    return RunFailed(f"{what}; its last lines:\n{shown.rstrip()}", f"The whole output is in {log}.")
+    lines = (last_traceback(text) or relevant_tail(text)).rstrip().splitlines()
+    shown = "\n".join(f"{line[:WIDEST]} ..." if len(line) > WIDEST else line for line in lines)
+    return RunFailed(f"{what}; its last lines:\n{shown}", f"The whole output is in {log}.")
 
 
 def _known(what: str, found: Sequence[Diagnosis]) -> RunFailed:

@@ -55,7 +55,9 @@ def _recorded_shape(record: Path) -> tuple[int, ...]:
             event = json.loads(line)
         except ValueError:  # the last line of a killed run
             continue
-        shape = event.get("batch_shape") if event.get("event") == "sample" else None
+        if not isinstance(event, dict) or event.get("event") != "sample":
+            continue
+        shape = event.get("batch_shape")
         if isinstance(shape, list) and shape and all(isinstance(n, int) and n > 0 for n in shape):
             shapes[tuple(shape)] += 1
     return shapes.most_common(1)[0][0] if shapes else ()

@@ -48,8 +48,9 @@ def _answered(argv: list[str]) -> int:
     from pathlib import Path
 
     from instrumentor import console
-    from instrumentor.errors import InstrumentError, UsageError
+    from instrumentor.errors import InstrumentError, UsageError, of_the_system
 
+    console.accept_every_character()
     try:
         code = _dispatch(argv)
         sys.stdout.flush()
@@ -69,6 +70,12 @@ def _answered(argv: list[str]) -> int:
         # The reader has gone (`| head`): let the interpreter's own last flush go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        told = of_the_system(error)
+        if told is None:
+            raise
+        console.fail(told)
+        return told.exit_code
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -1,9 +1,14 @@
-"""Every word that reaches the terminal: progress on stderr, results on stdout."""
+"""Every word that reaches the terminal: progress on stderr, results on stdout.
+
+What a script prints, a file is called or a table holds is shown, never obeyed by the terminal.
+"""
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -17,6 +22,44 @@ from instrumentor.errors import InstrumentError
 _COLORS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2", "cyan": "36"}
 
 _DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
+
+
+# Control characters but for newline and tab; what hides, reorders or joins text.
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+# What our own words and reports hold, for a terminal that cannot show it.
+_SPELLED = {"±": "+-", "μ": "u", "µ": "u", "·": "-", "•": "*", "…": "...", "─": "-", "█": "#"}
+
+
+def visible(text: str) -> str:
+    """Text of others with its control characters as text: ``\\x1b``."""
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def _shown(text: str, stream: TextIO) -> str:
+    """A line of ours, in which colours may stand where the stream takes them."""
+    if not colored(stream):
+        return visible(text)
+    return "".join(p if _COLOR.fullmatch(p) else visible(p) for p in _COLOR.split(text))
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    wanted = error.object[error.start : error.end]
+    known = (_SPELLED.get(c, c) for c in wanted)
+    return "".join(c.encode("ascii", "backslashreplace").decode() for c in known), error.end
+
+
+def accept_every_character() -> None:
+    """Let no word fail for want of a character: a plain locale, a file name that is no text."""
+    codecs.register_error("instrument", _spell)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="instrument")
 
 
 def colored(stream: TextIO) -> bool:
@@ -54,7 +97,7 @@ def paint(text: str, color: str, stream: TextIO) -> str:
 
 def out(text: str = "") -> None:
     """A line of the result."""
-    print(text, file=sys.stdout)
+    print(_shown(text, sys.stdout), file=sys.stdout)
 
 
 def raw(text: str) -> None:
@@ -70,30 +113,31 @@ def out_json(value: object) -> None:
 
 def say(text: str) -> None:
     """A line about the work."""
-    print(text, file=sys.stderr, flush=True)
+    print(_shown(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
     """A warning."""
-    print(f"{paint('warning:', 'yellow', sys.stderr)} {text}", file=sys.stderr, flush=True)
+    say(f"{paint('warning:', 'yellow', sys.stderr)} {visible(text)}")
 
 
 def fail(error: InstrumentError) -> None:
     """An error as what / do this."""
-    print(f"{paint('error:', 'red', sys.stderr)} {error.message}", file=sys.stderr)
+    say(f"{paint('error:', 'red', sys.stderr)} {visible(error.message)}")
     if error.hint:
-        print(f"{paint('do:', 'bold', sys.stderr)} {error.hint}", file=sys.stderr, flush=True)
+        say(f"{paint('do:', 'bold', sys.stderr)} {visible(error.hint)}")
 
 
 def diff(patch: bytes) -> None:
-    """A unified diff: exact bytes, so that it can be applied; coloured on a terminal."""
-    if not colored(sys.stdout):
+    """A unified diff: exact bytes, to be applied; on a terminal coloured, to be read."""
+    if not colored(sys.stdout) and not sys.stdout.isatty():
         sys.stdout.flush()
         sys.stdout.buffer.write(patch)
         sys.stdout.flush()
         return
     for line in patch.decode("utf-8", "backslashreplace").removesuffix("\n").split("\n"):
         color = next((c for start, c in _DIFF_COLORS.items() if line.startswith(start)), "")
+        line = visible(line)
         raw(paint(line, color, sys.stdout) + "\n" if color else line + "\n")
 
 
@@ -134,7 +178,7 @@ class Narrator:
     def _say(self, text: str) -> None:
         if not self.quiet:
             elapsed = time.monotonic() - self.start
-            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {text}")
+            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {visible(text)}")
 
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""
@@ -168,9 +212,9 @@ class Narrator:
             self._say("  enough samples: stopping the script")
 
     def line(self, text: str) -> None:
-        """A line of the script's output."""
+        """A line of the script's output; of one that was written over and over, the last state."""
         if self.verbose:
-            say(f"  | {text}")
+            say(f"  | {visible(text.rstrip().rpartition(chr(13))[2])}")
 
     def note(self, text: str) -> None:
         """A stall or an ending."""

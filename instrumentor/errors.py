@@ -6,6 +6,7 @@ catches it at one seam, prints ``message`` and ``hint`` and leaves with ``exit_c
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -54,6 +55,27 @@ class NotReady(InstrumentError):
     """The machine lacks something that the run needs."""
 
     exit_code = 4
+
+
+#: Refusals of the system that are no fault of this program, and what to do about them.
+_REFUSALS = {
+    errno.ENOSPC: "Make room there.",
+    errno.EDQUOT: "Make room there: your quota is used up.",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f), or write less.",
+    errno.EROFS: "Choose a place that can be written to.",
+    errno.EIO: "See the system's log (dmesg): the disk or its connection fails.",
+    errno.EMFILE: "Raise the limit on open files (ulimit -n).",
+    errno.ENFILE: "End other programs: the machine has no open files left.",
+    errno.ENOMEM: "End other programs, or raise the limit on memory (ulimit -v).",
+}
+
+
+def of_the_system(error: OSError) -> NotReady | None:
+    """The error to show for a refusal of the system; None for one that this program should know."""
+    if error.errno not in _REFUSALS:
+        return None
+    where = f"{error.filename}: " if error.filename else ""
+    return NotReady(f"{where}{error.strerror}", _REFUSALS[error.errno])
 
 
 class RunFailed(InstrumentError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -56,6 +57,54 @@ def test_results_and_words_go_different_ways(capsys: pytest.CaptureFixture[str])
     first, rest = out.split("\n", 1)
     assert (first, json.loads(rest)) == ("result", {"a": [1, None]})
     assert err == "word\nwarning: careful\nerror: no device\ndo: Plug one in.\nerror: no more\n"
+
+
+HOSTILE = "a\x1b]0;owned\x07b\rc\x9b2Jd\u202ee\x7ff"
+SHOWN = r"a\x1b]0;owned\x07b\rc\x9b2Jd\u202ee\x7ff"
+
+
+@pytest.mark.parametrize("color", ["", "1"])
+def test_nothing_of_others_steers_the_terminal(
+    color: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", color)
+    narrator = console.Narrator(verbose=True)
+    for tell in (console.out, console.say, console.warn, narrator.note):
+        tell(HOSTILE)
+    console.fail(NotReady(HOSTILE, HOSTILE))
+    narrator.stage(HOSTILE, HOSTILE)
+    narrator.record({"event": "sample", "label": HOSTILE, "ms": 1, "kind": HOSTILE})
+    narrator.line(f"  0%\r 50%\r{HOSTILE.replace(chr(13), '')}\r\n")
+    told = "".join(capsys.readouterr())
+    own = re.compile(r"\x1b\[[0-9;]*m")
+    assert bool(own.search(told)) is bool(color)
+    assert own.sub("", told).replace("\n", "").isprintable()
+    assert told.count(SHOWN) == 10 and "| " + SHOWN.replace(r"\r", "") in told
+
+
+def test_a_diff_on_a_terminal_is_shown_and_elsewhere_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    console.diff(b"+\x1b]0;owned\x07\n")
+    assert terminal.getvalue() == "+\\x1b]0;owned\\x07\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_no_character_is_too_strange_for_a_terminal(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+    console.accept_every_character()
+    console.out("1 ± 2 μs … █ \udcff \u4e00")
+    sys.stdout.flush()
+    told = raw.getvalue().decode(encoding)
+    if encoding == "ascii":
+        assert told == "1 +- 2 us ... # \\udcff \\u4e00\n"
+    assert "\\udcff" in told
 
 
 PATCH = b"--- a/t.py\n+++ b/t.py\n@@ -1 +1 @@\n-caf\xe9\n+\xff\r\n context\n"

@@ -257,9 +257,10 @@ class _KernelRun:
 
     def _explain(self) -> RunFailed:
         from instrumentor.diagnose import diagnose, last_traceback, relevant_tail
+        from instrumentor.process import excerpt
 
         log = self.folder / "run.log"
-        text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        text = excerpt(log)
         text = in_own_lines(
             text, self.site_root, self.plan.project.root, self.prepared.replacements
         )
@@ -278,9 +279,10 @@ class _KernelRun:
     def _judge_exit(self, skipped: Sequence[Mapping[str, Any]]) -> None:
         """The kernel was measured, but the script did not end well."""
         from instrumentor.diagnose import last_traceback
+        from instrumentor.process import excerpt
 
         log = self.folder / "run.log"
-        text = log.read_text(encoding="utf-8", errors="replace")
+        text = excerpt(log)
         last = (last_traceback(text) or "").splitlines()[-1:] or ["no traceback"]
         if skipped:
             self.warnings.append(

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from instrumentor.process.model import Finished, Stall, Stop, Watch
 from instrumentor.process.running import run
-from instrumentor.process.tail import Tail
+from instrumentor.process.tail import Tail, excerpt, record_of
 from instrumentor.process.tree import RUN_ID, processes_of
 
-__all__ = ["RUN_ID", "Finished", "Stall", "Stop", "Tail", "Watch", "processes_of", "run"]
+__all__ = [
+    "RUN_ID",
+    "Finished",
+    "Stall",
+    "Stop",
+    "Tail",
+    "Watch",
+    "excerpt",
+    "processes_of",
+    "record_of",
+    "run",
+]

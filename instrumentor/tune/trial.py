@@ -25,6 +25,7 @@ from typing import Any
 from instrumentor.errors import InstrumentError, Interrupted
 from instrumentor.options import Options
 from instrumentor.outputs import write_json
+from instrumentor.process import excerpt, record_of
 from instrumentor.tune import outcome
 from instrumentor.tune.executors import in_queue, take_interrupts
 from instrumentor.tune.levers import Setting
@@ -235,7 +236,7 @@ def _records(folder: Path) -> tuple[list[dict[str, Any]], int | None]:
     samples: list[dict[str, Any]] = []
     memory: int | None = None
     for line in (folder / "timings.jsonl").read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+        record = record_of(line) or {}
         if record.get("event") == "sample":
             samples.append(record)
         elif record.get("event") == "memory":
@@ -245,7 +246,7 @@ def _records(folder: Path) -> tuple[list[dict[str, Any]], int | None]:
 
 def _failed(error: InstrumentError, folder: Path, timeout_s: float | None) -> Outcome:
     log = folder / "run.log"
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    text = excerpt(log)
     lines = [line.strip() for line in error.message.splitlines() if line.strip()]
     reason = " ".join(dict.fromkeys((lines[:1] + lines[-1:]) if lines else ["failed"]))
     status = outcome.FAILED

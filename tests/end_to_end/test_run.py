@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -270,6 +273,47 @@ def test_a_script_that_failed_before_the_loop_may_have_written(
     done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo)
     assert done.returncode != 0
     assert f"warning: {CHANGED}" in done.stderr
+
+
+def test_a_plain_locale_is_no_obstacle(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": script()})
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "+-" in done.stdout and done.stdout.isascii()
+
+
+def test_what_the_script_says_does_not_steer_the_terminal(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    name = "tr\x1b]0;owned\x07.py"
+    title = "\\x1b]0;owned\\x07"
+    repo = git_repo({name: script(before=f"print('{title}', flush=True); sys.exit('{title}')")})
+    done = run_cli("run", "-v", "--profiler", "wallclock", name, cwd=repo)
+    assert done.returncode == 1
+    assert "\x1b" not in done.stdout + done.stderr and "\x07" not in done.stdout + done.stderr
+    assert f"  | {title}\n" in done.stderr and f"Found the loop at tr{title}.py" in done.stderr
+
+
+def test_a_limit_on_files_is_told(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    command = f"{shlex.quote(sys.executable)} -m instrumentor run --profiler wallclock train.py"
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 8; {command}"], cwd=repo, capture_output=True, text=True
+    )
+    assert done.returncode == 4 and "Traceback" not in done.stderr
+    assert "error: File too large\ndo: Raise the limit on the size of files" in done.stderr
+
+
+def test_records_of_the_script_itself_are_no_samples(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    forged = (
+        "import json\nwith open(os.environ['INSTRUMENT_RECORD'], 'a') as stream:\n"
+        '    stream.write(\'{"event": "sample", "ms": 1}\\n[1]\\n{"event": "warning"}\\n\')'
+    )
+    ran = measure(git_repo({"train.py": script(before=forged)}), "train.py")
+    assert ran.code == 0, ran.err
 
 
 def test_keep_validation(git_repo: RepoFactory, measure: Measure) -> None:
