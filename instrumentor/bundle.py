@@ -13,6 +13,11 @@ FOLDER = Path(__file__).resolve().parent / "runtime" / "recorder"
 #: Each may use what stands before it.
 ORDER = (
     "records",
+    "places",
+    "graph",
+    "watch",
+    "judging",
+    "witness",
     "produced",
     "waits",
     "barrier",

@@ -23,6 +23,7 @@ EXIT_CODES: dict[int, str] = {
     6: "a regression was found (compare --fail-on-regression)",
     7: "undecided: more runs are needed to rule a regression in or out (compare "
     "--fail-on-regression)",
+    8: "not verified: the timed region is not the step; what lies outside is printed, no figures",
     130: "interrupted",
 }
 
@@ -111,6 +112,12 @@ class Undecided(InstrumentError):
     """Whether a run is slower than allowed takes more runs than were given."""
 
     exit_code = 7
+
+
+class NotVerified(InstrumentError):
+    """The run showed that the timed region is not the step: there are no figures."""
+
+    exit_code = 8
 
 
 class Interrupted(InstrumentError):

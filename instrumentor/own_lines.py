@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from instrumentor.engine.marks import Line, classify
@@ -30,36 +32,56 @@ def original_lines(instrumented: bytes) -> dict[int, int]:
     return found
 
 
-def in_own_lines(text: str, copy: Path, root: Path, replacements: Mapping[Path, bytes]) -> str:
-    """Tracebacks in the user's files and lines; frames of inserted code are left out.
+@dataclass(frozen=True)
+class OwnLines:
+    """The way from a place of the tree that ran to the user's own.
 
-    Args:
+    Attributes:
         copy: root of the tree that ran.
         root: of the user's project; the same in a run in place.
         replacements: the instrumented texts, by the user's path.
     """
-    maps = {file: original_lines(new) for file, new in replacements.items()}
-    kept: list[str] = []
-    dropping: int | None = None
-    for line in text.splitlines():
-        match = _FRAME.match(line)
-        if match is None:
-            deeper = len(line) - len(line.lstrip()) > (dropping if dropping is not None else -1)
-            if dropping is None or not deeper:
-                dropping = None
+
+    copy: Path
+    root: Path
+    replacements: Mapping[Path, bytes]
+
+    @cached_property
+    def _maps(self) -> dict[Path, dict[int, int]]:
+        return {file: original_lines(new) for file, new in self.replacements.items()}
+
+    def place(self, file: Path, line: int) -> tuple[Path, int] | None:
+        """The user's file and line; None of inserted code and outside of the project."""
+        if not file.is_relative_to(self.copy):
+            return None
+        own = self.root / file.relative_to(self.copy)
+        number = self._maps[own].get(line) if own in self._maps else line
+        return None if number is None else (own, number)
+
+    def traceback(self, text: str) -> str:
+        """Tracebacks in the user's files and lines; frames of inserted code are left out."""
+        kept: list[str] = []
+        dropping: int | None = None
+        for line in text.splitlines():
+            match = _FRAME.match(line)
+            if match is None:
+                deeper = len(line) - len(line.lstrip()) > (dropping if dropping is not None else -1)
+                if dropping is None or not deeper:
+                    dropping = None
+                    kept.append(line)
+                continue
+            dropping = None
+            if not Path(match["file"]).is_relative_to(self.copy):
                 kept.append(line)
-            continue
-        dropping = None
-        path = Path(match["file"])
-        if not path.is_relative_to(copy):
-            kept.append(line)
-            continue
-        own = root / path.relative_to(copy)
-        number: int | None = int(match["line"])
-        if own in maps:
-            number = maps[own].get(int(match["line"]))
-        if number is None:
-            dropping = len(match["indent"])
-            continue
-        kept.append(f'{match["indent"]}File "{own}", line {number}{match["rest"]}')
-    return "\n".join(kept)
+                continue
+            own = self.place(Path(match["file"]), int(match["line"]))
+            if own is None:
+                dropping = len(match["indent"])
+                continue
+            kept.append(f'{match["indent"]}File "{own[0]}", line {own[1]}{match["rest"]}')
+        return "\n".join(kept)
+
+
+def in_own_lines(text: str, copy: Path, root: Path, replacements: Mapping[Path, bytes]) -> str:
+    """See :meth:`OwnLines.traceback`."""
+    return OwnLines(copy, root, replacements).traceback(text)

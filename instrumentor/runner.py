@@ -33,9 +33,10 @@ from instrumentor.errors import (
 )
 from instrumentor.options import Options
 from instrumentor.outputs import write_json
-from instrumentor.own_lines import in_own_lines
+from instrumentor.own_lines import OwnLines
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.progress import Progress, Silent
+from instrumentor.verification import failure, verification
 
 if TYPE_CHECKING:
     from instrumentor.attempt import Attempt
@@ -296,6 +297,7 @@ class _Run:
         self.linked_changed: tuple[Path, ...] = ()
         self.linked_whole = True
         self.originals_changed = False
+        self.verification: dict[str, Any] | None = None
 
     def go(self) -> RunResult:
         """All stages; raises the failure at the very end, with the partial result."""
@@ -445,14 +447,11 @@ class _Run:
             )
             self.last = made
             self.warnings.extend(made.warnings)
+            own_lines = OwnLines(site.root, self.prepared.project.root, self.prepared.replacements)
+            self.verification = verification(made.records, own_lines)
             self.failure = self._doubt(made, site) or made.failure
             if isinstance(self.failure, RunFailed):
-                self.failure.message = in_own_lines(
-                    self.failure.message,
-                    site.root,
-                    self.prepared.project.root,
-                    self.prepared.replacements,
-                )
+                self.failure.message = own_lines.traceback(self.failure.message)
             self.new_files = tuple(p for p in site.new_files() if not _is_ours(p))
         self._compare_links(linked)
         return dataclasses.replace(made, failure=self.failure)
@@ -537,6 +536,9 @@ class _Run:
             )
         except RunFailed as error:
             return error
+        refused = failure(self.verification)
+        if refused is not None:
+            return refused
         if made.samples or made.failure is not None:
             return None
         return RunFailed(
@@ -607,7 +609,7 @@ class _Run:
             )
         self._fall_back_on_xla()
         self._write_facts()
-        summary = self._summarise() if samples else None
+        summary = self._summarise() if samples and failure(self.verification) is None else None
         result = RunResult(
             self.folder,
             summary or self._summary_of_nothing(),
@@ -649,6 +651,7 @@ class _Run:
             partial=True,
             script_exit_code=self._exit_code(),
             artifacts=self._artifacts(),
+            verification=self.verification,
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
         return with_artifacts(
@@ -743,6 +746,7 @@ class _Run:
                 "git_commit": commit,
                 "git_dirty": dirty,
                 "loop": {"file": loop["file"], "line": loop["line"]},
+                "verification": self.verification,
                 "source_hashes": _source_hashes(self.prepared),
                 "new_files": [str(p) for p in self.new_files],
                 "linked": [str(p) for p in self.linked],

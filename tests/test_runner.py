@@ -78,7 +78,8 @@ def test_a_run_from_python(git_repo: RepoFactory, capfd: pytest.CaptureFixture[s
     assert {name: snapshot(repo)[name] for name in before} == before
 
     assert listener.stages == ["found", "profiler", "copied", "running", "analysing"]
-    assert [r["event"] for r in listener.records] == ["load", *["sample"] * 5, "complete"]
+    events = [r["event"] for r in listener.records]
+    assert events == ["load", "witness", *["sample"] * 5, "complete"]
     assert "hello ['a b', '--x']" in listener.lines
     assert listener.notes == []
 

@@ -477,6 +477,10 @@ class Summary:
         profiler_cost_percent: how much longer the median step takes under the profiler.
         script_exit_code: of the measured script; None when unknown.
         host_layers: what the host did below the script, where its runtime marks that (tt-crank).
+        verification: whether the run itself showed that the timed region is the step: ``status``
+            (verified, partly, unverified, failed), ``verified`` (of forward, backward, optimizer),
+            ``unverified`` (check -> why), ``problems``, ``notes``, ``parameters``, ``cost_ms`` (of
+            the first sample). A failed one has no figures. None when nothing looked.
         run: facts of the run as recorded (name, label, script, command, times).
     """
 
@@ -519,6 +523,7 @@ class Summary:
     profiler_cost_percent: float | None = None
     barrier: Barrier | None = None
     host_layers: tuple[HostLayer, ...] = ()
+    verification: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""
@@ -572,6 +577,7 @@ class Summary:
             "profiler_cost_percent": plain(self.profiler_cost_percent),
             "barrier": plain(self.barrier),
             "host_layers": plain(self.host_layers),
+            "verification": plain(self.verification),
         }
 
 

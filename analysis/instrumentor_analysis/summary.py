@@ -86,6 +86,11 @@ def analyse(
     folder = open_run(*sources)
     if len(sources) > 1 and not all(path.is_file() for path in sources):
         raise BadOption("several sources have to be ops CSVs, one of each host")
+    if folder.mapping("verification").get("status") == "failed":
+        raise NothingMeasured(
+            f"{sources[0]}: the timed region of this run is not the step: {_problem(folder)}",
+            "Give the lines of the step with --region FILE:FIRST-LAST, and run again.",
+        )
     timings = read_timings(folder.timings)
     summary = _base(folder, timings)
     if folder.profiler == "tracy" and folder.ops_csv is not None:
@@ -104,6 +109,13 @@ def analyse(
         steps = _steps(timings, summary.wall_clock_by_label, None)
         analysis = Analysis(replace(summary, steps=steps), timings, folder)
     return analysis
+
+
+def _problem(folder: RunFolder) -> str:
+    """The first thing that was wrong, and where."""
+    problem = folder.mapping("verification")["problems"][0]
+    places = "".join(f", {each['file']}:{each['line']}" for each in problem["places"][:1])
+    return f"{problem['text']}{places}"
 
 
 def _base(folder: RunFolder, timings: Timings) -> Summary:
@@ -143,6 +155,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         interrupted=folder.facts.get("interrupted") is True,
         partial=folder.facts.get("partial") is True,
         script_exit_code=folder.exit_code,
+        verification=folder.mapping("verification") or None,
         artifacts={k: str(v) for k, v in folder.mapping("artifacts").items()},
         warnings=tuple(dict.fromkeys(warnings)),
         untraced=untraced,

@@ -69,7 +69,22 @@ def subtitle(summary: Summary) -> str:
         parts.append("interrupted")
     elif summary.partial:
         parts.append("partial")
+    parts.append(verified(summary))
     return " · ".join(part for part in parts if part)
+
+
+def verified(summary: Summary) -> str:
+    """What the run itself showed of its timed region; empty when nothing looked."""
+    found = summary.verification
+    if not found:
+        return ""
+    shown = ", ".join(found["verified"])
+    reasons = list(dict.fromkeys(found["unverified"].values()))
+    if not shown:
+        return f"region not verified: {'; '.join(reasons)}"
+    missing = ", ".join(found["unverified"])
+    rest = f"; not verified: {missing} ({'; '.join(reasons)})" if missing else ""
+    return f"region verified: {shown}{rest}"
 
 
 def sections(summary: Summary) -> tuple[Section, ...]:

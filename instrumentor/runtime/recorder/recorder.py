@@ -11,19 +11,21 @@ from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.sampling import Sampling
+from instrumentor.runtime.recorder.witness import Witness
 
 
 class Recorder:
     """Times regions of the main process; in any other process every method does nothing."""
 
     def __init__(self, steps: int, warmup: int, profiler: str) -> None:
-        self.warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
         self.records = Records()
-        asked = int(os.environ.get("INSTRUMENT_STEPS") or steps)
-        self.sampling = Sampling(asked, self.warmup, self.records)
+        steps = int(os.environ.get("INSTRUMENT_STEPS") or steps)
+        warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
+        self.sampling = Sampling(steps, warmup, self.records)
         self.barrier = Barrier(self.records)
         self.facts = [make(self.records) for make in FACTS]
         self.extra = ExtraStep(self.records)
+        self.witness = Witness(self.records)
         self.taken = 0  # samples so far
         self.refused = 0  # steps for which nothing proved the device idle
         self.name: Optional[str] = None  # of the open region
@@ -46,6 +48,10 @@ class Recorder:
             self.signpost(self.name + "_cancelled")
             self.records.write("cancelled", name=self.name)
         self.barrier.clear()
+        if not self.witness.begin():
+            self.name = None
+            self.complete()
+            return
         self.name = self.next_name()
         if self.name == "step_profiled":
             self.extra.open()
@@ -61,7 +67,7 @@ class Recorder:
             return "step_profiled"
         if index == 0:
             return "step_compile"
-        return "step_%s_%d" % ("warmup" if index < self.warmup else "steady", index)
+        return "step_%s_%d" % ("warmup" if index < self.sampling.warmup else "steady", index)
 
     def end(self, *values: Any, label: str = "fwd+bwd", synced: bool = False) -> None:
         """Wait for the device, read the clock, record the sample."""
@@ -84,7 +90,7 @@ class Recorder:
         sample.update(device=waited.device, barrier=waited.method)
         for fact in self.facts:
             sample.update(fact.end(values))
-        if self.taken <= self.warmup or not self.barrier.settled:
+        if self.taken <= self.sampling.warmup or not self.barrier.settled:
             # What compiles takes too long to tell a part of it from what is left.
             limit = 0.0 if self.taken == 0 or "compiled" in sample else milliseconds
             later = self.barrier.check(values, limit)
@@ -96,11 +102,16 @@ class Recorder:
         sample["kind"] = kind
         self.records.write("sample", **sample)
         self.taken += 1
+        self.witness.end(label)
+        if self.witness.wants_another:
+            self.sampling.spend_one()
         if self.extra.due and waited.device == "xla":
             self.extra.cancel("torch.profiler sees nothing of XLA work: wall clock only")
         shown = "COMPILE" if kind == "compile" else kind
         line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
         print(line % (self.taken, label, milliseconds, shown), flush=True)
+        if self.witness.failed:
+            self.complete()
 
     def refuse(self, name: str, waited: Waited) -> None:
         """Record that a step ran and could not be timed."""
@@ -124,6 +135,7 @@ class Recorder:
     def complete(self) -> None:
         """Say that nothing more is to be measured."""
         self.done = True
+        self.witness.conclude()
         self.signpost("benchmark_complete")
         if self.barrier.device == "cuda":
             peak = sys.modules["torch"].cuda.max_memory_allocated()
@@ -134,6 +146,7 @@ class Recorder:
         """Print the samples in short, at the end of the process."""
         if not self.records.ours:
             return
+        self.witness.conclude()
         for label, steady in self.sampling.steady.items():
             ordered = sorted(milliseconds for _, milliseconds in steady)
             middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]

@@ -36,6 +36,11 @@ class Sampling:
         self.steady.setdefault(label, []).append((name, milliseconds))
         return "steady"
 
+    def spend_one(self) -> None:
+        """Let the next sample count as warm-up, and take one more."""
+        self.warmup += 1
+        self.steps += 1
+
     def enough(self, taken: int, device: Optional[str]) -> bool:
         """Whether no more samples are needed; a device of unknown compiler is looked at again."""
         if taken < self.wanted:

@@ -1,0 +1,149 @@
+"""Tells when a backward, an optimizer step or an evaluation runs, and from where.
+
+No hook of a module or an optimizer: torch.compile guards on those and would compile again when
+they are taken off. What is replaced for a while is what it never looks into: the function that
+enters the autograd engine, and the profiler's mark that every optimizer sets around its step.
+"""
+
+import sys
+from typing import Any, Callable, List, NamedTuple, Set, Tuple
+
+from instrumentor.runtime.recorder.places import Place, places_of
+
+WEIGHTED = ("linear", "conv1d", "conv2d", "conv3d", "embedding")  # of torch.nn.functional
+STEP = "Optimizer.step#"
+
+
+class Event(NamedTuple):
+    """Something that ran: backward, gradient, step, eval, train or inference."""
+
+    kind: str
+    places: List[Place]
+    about: Any  # outputs of a backward; an optimizer; a module
+    nested: bool  # within a backward
+
+
+class Watch:
+    """Replaces functions of torch between `on` and `off`, and hands on what it sees."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self.tell = tell
+        self.undo: List[Tuple[Any, str, Any, Any]] = []
+        self.depth = 0
+        self.weights: Set[int] = set()  # ids of tensors that are trained
+
+    def on(self) -> None:
+        """Watch backwards, steps and modules that are switched to evaluation and back."""
+        torch = sys.modules["torch"]
+        if hasattr(torch.autograd, "_engine_run_backward"):
+            self.replace(torch.autograd, "_engine_run_backward", self.backward)
+        else:
+            self.replace(torch.autograd.Variable, "_execution_engine", self.engine)
+        self.replace(torch.autograd.profiler.record_function, "__enter__", self.mark)
+        self.replace(torch.nn.Module, "train", self.mode)
+
+    def on_inference(self, weights: Set[int]) -> None:
+        """Watch uses of these weights without gradients, where nothing was compiled."""
+        torch = sys.modules["torch"]
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        compiled = dynamo is not None and dynamo.counters["frames"]
+        if not (compiled or self.weights):
+            for name in WEIGHTED:
+                self.replace(torch.nn.functional, name, self.weighted)
+        self.weights |= weights
+
+    def off(self) -> None:
+        """Put everything back, in reverse."""
+        self.weights = set()
+        while self.undo:
+            owner, name, real, ours = self.undo.pop()
+            if getattr(owner, name, None) is ours:
+                setattr(owner, name, real)
+
+    def replace(self, owner: Any, name: str, around: Callable[[Any], Any]) -> None:
+        """Put a function around another one."""
+        real = getattr(owner, name, None)
+        if real is not None:
+            ours = around(real)
+            never_compiled = getattr(sys.modules.get("torch._dynamo"), "disable", None)
+            if callable(ours) and never_compiled is not None:
+                ours = never_compiled(ours)
+            setattr(owner, name, ours)
+            self.undo.append((owner, name, real, ours))
+
+    def backward(self, real: Any) -> Any:
+        """Around torch.autograd's entry into the engine."""
+
+        def instrument_backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            kind = "backward" if kwargs.get("accumulate_grad") else "gradient"
+            places = places_of(caller())
+            self.tell(Event(kind, places, tensors, self.depth > 0))
+            self.depth += 1
+            try:
+                return real(tensors, *args, **kwargs)
+            finally:
+                self.depth -= 1
+                self.tell(Event(kind + " done", places, None, self.depth > 0))
+
+        return instrument_backward
+
+    def engine(self, real: Any) -> Any:
+        """The same where the engine is an object (before torch 2.2)."""
+        return Engine(real, self.backward(real.run_backward))
+
+    def mark(self, real: Any) -> Any:
+        """Around the profiler's marks: an optimizer's step opens one."""
+
+        def instrument_mark(this: Any) -> Any:
+            if str(this.name).startswith(STEP):
+                frame = caller()
+                optimizer = frame.f_locals.get("self") or frame.f_locals["args"][0]
+                self.tell(Event("step", places_of(frame), optimizer, self.depth > 0))
+            return real(this)
+
+        return instrument_mark
+
+    def mode(self, real: Any) -> Any:
+        """Around Module.train, which Module.eval calls as well; of a module's own, not of all its
+        children."""
+
+        def instrument_mode(this: Any, mode: bool = True) -> Any:
+            frame = caller()
+            if frame.f_code.co_name != "train" or "children" not in frame.f_code.co_names:
+                kind = "train" if mode else "eval"
+                self.tell(Event(kind, places_of(frame), this, self.depth > 0))
+            return real(this, mode)
+
+        return instrument_mode
+
+    def weighted(self, real: Any) -> Any:
+        """Around a function of torch.nn.functional that takes weights."""
+        torch = sys.modules["torch"]
+
+        def instrument_function(*args: Any, **kwargs: Any) -> Any:
+            if not torch.is_grad_enabled() and self.depth == 0:
+                used = [*args, kwargs.get("weight")]
+                if any(id(each) in self.weights for each in used):
+                    self.tell(Event("inference", places_of(caller()), None, False))
+            return real(*args, **kwargs)
+
+        return instrument_function
+
+
+def caller() -> Any:
+    """The frame that called a replaced function; that of torch.compile's own wrapper is none."""
+    frame: Any = sys._getframe(2)
+    while "_dynamo" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame
+
+
+class Engine:
+    """Autograd's engine with another way into its backward."""
+
+    def __init__(self, real: Any, run_backward: Any) -> None:
+        self.real = real
+        self.run_backward = run_backward
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)

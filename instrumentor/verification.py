@@ -1,0 +1,69 @@
+"""The witness's verdict on the timed region, in the user's files and lines.
+
+The recorder writes it as the event ``witness`` (see runtime/recorder/judging.py); here it becomes
+the entry ``verification`` of run.json and summary.json, and an error when the region is not the
+step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from instrumentor.errors import NotVerified
+from instrumentor.own_lines import OwnLines
+
+_WORLD = "world size"
+
+
+def verification(
+    records: Iterable[Mapping[str, Any]], own_lines: OwnLines
+) -> dict[str, Any] | None:
+    """The last verdict of a run's records; None when there is none.
+
+    Returns:
+        ``status`` (verified, partly, unverified, failed), ``verified``, ``unverified`` (check ->
+        why), ``problems`` (each with ``check``, ``text``, ``places``: file and line, the first
+        the most telling), ``notes``, ``parameters`` and ``cost_ms``.
+    """
+    verdicts = [r for r in records if r.get("event") == "witness"]
+    if not verdicts:
+        return None
+    found = {key: value for key, value in verdicts[-1].items() if key not in ("event", "pid")}
+    found["problems"] = [_problem(each, own_lines) for each in found["problems"]]
+    return found
+
+
+def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
+    """The error that a failed check is, else None."""
+    if found is None or found["status"] != "failed":
+        return None
+    problem = found["problems"][0]
+    where = "".join(f"\n  {place['file']}:{place['line']}" for place in problem["places"])
+    more = "".join(f"\n  and {each['text']}" for each in found["problems"][1:])
+    if problem["check"] == _WORLD:
+        return NotVerified(problem["text"], "Start it with one process, or profile one rank alone.")
+    return NotVerified(
+        f"the timed region is not the step: {problem['text']}{where}{more}",
+        "Give the lines of the step with --region FILE:FIRST-LAST, or another loop with "
+        "--loop FILE:LINE; no figures are kept.",
+    )
+
+
+def _problem(problem: Mapping[str, Any], own_lines: OwnLines) -> dict[str, Any]:
+    stacks = [problem["places"], *problem["others"]]
+    places = [place for place in (_place(stack, own_lines) for stack in stacks) if place]
+    distinct = [each for n, each in enumerate(places) if each not in places[:n]]
+    return {"check": problem["check"], "text": problem["text"], "places": distinct}
+
+
+def _place(stack: Iterable[tuple[str, int, str]], own_lines: OwnLines) -> dict[str, Any] | None:
+    """The innermost place of a stack in the project, else the innermost at all."""
+    first = None
+    for file, line, _ in stack:
+        found = own_lines.place(Path(file), line)
+        if found is not None:
+            return {"file": str(found[0]), "line": found[1]}
+        first = first or {"file": file, "line": line}
+    return first

@@ -1,0 +1,111 @@
+"""A run proves its region: every report has the verdict, and a wrong region no figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from instrumentor import RunOptions, run
+from instrumentor.edits import Statement
+from instrumentor.errors import NotVerified
+from instrumentor.plan import Plan, make_plan
+from instrumentor_analysis.errors import NothingMeasured
+from instrumentor_analysis.summary import summarise
+from tests.conftest import RepoFactory, git
+from tests.end_to_end.conftest import Measure
+from tests.end_to_end.small import read
+
+pytest.importorskip("torch", reason="needs torch: make test installs it")
+
+TRAIN = """\
+import torch
+from torch import nn
+
+
+def train():
+    model, critic = nn.Linear(8, 1), nn.Linear(8, 1)
+    optimizer = torch.optim.SGD([*model.parameters(), *critic.parameters()], lr=0.1)
+    for step in range(50):
+        x = torch.randn(4, 8)
+        optimizer.zero_grad()
+        value = critic(x)
+        loss = (model(x) - value).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+train()
+"""
+LATE = "train.py:12-13"
+
+
+def test_the_verdict_stands_in_every_report(git_repo: RepoFactory, measure: Measure) -> None:
+    repo = git_repo({"train.py": TRAIN})
+    ran = measure(repo, "--region", "train.py:10-14", "train.py")
+    assert ran.code == 0, ran.err
+    said = "region verified: forward, backward, optimizer"
+    assert said in ran.out
+    found = read(ran.folder)["verification"]
+    assert (found["status"], found["problems"]) == ("verified", [])
+    assert found["parameters"] == {"trainable": 4, "with_gradient": 4}
+    for name in ("summary.md", "report.html"):
+        assert said in (ran.folder / name).read_text(encoding="utf-8")
+
+
+def test_lines_that_were_chosen_say_what_they_leave_out(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    ran = measure(git_repo({"train.py": TRAIN}), "--region", LATE, "train.py")
+    assert ran.code == 0, ran.err
+    assert "a forward that feeds the backward runs outside of the timed region" in ran.out
+
+
+def test_a_wrong_region_has_no_figures(
+    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan begins at the loss: the critic's forward lies ahead of the clock."""
+
+    def begins_late(located: Any, options: Any) -> Plan:
+        plan = make_plan(located, options)
+        edits = [
+            replace(each, edit=replace(each.edit, at=Statement(12, 8)))
+            if ".begin(" in each.edit.code
+            else each
+            for each in plan.edits
+        ]
+        return replace(plan, edits=tuple(edits))
+
+    monkeypatch.setattr("instrumentor.prepare.make_plan", begins_late)
+    repo = git_repo({"train.py": TRAIN})
+    with pytest.raises(NotVerified) as caught:
+        run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
+    error = caught.value
+    assert error.exit_code == 8
+    assert f"outside of the timed region\n  {repo}/train.py:11" in error.message
+    assert "--region FILE:FIRST-LAST" in error.hint
+    assert error.result.summary.wall_clock is None
+    folder = error.result.folder
+    summary = read(folder)
+    assert summary["wall_clock_ms"]["median"] is None
+    (problem,) = summary["verification"]["problems"]
+    assert problem["check"] == "forward"
+    assert problem["places"] == [{"file": str(repo / "train.py"), "line": 11}]
+    with pytest.raises(NothingMeasured, match="is not the step"):  # nor later
+        summarise(folder)
+    assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
+
+
+def test_several_processes_are_refused(git_repo: RepoFactory, measure: Measure) -> None:
+    """As a script that believes to be one of two."""
+    pretended = """\
+torch.distributed.is_available = torch.distributed.is_initialized = lambda: True
+torch.distributed.get_backend = lambda: "gloo"
+torch.distributed.get_world_size = lambda: 2
+"""
+    repo = git_repo({"train.py": TRAIN.replace("\n\n\ndef", f"\n{pretended}\n\ndef", 1)})
+    ran = measure(repo, "--region", "train.py:13-17", "train.py")
+    assert ran.code == 8
+    assert "2 processes train together" in ran.err
+    assert read(ran.folder)["wall_clock_ms"]["samples"] == 0
