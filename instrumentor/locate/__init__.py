@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from instrumentor.locate import refusals
-from instrumentor.locate.config import mesh_default_warning, mesh_reason
+from instrumentor.locate.config import folder_reason, mesh_default_warning, mesh_reason
 from instrumentor.locate.inference import infers_only, locate_inference, locate_marked
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.program import Program
+from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.syntax import Source, parse
 from instrumentor.locate.understand import choose, is_reachable
 from instrumentor.options import Options
@@ -62,7 +62,7 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
             if found is not None and (chosen is None or found.kind != "no-loop"):
                 chosen = found
             program = wider
-    reason = chosen or refusals.no_loop(program, Knowledge(program), [])
+    reason = chosen or no_loop(program, Knowledge(program), [])
     if (
         options.mode == "auto"
         and reason.kind == "no-loop"
@@ -91,7 +91,7 @@ def locate_file(
     path: Path, options: Options, roots: Sequence[Path], arguments: Sequence[str] = ()
 ) -> Located:
     """As :func:`locate` for a script on disk: also reads its configuration."""
-    reason = refusals.folder_reason(path)
+    reason = folder_reason(path)
     if reason is not None:
         raise Declined(reason)
     source = parse_source(path, path.read_bytes())

@@ -36,6 +36,7 @@ class Role(Enum):
     SYNC = "sync"  # cuts the XLA graph
     WAIT = "wait"  # waits for a device
     STEP = "optimizer step"  # of its first argument
+    FORWARD = "forward"  # of the model that it is given
     NO_GRAD = "no_grad"
     ACTIVATION_CHECKPOINT = "activation checkpoint"
     SAVE = "save"
@@ -74,6 +75,8 @@ FUNCTIONS: tuple[tuple[str, Role], ...] = (
     ("torch_xla.core.xla_model.optimizer_step", Role.STEP),
     ("*no_grad", Role.NO_GRAD),
     ("*inference_mode", Role.NO_GRAD),
+    ("torch.func.functional_call", Role.FORWARD),
+    ("torch.nn.utils.stateless.functional_call", Role.FORWARD),
     ("torch.utils.checkpoint.*", Role.ACTIVATION_CHECKPOINT),
     ("torch_xla.utils.checkpoint.*", Role.ACTIVATION_CHECKPOINT),
     ("torch_xla.distributed.fsdp.checkpoint_module", Role.ACTIVATION_CHECKPOINT),
@@ -89,6 +92,9 @@ FUNCTIONS: tuple[tuple[str, Role], ...] = (
     ("logging.*", Role.LOG),
     ("tqdm.*write", Role.LOG),
     ("torch.distributed.init_process_group", Role.DISTRIBUTED),
+    ("torch.nn.parallel.*DistributedDataParallel", Role.DISTRIBUTED),
+    ("torch.distributed.fsdp.*", Role.DISTRIBUTED),
+    ("torch.distributed._composable.fsdp.*", Role.DISTRIBUTED),
     ("deepspeed.init_distributed", Role.DISTRIBUTED),
     ("torch.multiprocessing.spawn", Role.SPAWN),
     ("torch.multiprocessing.start_processes", Role.SPAWN),

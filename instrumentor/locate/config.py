@@ -18,6 +18,20 @@ _SET_MESH = re.compile(rf"{_MESH_KEY}(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)".encode
 _MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
 
 
+def folder_reason(script: Path) -> Reason | None:
+    """Multi-chip experiments are kept in folders of the machine's name."""
+    for part in script.parts[:-1]:
+        if part.lower() in MULTI_CHIP_FOLDERS:
+            return Reason(
+                script,
+                1,
+                "multi-chip",
+                f"the script lies in a {part} folder: a multi-chip experiment",
+                "Give the single-chip variant; multi-chip runs are out of scope.",
+            )
+    return None
+
+
 def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | None:
     """The YAML named by `--config` (line 0), else the script's default and the line naming it."""
     for position, argument in enumerate(arguments):

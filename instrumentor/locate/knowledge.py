@@ -364,6 +364,8 @@ class Knowledge:
                 return True
         elif self.is_model(source, scope, call.func):
             return True
+        if self.role(source, scope, call) in (Role.FORWARD, Role.ACTIVATION_CHECKPOINT):
+            return True
         functions = self.program.resolve(source, scope, call)
         if any(self.runs_model(f, depth + 1) for f in functions if depth < _DEPTH):
             return True

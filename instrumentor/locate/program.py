@@ -24,11 +24,13 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     all_parameters,
+    arguments,
     callee,
     children,
     dotted,
     last,
     own_calls,
+    own_nodes,
     parse,
 )
 from instrumentor.locate.values import Class, Function, Value
@@ -250,6 +252,29 @@ class Program:
                 table[function] = source
         return table
 
+    def called_from(self, scope: ScopeNode, body: Sequence[ast.stmt]) -> set[ScopeNode]:
+        """Functions that statements of a scope run, themselves or through others."""
+        inside = {n for top in body for n in (top, *own_nodes(top))}
+        first = [call for call, s in self.calls.get(scope, ()) if s in inside]
+        found: set[ScopeNode] = set()
+        stack = [(scope, call) for call in first]
+        while stack:
+            where, call = stack.pop()
+            source = self.source_of_scope[where]
+            handed = [ast.Call(a, [], []) for a in arguments(call) if isinstance(a, _NAMED)]
+            for each in (call, *handed):
+                for function in self.names.functions(source, where, each):
+                    if function.node not in found:
+                        found.add(function.node)
+                        stack += [(function.node, c) for c, _ in self.calls.get(function.node, ())]
+        return found
+
+    @cached_property
+    def reached(self) -> set[ScopeNode]:
+        """Scopes that the entry's module-level code may come to, what it hands on included."""
+        entry = self.entry.tree
+        return {entry} | self.called_from(entry, entry.body)
+
     @cached_property
     def callers(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.Call, ast.stmt]]]:
         """Who calls a function: scope, call and the statement that holds it."""
@@ -302,6 +327,7 @@ class Program:
         return table
 
 
+_NAMED = (ast.Name, ast.Attribute)
 _MAY_ALIAS = (ast.Name, ast.Attribute, ast.Call)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.hints import batch_names, find_hints
@@ -215,6 +216,7 @@ def _region(
     stepped_in_helper = any(u.statement is final.statement for u in updates)
     steps = _step_updates(candidate, group)
     units = [_step_unit(candidate, group, u) for u in steps]
+    several = several_steps(candidate)
     in_branches = any(_inside(source, end, u) for u in updates) and always_meets([end], units)
     wants_step = options.scope == "step"
     if options.scope == "auto" and fused is not None:
@@ -239,6 +241,16 @@ def _region(
         warnings.append(
             f"{source.path.name}:{every.lineno}: the script syncs only with the optimizer step: "
             "a sample is the whole step, all its micro-steps"
+        )
+    elif several is not None and not (wants_step and stepped_in_helper):
+        scope = label = "step"
+        begin = _lift(source, _common_suite(source, loop, [begin, several]), begin)
+        end = with_sync(knowledge, source, _lift(source, source.places[begin].suite, several))
+        if knowledge.sync_of(source, end) is not None:
+            sync = kept(knowledge, source, end)
+        warnings.append(
+            f"{source.path.name}:{several.lineno}: one iteration makes several optimizer steps: a "
+            "sample is all of it, from the first forward to the last update"
         )
     elif wants_step or (options.scope == "auto" and (stepped_in_helper or in_branches)):
         scope = label = "step"
@@ -350,6 +362,32 @@ def _step_unit(candidate: Candidate, group: list[Site], update: Update) -> ast.s
     if any(update.statement is s.statement for s in group):
         return update.statement
     return update_unit(candidate, candidate.loop, update)
+
+
+def several_steps(candidate: Candidate) -> ast.stmt | None:
+    """The statement with the last update when a backward of the iteration follows another."""
+    source = candidate.source
+    updates = [u for u in candidate.updates if not u.manual and _is_of_loop(candidate, u)]
+    updates.sort(key=lambda u: (u.statement.lineno, u.call.lineno))
+    for first, second in combinations(updates, 2):
+        if first.call is not second.call or first.optimizer != second.optimizer:
+            if not exclusive(source, first.statement, second.statement) and any(
+                _between(source, first.statement, s.statement, second.statement)
+                for s in candidate.sites
+            ):
+                return updates[-1].statement
+    return None
+
+
+def _is_of_loop(candidate: Candidate, update: Update) -> bool:
+    return update.scope is candidate.scope and contains(candidate.loop, update.statement)
+
+
+def _between(source: Source, first: ast.stmt, site: ast.stmt, second: ast.stmt) -> bool:
+    """A backward after the one step and up to the other, on one path."""
+    if exclusive(source, first, site) or exclusive(source, second, site):
+        return False
+    return first.lineno < site.lineno <= second.lineno and site is not first
 
 
 def _inside(source: Source, outer: ast.stmt, update: Update) -> bool:

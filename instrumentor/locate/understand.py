@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from instrumentor.errors import UsageError
-from instrumentor.locate import refusals
 from instrumentor.locate.accumulation import accumulation_of
 from instrumentor.locate.catalogue import Role
 from instrumentor.locate.config import mesh_default_warning
@@ -16,11 +16,15 @@ from instrumentor.locate.forward import Forward, find_forward
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, find_candidates
-from instrumentor.locate.model import Declined, Located, Reason
+from instrumentor.locate.model import Declined, Located, Reason, Stop
 from instrumentor.locate.program import Program
 from instrumentor.locate.regions import Region, find_regions
+from instrumentor.locate.rules import reasons_against
+from instrumentor.locate.rules.closures import closure_reason
+from instrumentor.locate.rules.no_loop import no_loop
+from instrumentor.locate.rules.several_loops import several
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, callee, dotted, own_nodes
+from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
 from instrumentor.locate.tree import contains
 from instrumentor.locate.validation import Validations
 from instrumentor.locate.vocabulary import host_read
@@ -36,23 +40,57 @@ def choose(program: Program, options: Options) -> Located | Reason | None:
         candidates = [
             c for c in candidates if c.source is program.entry or is_reachable(program, c)
         ]
-    stepping = [c for c in candidates if c.updates]
+    stepping = _without_inner(program, [c for c in candidates if c.updates])
     if options.loop is not None:
         chosen = _by_line(candidates, options)
         return _understand(program, knowledge, chosen, options)
     if len(stepping) > 1:
-        reasons = [r for c in stepping for r in refusals.of_candidate(program, knowledge, c)]
+        reasons = [r for c in stepping for r in reasons_against(knowledge, c)]
         if reasons:
             raise Declined(*dict.fromkeys(reasons))
         reachable = [c for c in stepping if is_reachable(program, c)]
         if len(reachable) == 1:
             stepping = reachable
         else:
-            raise Declined(*refusals.several(reachable or stepping))
+            raise Declined(*several(reachable or stepping))
     if not stepping:
-        closure = refusals.closure_reason(program, knowledge)
-        return closure or refusals.no_loop(program, knowledge, candidates)
+        closure = closure_reason(program, knowledge)
+        return closure or no_loop(program, knowledge, candidates)
     return _understand(program, knowledge, stepping[0], options)
+
+
+def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candidate]:
+    """A loop in a helper of another one's iteration is part of that iteration, no rival."""
+    kept = list(candidates)
+    for inner in candidates:
+        for outer in candidates:
+            if outer is inner or inner not in kept or outer not in kept:
+                continue
+            same = outer.source is inner.source and outer.scope is inner.scope
+            if same and contains(outer.loop, inner.loop):
+                _take_sites(outer, inner.sites)
+                kept.remove(inner)
+            elif inner.scope in program.called_from(outer.scope, outer.loop.body):
+                _take_sites(outer, _through_calls(program, outer, inner))
+                kept.remove(inner)
+    return kept
+
+
+def _take_sites(outer: Candidate, sites: Iterable[Site]) -> None:
+    found = [*outer.sites, *sites]
+    outer.sites = sorted(found, key=lambda s: (s.statement.lineno, s.call.lineno))
+
+
+def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iterator[Site]:
+    """The backwards of a helper's loop as the calls of that helper show them."""
+    for call, statement in program.calls.get(outer.scope, ()):
+        if not contains(outer.loop, statement):
+            continue
+        for function in program.resolve(outer.source, outer.scope, call):
+            if function.node is inner.scope:
+                for site in inner.sites:
+                    chain = (function, *site.chain)
+                    yield dataclasses.replace(site, statement=statement, call=call, chain=chain)
 
 
 def _by_line(candidates: list[Candidate], options: Options) -> Candidate:
@@ -72,43 +110,23 @@ def _by_line(candidates: list[Candidate], options: Options) -> Candidate:
 def is_reachable(program: Program, candidate: Candidate) -> bool:
     """Whether module-level code of the entry may come to the loop."""
     scope = candidate.scope
-    if not isinstance(scope, FUNCTIONS):
-        return True
-    seen: set[ScopeNode] = set()
-    stack: list[ScopeNode] = [program.entry.tree]
-    while stack:
-        current = stack.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if current is scope:
-            return True
-        source = program.source_of_scope.get(current)
-        if source is None:
-            continue
-        for call, _ in program.calls.get(current, ()):
-            stack.extend(f.node for f in program.resolve(source, current, call))
-            for argument in (*call.args, *(k.value for k in call.keywords)):
-                if isinstance(argument, ast.Name):
-                    probe = ast.Call(func=argument, args=[], keywords=[])
-                    stack.extend(f.node for f in program.resolve(source, current, probe))
-    return False
+    return not isinstance(scope, FUNCTIONS) or scope in program.reached
 
 
 def _understand(
     program: Program, knowledge: Knowledge, candidate: Candidate, options: Options
 ) -> Located:
-    reasons = list(refusals.of_candidate(program, knowledge, candidate))
+    reasons = list(reasons_against(knowledge, candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
     candidate, forwards = _with_forward(program, knowledge, candidate)
-    warnings = list(_warnings(program, candidate))
+    warnings = list(_warnings(knowledge, candidate))
     regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)
     warnings.extend(_inserted_sync(program, regions))
     first = regions[0]
     counter = find_counter(candidate, first.sites[0], first.begin)
     accumulation = accumulation_of(knowledge, candidate, first.sites[0])
-    stops = find_stops(knowledge, candidate)
+    stops = [_behind(candidate, regions, stop) for stop in find_stops(knowledge, candidate)]
     if not stops:
         raise Declined(
             Reason(
@@ -140,6 +158,15 @@ def _understand(
     _helper_validations(located)
     _cache_clears(located)
     return located
+
+
+def _behind(candidate: Candidate, regions: list[Region], stop: Stop) -> Stop:
+    """A stop is never inside a region that closes behind the whole step."""
+    for region in regions:
+        if stop.source is candidate.source and contains(region.end, stop.after):
+            if stop.after is not region.end and region.ends_after_update:
+                return dataclasses.replace(stop, unit=region.end, after=region.end)
+    return stop
 
 
 def _with_forward(
@@ -199,9 +226,9 @@ def _before_stop(program: Program, candidate: Candidate, source: Source, node: a
     return True
 
 
-def _warnings(program: Program, candidate: Candidate) -> list[str]:
+def _warnings(knowledge: Knowledge, candidate: Candidate) -> list[str]:
     found: list[str] = []
-    source = candidate.source
+    program, source = knowledge.program, candidate.source
     for current in dict.fromkeys((program.entry, source)):
         for node in current.nodes:
             if isinstance(node, ast.Call):
@@ -222,19 +249,29 @@ def _warnings(program: Program, candidate: Candidate) -> list[str]:
                     f"{current.path.name}:{call.lineno}: what starts here may outlive the "
                     "early stop: the run would wait for it"
                 )
-        for call, _ in refusals.distributed_calls(current):
-            if dotted(call.func) not in ("xmp.spawn",):
-                found.append(
-                    f"{current.path.name}:{call.lineno}: {dotted(call.func)} under a "
-                    "condition: instrumented for the single-process run"
-                )
-                break
+        found.extend(_distributed(knowledge, current))
         found.extend(_own_instrumentation(current))
     found.extend(_own_limits(candidate))
     mesh = mesh_default_warning(list(program.sources.values()))
     if mesh:
         found.append(mesh)
     return found
+
+
+def _distributed(knowledge: Knowledge, source: Source) -> Iterator[str]:
+    """The first call that sets several processes up, where the script comes to it at all."""
+    program = knowledge.program
+    for call in source.calls:
+        scope = program.scope_of(source, call)
+        role = knowledge.role(source, scope, call)
+        if role not in (Role.DISTRIBUTED, Role.SPAWN) or scope not in program.reached:
+            continue
+        if role is Role.DISTRIBUTED:
+            yield (
+                f"{source.path.name}:{call.lineno}: {dotted(call.func)}: measured as one process; "
+                "with more than one the run stops"
+            )
+            return
 
 
 _PROFILERS = ("torch.profiler", "torch_xla.debug.profiler", "xp.start", "xp.Trace", "cProfile")

@@ -164,47 +164,6 @@ for loss in steps(loader):
     print(loss.item())
 """,
     ),
-    "gan": (
-        "several-optimizers",
-        "optimizer_g.step()",
-        """\
-import torch
-
-optimizer_d = torch.optim.Adam(discriminator.parameters())
-optimizer_g = torch.optim.Adam(generator.parameters())
-for real in loader:
-    fake = generator(noise)
-    loss_d = criterion(discriminator(real), ones) + criterion(discriminator(fake.detach()), zeros)
-    optimizer_d.zero_grad()
-    loss_d.backward()
-    optimizer_d.step()
-    loss_g = criterion(discriminator(fake), ones)
-    optimizer_g.zero_grad()
-    loss_g.backward()
-    optimizer_g.step()
-""",
-    ),
-    "sac": (
-        "several-optimizers",
-        "",
-        """\
-import torch
-
-q_optimizer = torch.optim.Adam(qf.parameters())
-actor_optimizer = torch.optim.Adam(actor.parameters())
-for step in range(1000):
-    data = buffer.sample(64)
-    q_loss = (qf(data.observations) - targets(data)).pow(2).mean()
-    q_optimizer.zero_grad()
-    q_loss.backward()
-    q_optimizer.step()
-    if step % 2 == 0:
-        actor_loss = -qf(actor(data.observations)).mean()
-        actor_optimizer.zero_grad()
-        actor_loss.backward()
-        actor_optimizer.step()
-""",
-    ),
     "train_and_eval_in_one_loop": (
         "train-and-eval",
         'if phase == "train"',
@@ -295,19 +254,6 @@ for x, y in loader:
     step(x, y)
 """,
     ),
-    "process_group": (
-        "distributed",
-        "init_process_group",
-        PREAMBLE
-        + """\
-import torch.distributed as dist
-dist.init_process_group("nccl")
-for x, y in loader:
-    loss = (model(x) - y).pow(2).mean()
-    loss.backward()
-    optimizer.step()
-""",
-    ),
     "spawn": (
         "distributed",
         "mp.spawn",
@@ -388,85 +334,6 @@ losses = train(model, optimizer, loader)
 print(losses[-1])
 """,
     ),
-    "gan_in_helpers": (
-        "several-optimizers",
-        "b = train_generator(x)",
-        PREAMBLE
-        + """\
-
-def train_discriminator(x):
-    loss = criterion(discriminator(x), 1)
-    loss.backward()
-    optimizer_d.step()
-    return loss
-
-def train_generator(x):
-    loss = criterion(discriminator(generator(x)), 1)
-    loss.backward()
-    optimizer_g.step()
-    return loss
-
-for x in loader:
-    a = train_discriminator(x)
-    b = train_generator(x)
-""",
-    ),
-    "gan_in_a_class": (
-        "several-optimizers",
-        "",
-        """\
-import torch
-
-class Gan:
-    def optimize(self):
-        self.backward_d()
-        self.optimizer_d.step()
-        self.backward_g()
-        self.optimizer_g.step()
-
-    def backward_d(self):
-        self.loss_d = self.criterion(self.discriminator(self.real))
-        self.loss_d.backward()
-
-    def backward_g(self):
-        self.loss_g = self.criterion(self.discriminator(self.generator(self.noise)))
-        self.loss_g.backward()
-
-gan = Gan()
-for gan.real, gan.noise in loader:
-    gan.optimize()
-""",
-    ),
-    "inner_and_outer_optimizer": (
-        "several-optimizers",
-        "",
-        PREAMBLE
-        + """\
-for task in tasks:
-    learner = clone(model)
-    for x, y in task:
-        inner = criterion(learner(x), y)
-        inner.backward()
-        inner_optimizer.step()
-    outer = criterion(learner(task.x), task.y)
-    outer.backward()
-    optimizer.step()
-""",
-    ),
-    "two_steps_of_one_optimizer": (
-        "several-steps",
-        "",
-        PREAMBLE
-        + """\
-for x, y in loader:
-    first = criterion(model(x), y)
-    first.backward()
-    optimizer.step()
-    second = criterion(model(y), x)
-    second.backward()
-    optimizer.step()
-""",
-    ),
     "compiled_step_in_an_attribute": (
         "compiled-step",
         "self.compiled = torch_xla.compile",
@@ -507,27 +374,6 @@ def step(x, y):
 
 for x, y in loader:
     loss = step(x, y)
-""",
-    ),
-    "process_group_in_a_function": (
-        "distributed",
-        "init_process_group",
-        PREAMBLE
-        + """\
-import torch.distributed as dist
-
-def setup():
-    dist.init_process_group("nccl")
-
-def main():
-    setup()
-    for x, y in loader:
-        loss = criterion(model(x), y)
-        loss.backward()
-        optimizer.step()
-
-if __name__ == "__main__":
-    main()
 """,
     ),
     "deepspeed_pipeline": (
@@ -574,21 +420,6 @@ def run(loader, train=True):
 
 run(train_loader)
 run(test_loader, train=False)
-""",
-    ),
-    "data_parallel": (
-        "distributed",
-        "DistributedDataParallel(model)",
-        PREAMBLE
-        + """\
-from utils import set_up_processes
-
-set_up_processes()
-model = torch.nn.parallel.DistributedDataParallel(model)
-for x, y in loader:
-    loss = criterion(model(x), y)
-    loss.backward()
-    optimizer.step()
 """,
     ),
     "line_search": (
@@ -852,35 +683,54 @@ def test_what_does_not_parse(source: bytes, line: int) -> None:
     assert "syntax" in reason.remedy
 
 
-def test_a_conditional_launch_is_only_warned_about() -> None:
-    source = (
-        """\
-import os
-import torch
+WORLDS = {
+    "process_group": """\
 import torch.distributed as dist
-model = torch.nn.Linear(4, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+dist.init_process_group("nccl")
+""",
+    "under a condition": """\
+import os
+import torch.distributed as dist
 if "RANK" in os.environ:
     dist.init_process_group("nccl")
-"""
-        + """\
+""",
+    "data parallel": """\
+from torch.nn.parallel import DistributedDataParallel as Parallel
+model = Parallel(model)
+""",
+    "sharded": """\
+from torch.distributed.fsdp import FullyShardedDataParallel
+model = FullyShardedDataParallel(model)
+""",
+}
+LOOP = """\
 for x, y in loader:
     loss = (model(x) - y).pow(2).mean()
     loss.backward()
     optimizer.step()
 """
-    )
-    (warning,) = rewrite(source, filename="train.py").plan.warnings
-    assert warning.startswith("train.py:7: dist.init_process_group under a condition")
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_distributed_code_is_measured_as_one_process(name: str) -> None:
+    """The recorder stops the run when the world turns out to be larger."""
+    (warning,) = rewrite(PREAMBLE + WORLDS[name] + LOOP, filename="train.py").plan.warnings
+    assert "measured as one process" in warning
+
+
+def test_calls_in_functions_that_are_never_reached_count_for_nothing() -> None:
+    source = PREAMBLE + "import torch.distributed as dist\n"
+    source += "def stop():\n    dist.destroy_process_group()\n    dist.init_process_group()\n"
+    assert rewrite(source + LOOP, filename="train.py").plan.warnings == ()
 
 
 def test_declining_is_an_answer_of_explain(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text(DECLINED["gan"][2])
+    script.write_text(DECLINED["lbfgs"][2])
     answer = explain(script)
     assert not answer.eligible and answer.plan is None
     document = answer.to_json()
     assert document["eligible"] is False and document["loop"] is None
-    assert document["reasons"][0]["kind"] == "several-optimizers"
-    assert document["reasons"][0]["line"] == 14
+    assert document["reasons"][0]["kind"] == "closure"
+    assert document["reasons"][0]["line"] == line_of(script.read_text(), "optimizer.step(closure)")
     assert document["reasons"][0]["file"] == str(script)

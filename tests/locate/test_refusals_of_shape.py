@@ -260,7 +260,7 @@ def test_a_backward_of_another_path_is_not_between_two_steps() -> None:
 
 def test_a_backward_between_two_steps_on_one_path() -> None:
     source = looped(AMP.replace("else:\n    loss.backward()", "criterion(model(y), x).backward()"))
-    assert reason_of(source).kind == "several-steps"
+    assert plan_of(source)["label"] == "step"
 
 
 # -- threads -------------------------------------------------------------------------------
@@ -386,8 +386,9 @@ def test_steps_of_a_loop_inside_are_no_line_search() -> None:
         optimizer.step()
         """
     )
-    reason = next(r for r in reasons_of(source) if r.line == line_of(source, "while repeats"))
-    assert reason.kind == "several-steps"
+    plan = plan_of(source)
+    assert plan["label"] == "step"
+    assert plan["region"] == {"start_line": line_of(source, "while repeats"), "end_line": 13}
 
 
 def test_the_epochs_around_a_loop_are_no_line_search() -> None:
@@ -414,4 +415,4 @@ for epoch in range(3):
     print(model(x))
 """
     )
-    assert {r.kind for r in reasons_of(source)} == {"several-optimizers"}
+    assert plan_of(source)["label"] == "step"

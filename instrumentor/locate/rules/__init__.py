@@ -1,0 +1,45 @@
+"""Why a chosen loop is declined: one module for each reason, in the order in which they are told.
+
+A rule looks at a candidate and yields reasons; nothing is instrumented as long as one stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate
+from instrumentor.locate.model import Reason
+from instrumentor.locate.rules import (
+    asynchronous,
+    closures,
+    compiled_step,
+    early_return,
+    foreign_runtime,
+    generators,
+    line_search,
+    manual_backward,
+    overrides,
+    own_process,
+    phases,
+)
+
+RULES = (
+    foreign_runtime,
+    closures,
+    generators,
+    compiled_step,
+    phases,
+    overrides,
+    line_search,
+    own_process,
+    early_return,
+    asynchronous,
+    manual_backward,
+)
+
+
+def reasons_against(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """Every rule's reasons against a loop."""
+    for rule in RULES:
+        yield from rule.reasons(knowledge, candidate)

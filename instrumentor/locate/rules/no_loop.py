@@ -1,0 +1,152 @@
+"""Why a script shows no training loop: who holds it instead."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate
+from instrumentor.locate.model import Reason
+from instrumentor.locate.program import Program
+from instrumentor.locate.rules.common import AS_A_WHOLE, OWN_LOOP, imported_roots
+from instrumentor.locate.rules.compiled_step import handed_to_a_compiler
+from instrumentor.locate.rules.foreign_runtime import FOREIGN_RUNTIMES
+from instrumentor.locate.syntax import (
+    Source,
+    callee,
+    dotted,
+    last,
+    own_calls,
+    receiver,
+)
+
+_JAX = ("jax", "flax", "optax", "easydel")
+
+
+_LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
+
+
+def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candidate]) -> Reason:
+    """The most telling reason why no training loop was found in the entry script."""
+    source = program.entry
+    path, roots = source.path, imported_roots(source)
+    for call, line in _calls(source):
+        word, owner = callee(call), receiver(call)
+        if word in ("fit", "train") and _made_by(
+            source, owner, ("Trainer", "SFTTrainer", "DPOTrainer", "Seq2SeqTrainer")
+        ):
+            library = next((r for r in roots if r in (*_LIGHTNING, "transformers", "trl")), "")
+            if library:
+                kind = "lightning" if library in _LIGHTNING else "hf-trainer"
+                return Reason(
+                    path,
+                    line,
+                    kind,
+                    f"the loop is inside {library}'s Trainer, an installed package",
+                    OWN_LOOP,
+                )
+    if any(r in roots for r in _LIGHTNING):
+        line = next(roots[r] for r in _LIGHTNING if r in roots)
+        return Reason(path, line, "lightning", "Lightning holds the training loop", OWN_LOOP)
+    for root in _JAX:
+        if root in roots:
+            return Reason(
+                path,
+                roots[root],
+                "jax",
+                f"a {root} script: gradients come from transformations, not from backward()",
+                AS_A_WHOLE,
+            )
+    for root, why in FOREIGN_RUNTIMES.items():
+        if root in roots:
+            return Reason(path, roots[root], "foreign-runtime", why, AS_A_WHOLE)
+    for call, line in _calls(source):
+        if re.search(r"(loss_)?scaler$", dotted(call.func)) and len(call.args) >= 2:
+            return Reason(
+                path,
+                line,
+                "hidden-backward",
+                f"backward and optimizer step are hidden in {dotted(call.func)}(...) of "
+                "another package",
+                "Write loss.backward() and optimizer.step() in the loop.",
+            )
+        if callee(call) in ("train_batch", "fit"):
+            return Reason(
+                path,
+                line,
+                "hidden-backward",
+                f"the step is hidden in {dotted(call.func)}(...) of an installed package",
+                OWN_LOOP,
+            )
+    compiled = handed_to_a_compiler(program)
+    if compiled is not None:
+        return compiled
+    for candidate in without_update:
+        perturbed = _two_part_step(candidate)
+        if perturbed is not None:
+            return perturbed
+    for candidate in without_update:
+        return Reason(
+            candidate.source.path,
+            candidate.loop.lineno,
+            "no-optimizer-step",
+            "a backward runs in this loop, but no optimizer step follows it",
+            "A training loop steps an optimizer; name the loop with --loop FILE:LINE if "
+            "this is one.",
+        )
+    if "transformers" in roots and any(
+        callee(c) == "train" and "trainer" in receiver(c).lower() for c, _ in _calls(source)
+    ):
+        return Reason(
+            path,
+            roots["transformers"],
+            "hf-trainer",
+            "the loop is inside transformers' Trainer, an installed package",
+            OWN_LOOP,
+        )
+    return Reason(
+        path,
+        1,
+        "no-loop",
+        "no loop with forward, backward() and an optimizer step was found",
+        "Give the script that holds the loop, or one that reaches it through imports of "
+        "its own repository.",
+    )
+
+
+def _two_part_step(candidate: Candidate) -> Reason | None:
+    """`optimizer.first_step(); ...; optimizer.second_step()` of sharpness-aware minimization."""
+    places: list[tuple[Source, ast.AST]] = [(candidate.source, candidate.loop)]
+    places += [(f.source, f.node) for s in candidate.sites for f in s.chain]
+    for source, place in places:
+        calls = [c for c in own_calls(place) if callee(c) in ("first_step", "second_step")]
+        if {callee(c) for c in calls} == {"first_step", "second_step"}:
+            first = next(c for c in calls if callee(c) == "first_step")
+            owner = receiver(first)
+            return Reason(
+                source.path,
+                first.lineno,
+                "several-steps",
+                f"{owner}.first_step() and {owner}.second_step() make one update of two "
+                "forward + backward: there is no single one",
+                "Time the lines of the whole step with --region FILE:START-END, or use an "
+                "optimizer with one step().",
+            )
+    return None
+
+
+def _calls(source: Source) -> Iterator[tuple[ast.Call, int]]:
+    for node in source.calls:
+        yield node, node.lineno
+
+
+def _made_by(source: Source, name: str, classes: tuple[str, ...]) -> bool:
+    for node in source.nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            if last(dotted(node.value.func)).endswith(classes) and any(
+                dotted(t) == name for t in node.targets
+            ):
+                return True
+    return name.endswith("Trainer()")
