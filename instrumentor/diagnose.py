@@ -39,11 +39,12 @@ _SYNTAX = re.compile(
     re.MULTILINE,
 )
 _TELLING = re.compile(
-    r"\b(?:error|fatal|critical|exception|fail(?:ed|ure|s)?|abort(?:ed|ing)?|assert\w*|panic\w*|"
-    r"killed|segmentation|timed? ?out|refused|denied|cannot|can't|unable|not found|no such|missing|"
-    r"invalid|unsupported|out of memory|TT_FATAL|TT_THROW)\b|\w+(?:Error|Exception)\b",
+    r"error|exception|fatal|critical|fail|abort|assert|panic|killed|segmentation|timed? ?out|"
+    r"refused|denied|cannot|can't|unable|not found|no such|missing|invalid|unsupported|"
+    r"out of memory|TT_THROW",
     re.IGNORECASE,
 )
+EXAMINED = 50_000  # lines from either end of a log that may hold millions
 _STAMP = re.compile(r"^[\d\-:., |T]+")  # a repeated line differs in its time alone
 # Raised by the wrapper because the script failed: a consequence, never the cause.
 _WRAPPER_ERRORS = ("subprocess.CalledProcessError", "KeyboardInterrupt")
@@ -144,14 +145,16 @@ def telling_lines(log: str, lines: int = 15) -> tuple[tuple[int, str], ...]:
     seen: set[str] = set()
     telling: list[tuple[int, str]] = []
     all_lines = plain(log).splitlines()
-    for number, line in enumerate(all_lines, 1):
-        said = _STAMP.sub("", line).strip()
-        if _TELLING.search(said) and said not in seen:
+    ends = [*range(len(all_lines))[:EXAMINED], *range(len(all_lines))[EXAMINED:][-EXAMINED:]]
+    for at in ends:
+        line = all_lines[at][:LONGEST_LINE].strip()
+        said = _STAMP.sub("", line)
+        if said not in seen and _TELLING.search(said):
             seen.add(said)
-            telling.append((number, line.strip()[:LONGEST_LINE]))
+            telling.append((at + 1, line))
     if not telling:
-        telling = [(n, line.rstrip()) for n, line in enumerate(all_lines, 1) if line.strip()]
-        return tuple(telling[-lines:])
+        spoken = [(at + 1, all_lines[at].strip()[:LONGEST_LINE]) for at in ends[-10 * lines :]]
+        return tuple([each for each in spoken if each[1]][-lines:])
     if len(telling) <= lines:
         return tuple(telling)
     first = lines // 3  # the cause comes early, the consequences late

@@ -7,7 +7,7 @@ import json
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,13 @@ from instrumentor.environment import find_tools
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.interpreter import Package
 from instrumentor.process import Finished, Stall, Stop, Watch, run
-from instrumentor.profilers import TRACY, Artifacts, LaunchRequest, NoDeviceOperations
+from instrumentor.profilers import (
+    TRACY,
+    Artifacts,
+    LaunchRequest,
+    NoDeviceOperations,
+    tracy_options,
+)
 from instrumentor.profilers.base import RUNTIME
 from instrumentor.profilers.tracy import (
     check_port,
@@ -26,7 +32,7 @@ from instrumentor.profilers.tracy import (
     newest_report,
     shell_safe,
 )
-from instrumentor.profilers.tracy_options import parse_options
+from instrumentor.profilers.tracy_options import parse_options, read_options
 from instrumentor_analysis.host_layers import read_zones
 
 STANDINS = Path(__file__).resolve().parents[1] / "standins"
@@ -347,6 +353,26 @@ def test_a_tracy_that_does_not_import_is_told_before_the_run(
     with pytest.raises(NotReady) as raised:
         TRACY.launch(make_tracy_request(fail=fail))
     assert remedy in raised.value.hint
+
+
+def test_the_options_are_asked_for_once(
+    make_tracy_request: RequestFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    answer = tracy_options._ask
+
+    def counted(python: Path, env: Mapping[str, str], timeout_s: float) -> frozenset[str]:
+        asked.append(env["STANDIN_TRACY_VERSION"])
+        return answer(python, env, timeout_s)
+
+    monkeypatch.setattr(tracy_options, "_ask", counted)
+    request = make_tracy_request(env={"MARK": str(tmp_path)})
+    read_options(request.python, request.env, tmp_path)  # as the doctor does, before a run
+    run = {"PYTHONPYCACHEPREFIX": "x", "GIT_DIR": "y", "INSTRUMENT_RUN_ID": "z"}
+    TRACY.launch(replace(request, env={**request.env, **run}, programs_per_read=4000))
+    assert asked == ["0.81"]
+    read_options(request.python, {**request.env, "STANDIN_TRACY_VERSION": "0.65"}, tmp_path)
+    assert asked == ["0.81", "0.65"]
 
 
 def test_asking_for_the_options_leaves_nothing_behind(

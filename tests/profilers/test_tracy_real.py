@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor.environment import tool_names
 from instrumentor.interpreter import ask
 from instrumentor.process import run
 from instrumentor.profilers import TRACY, LaunchRequest
@@ -41,6 +42,11 @@ def test_probe_finds_the_package(ttnn_python: Path, tmp_path: Path) -> None:
     _, packages = ask(ttnn_python, os.environ)
     assert packages["ttnn"].version
     assert "tracy" in packages
+
+
+def test_the_names_of_its_programs_are_read_out_of_it(ttnn_python: Path) -> None:
+    _, packages = ask(ttnn_python, os.environ)
+    assert tool_names(packages["tracy"]) == (("tracy-capture", "tracy-csvexport"),)
 
 
 def test_options(ttnn_python: Path, tmp_path: Path) -> None:
