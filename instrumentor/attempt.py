@@ -228,13 +228,16 @@ def _failure(made: Attempt, text: str, log: Path, limits: Limits) -> InstrumentE
 
 
 def _left(finished: process.Finished) -> str:
-    if not finished.left_running:
-        return ""
-    pids = " ".join(map(str, finished.left_running))
-    return (
-        f"; left running, because killing what holds a device spoils it: {pids} "
-        f"(kill -INT {pids}, then kill {pids}, never kill -9)"
-    )
+    said = ""
+    if finished.ending:
+        said = f"; still being ended, gently: {' '.join(map(str, finished.ending))}"
+    if finished.left_running:
+        pids = " ".join(map(str, finished.left_running))
+        said += (
+            f"; left running, because killing what holds a device spoils it: {pids} "
+            f"(kill -INT {pids}, then kill {pids}, never kill -9)"
+        )
+    return said
 
 
 def _explained(made: Attempt, text: str, log: Path) -> RunFailed:

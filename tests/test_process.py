@@ -317,16 +317,29 @@ def test_a_second_request_does_not_wait(tmp_path: Path, stubborn: list[int]) -> 
     finished = run(
         launch(tmp_path, source),
         log=tmp_path / "log",
-        watch=Watch(on_line=on_line, grace_s=0.3),
+        watch=Watch(on_line=on_line, grace_s=1.5),
         stop=stop,
     )
-    stubborn.extend(finished.left_running)
+    stubborn.extend(finished.ending)
     assert finished.interrupted
-    assert len(finished.left_running) == 1
+    assert finished.left_running == () and len(finished.ending) == 1
     limit = time.monotonic() + 10
-    while any(map(alive, finished.left_running)):  # ended behind our back, gently
+    while any(map(alive, finished.ending)):  # ended behind our back, gently
         assert time.monotonic() < limit
         time.sleep(0.02)
+
+
+def test_a_second_request_names_nobody_who_has_gone(tmp_path: Path) -> None:
+    stop = Stop()
+
+    def on_line(line: str) -> None:
+        stop.request()
+        stop.request()
+
+    source = "import time\nprint('ready', flush=True)\ntime.sleep(60)"
+    watch = Watch(on_line=on_line, grace_s=5)
+    finished = run(launch(tmp_path, source), log=tmp_path / "log", watch=watch, stop=stop)
+    assert finished.interrupted and finished.ending == ()
 
 
 def test_standing_still_is_told_once_and_can_end_the_run(tmp_path: Path) -> None:

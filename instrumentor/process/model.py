@@ -27,6 +27,7 @@ class Finished:
         ended: processes that had to be ended.
         run_id: the mark in the environment of every process of the run.
         outstayed: it was ended for still running when the measurement was complete.
+        ending: processes that are still being ended, gently: the user asked not to wait for it.
     """
 
     returncode: int
@@ -38,6 +39,7 @@ class Finished:
     ended: tuple[int, ...] = ()
     run_id: str = ""
     outstayed: bool = False
+    ending: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

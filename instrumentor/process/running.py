@@ -202,8 +202,9 @@ class _Run:
         told = self.finished
         if told is None and self.stop.requests > 1:
             # The guard goes on ending them after we are gone.
-            left = still_alive(below(self.guard_pid), LEAVING_S)
-            told = {"left": left, "ended": []}
+            self._send({"event": "end"})
+            ending = still_alive(below(self.guard_pid), LEAVING_S)
+            told = {"left": [], "ended": [], "ending": ending}
             self.guard.returncode = 0  # it is left running on purpose
         elif told is None:
             self.guard.wait()
@@ -227,4 +228,5 @@ class _Run:
             ended=tuple(told["ended"]),
             run_id=self.run_id,
             outstayed=outstayed,
+            ending=tuple(told.get("ending", ())),
         )
