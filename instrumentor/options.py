@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 SCOPES = ("auto", "fwd-bwd", "step")
 MODES = ("auto", "train", "inference")
 PROFILERS = ("auto", "tracy", "torch", "wallclock")
+#: The first compiles, the second captures a trace where there is one.
+INFERENCE_WARMUP = 3
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,22 @@ class Options:
 
 
 def for_inference(options: Options) -> Options:
-    """The options with inference's own defaults (3 warm-up, 10 steady) where none were given."""
+    """The options with inference's own defaults (3 warm-up, 10 steady) where none were given.
+
+    Raises:
+        UsageError: the steps asked for leave none that is steady.
+    """
     defaults = Options()
     own_steps = "steps" in options.given or options.steps != defaults.steps
     own_warmup = "warmup" in options.given or options.warmup != defaults.warmup
-    if own_steps:
-        return options
-    warmup = options.warmup if own_warmup else 3
-    return dataclasses.replace(options, steps=warmup + 10, warmup=warmup)
+    warmup = options.warmup if own_warmup else INFERENCE_WARMUP
+    steps = options.steps if own_steps else warmup + 10
+    if steps <= warmup and not own_warmup:
+        raise UsageError(
+            f"--steps {steps} leaves no steady step after the {warmup} warm-up steps of inference",
+            f"Give --steps {warmup + 4} or more, or fewer with --warmup 1.",
+        )
+    return dataclasses.replace(options, steps=steps, warmup=warmup)
 
 
 def parse_region(text: str) -> tuple[str, int, int]:

@@ -114,6 +114,10 @@ def test_inference_has_its_own_numbers_of_steps() -> None:
     # Asked for, the numbers of training are as good as any.
     asked = rewrite(INFERENCE, Options(steps=5, warmup=1, given=("steps", "warmup"))).plan.options
     assert (asked.steps, asked.warmup) == (5, 1)
+    steps = rewrite(INFERENCE, Options(steps=9, given=("steps",))).plan.options
+    assert (steps.steps, steps.warmup) == (9, 3)
+    with pytest.raises(UsageError, match="after the 3 warm-up steps of inference"):
+        rewrite(INFERENCE, Options(steps=3, given=("steps",)))
     longer = rewrite(INFERENCE, Options(warmup=5, steps=6, given=("warmup", "steps"))).plan.options
     assert (longer.steps, longer.warmup) == (6, 5)
 
