@@ -61,6 +61,7 @@ class RunOptions:
         output: the run folder; None makes `<name>_<label>` in the working directory.
         timeout_s: limit for the whole run, seconds.
         stall_s: how long nothing may happen before it is said.
+        batch_dim: axis of a batch along which its samples lie; None finds it.
         keep: keep the files that the script wrote into the copy, under `<output>/files`.
         link, no_link: folders of the project to link into the copy, or not to.
         in_place: run the user's own file, swapped for the instrumented one while the run lasts.
@@ -78,6 +79,7 @@ class RunOptions:
     rewrite: Options = field(default_factory=Options)
     profiler: str = "auto"
     output: Path | None = None
+    batch_dim: int | None = None
     label: str = "baseline"
     python: str | None = None
     python_configured: bool = False
@@ -730,6 +732,7 @@ class _Run:
                     self.arguments,
                     self.cwd,
                     self.folder / "timings.jsonl",
+                    self.options.batch_dim,
                 ),
                 "interrupted": finished is None or finished.interrupted,
                 "partial": finished is None or self.failure is not None,

@@ -58,6 +58,7 @@ RUN_OPTIONS: dict[str, tuple[list[str], str, object, Callable[[RunOptions], obje
                ("region", "sync")),
     "--port": (["24680"], "24680", 24680, lambda o: o.port, 24680),
     "--op-support-count": (["4000"], "4000", 4000, lambda o: o.op_support_count, 4000),
+    "--batch-dim": (["1"], "1", 1, lambda o: o.batch_dim, 1),
     "--untraced": ([], "1", True, lambda o: o.untraced, True),
     "--in-place": ([], "1", True, lambda o: o.in_place, True),
     "--reset": ([], "1", True, lambda o: o.reset, True),
@@ -74,6 +75,7 @@ SHOWN_ELSEWHERE = {
     "--verbose",
     "--history",
     "--no-history",
+    "--repeat",
 }
 
 

@@ -26,6 +26,7 @@ _RUN_KEYS = (
     "warmup",
     "batch_size",
     "batch_size_source",
+    "batch_dim",
     "started",
     "duration_s",
     "python",
@@ -102,6 +103,12 @@ class RunFolder:
         """A fact that is an object, else an empty one."""
         value = self.facts.get(key)
         return dict(value) if isinstance(value, dict) else {}
+
+    @property
+    def batch_dim(self) -> int:
+        """Axis of a batch along which its samples lie; the first where the run does not say."""
+        found = self.facts.get("batch_dim")
+        return found if isinstance(found, int) and found >= 0 else 0
 
     @property
     def run(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def analyse(
             f"{sources[0]}: the timed region of this run is not the step: {_problem(folder)}",
             "Give the lines of the step with --region FILE:FIRST-LAST, and run again.",
         )
-    timings = read_timings(folder.timings)
+    timings = read_timings(folder.timings, folder.batch_dim)
     summary = _base(folder, timings)
     if folder.profiler == "tracy" and folder.ops_csv is not None:
         csvs = sources if len(sources) > 1 else (folder.ops_csv,)
@@ -206,7 +206,7 @@ def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
     """The main label's wall clock in the run without the profiler, if one went before."""
     if folder.untraced is None or label is None:
         return None
-    timings = read_timings(folder.untraced)
+    timings = read_timings(folder.untraced, folder.batch_dim)
     return wall_clock(timings, label) if label in timings.labels() else None
 
 

@@ -39,8 +39,8 @@ class Sample:
         ms: wall clock.
         start_s: on the script's own perf_counter.
         batch_shape, batch_dtype: of the first tensor in its (first) batch.
-        samples, tokens: in all batches of the step: their first axes, and the elements of
-            two-dimensional integer tensors; None where unknown.
+        samples, tokens: in all batches of the step: along the axis of the batch, and the elements
+            of two-dimensional integer tensors; None where unknown.
     """
 
     name: str
@@ -87,8 +87,11 @@ class Timings:
         return next((sample for sample in self.samples if sample.name == name), None)
 
 
-def read_timings(path: Path) -> Timings:
+def read_timings(path: Path, batch_dim: int = 0) -> Timings:
     """Read a record file; an absent file is an empty record.
+
+    Args:
+        batch_dim: axis of a batch along which its samples lie.
 
     Records of several processes are kept apart: the process with most samples counts, the
     others are reported. Never raises for the content of the file.
@@ -108,7 +111,7 @@ def read_timings(path: Path) -> Timings:
             warnings.append(f"{path.name}, line {number}: not a record, left out")
         else:
             warnings.append(f"{path.name} ends within a record: the run was cut short there")
-    return _timings(events, warnings)
+    return _timings(events, warnings, batch_dim)
 
 
 def _event(line: str) -> Mapping[str, Any] | None:
@@ -119,9 +122,9 @@ def _event(line: str) -> Mapping[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
 
-def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timings:
+def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str], batch_dim: int) -> Timings:
     per_process = Counter(
-        e.get("pid") for e in events if e["event"] == "sample" and _sample(e, 0) is not None
+        e.get("pid") for e in events if e["event"] == "sample" and _sample(e, 0, 0) is not None
     )
     main = per_process.most_common(1)[0][0] if per_process else None
     if len(per_process) > 1:
@@ -138,7 +141,7 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timing
         if per_process and event.get("pid", main) != main:
             continue
         if event["event"] in ("sample", "profiled"):
-            sample = _sample(event, len(samples))
+            sample = _sample(event, len(samples), batch_dim)
             if sample is None:
                 warnings.append(f"a record without a usable time was left out: {dict(event)}")
             elif event["event"] == "profiled":
@@ -161,7 +164,7 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str]) -> Timing
     )
 
 
-def _sample(event: Mapping[str, Any], position: int) -> Sample | None:
+def _sample(event: Mapping[str, Any], position: int, batch_dim: int) -> Sample | None:
     ms, start = event.get("ms"), event.get("start_s")
     if not isinstance(ms, (int, float)) or not math.isfinite(ms) or ms < 0:
         return None
@@ -178,9 +181,19 @@ def _sample(event: Mapping[str, Any], position: int) -> Sample | None:
         device=None if event.get("device") is None else str(event["device"]),
         batch_shape=_shape(event.get("batch_shape")),
         batch_dtype=None if event.get("batch_dtype") is None else str(event["batch_dtype"]),
-        samples=_count(event.get("batch_samples")),
+        samples=_rows(event, batch_dim),
         tokens=_count(event.get("batch_tokens")),
     )
+
+
+def _rows(event: Mapping[str, Any], batch_dim: int) -> int | None:
+    """Samples in all micro-batches; the recorder itself counts along the first axis."""
+    rows = _count(event.get("batch_samples"))
+    if batch_dim == 0 or rows is None:
+        return rows
+    shapes = [_shape(each) for each in event.get("batch_shapes") or [event.get("batch_shape")]]
+    known = [shape[batch_dim] for shape in shapes if shape and batch_dim < len(shape)]
+    return sum(known) if known and len(known) == len(shapes) else None
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands import repeat as repeats
 from instrumentor.commands.history import NoHistory, Store, remember
 from instrumentor.errors import InstrumentError
 
@@ -48,6 +49,16 @@ def run(
     mode: common.Mode = "auto",
     region: common.Region = "",
     keep_validation: common.KeepValidation = False,
+    batch_dim: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-dim",
+            envvar="INSTRUMENT_BATCH_DIM",
+            metavar="AXIS",
+            min=0,
+            help="Axis of a batch along which its samples lie; default: the one of its batch size.",
+        ),
+    ] = None,
     python: common.Python = None,
     tt_xla: common.TtXla = None,
     tracy_tools_folder: common.TracyToolsFolder = None,
@@ -56,6 +67,16 @@ def run(
         typer.Option("--port", envvar="INSTRUMENT_PORT", help="Tracy's port; default: a free one."),
     ] = None,
     op_support_count: common.OpSupportCount = None,
+    repeat: Annotated[
+        int,
+        typer.Option(
+            "--repeat",
+            envvar="INSTRUMENT_REPEAT",
+            metavar="N",
+            min=1,
+            help="Run so many times: how much runs differ is what a comparison has to know.",
+        ),
+    ] = 1,
     untraced: Annotated[
         bool,
         typer.Option(
@@ -123,6 +144,7 @@ def run(
         ),
         profiler=profiler,
         output=output,
+        batch_dim=batch_dim,
         label=label,
         python=python,
         python_configured="python" in common.configured(context),
@@ -144,8 +166,23 @@ def run(
     if dry_run:
         _preview(script, arguments or [], options, json=json, full=full)
         return
-    result = _measure(script, arguments or [], options, json=json, quiet=quiet, verbose=verbose)
-    remember(result, script, history, no_history)
+    results: list[RunResult] = []
+    for number in range(1, repeat + 1):
+        if repeat > 1 and not quiet:
+            console.say(f"Run {number} of {repeat}")
+        result = _measure(
+            script,
+            arguments or [],
+            repeats.numbered(options, number),
+            json=json,
+            quiet=quiet,
+            verbose=verbose,
+            alone=repeat == 1,
+        )
+        remember(result, script, history, no_history)
+        results.append(result)
+    if repeat > 1:
+        repeats.show(results, json=json)
 
 
 def _measure(
@@ -156,6 +193,7 @@ def _measure(
     json: bool,
     quiet: bool,
     verbose: bool,
+    alone: bool = True,
 ) -> RunResult:
     from instrumentor.runner import run as run_script
 
@@ -172,7 +210,8 @@ def _measure(
             samples = "" if _is_empty(partial) else "what was measured, and "
             console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
         raise
-    _show(result, json=json)
+    if alone:
+        _show(result, json=json)
     if not quiet and not json:
         _closing(result, in_place=options.in_place)
     return result

@@ -10,6 +10,7 @@ from instrumentor.locate.model import Located
 from instrumentor.locate.regions import End, Region, sync_in_helper
 from instrumentor.locate.syntax import Source, address
 from instrumentor.options import Options
+from instrumentor.passes.entered import entered
 from instrumentor.passes.names import Names
 
 NAME = "region"
@@ -32,10 +33,13 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                     reason="signpost and clock, before the forward",
                 ),
             )
+        inputs = entered(located, region)
         for end in ends_of(located, region):
             arguments = list(region.hints)
             if end.label != "fwd+bwd":
                 arguments.append(f'label="{end.label}"')
+            if inputs:
+                arguments.append(f"batch=[{', '.join(inputs)}]")
             if end.synced:
                 arguments.append(f"synced={end.synced}")
             yield (

@@ -62,6 +62,16 @@ def test_batches_of_different_sizes_count_as_what_they_are(tmp_path: Path) -> No
     assert wall.batch_shape is None
 
 
+def test_sequence_first_batches_lie_along_their_second_axis(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    plain = event("step_steady_1", 10.0, **batch(35, 20))
+    added = event("step_steady_2", 10.0, **batch(35, 20), batch_shapes=[[35, 20], [35, 12]])
+    for one, samples in ((plain, 20), (added, 32)):
+        path.write_text(json.dumps(one) + "\n")
+        assert [s.samples for s in read_timings(path, 1).samples] == [samples]
+    assert [s.samples for s in read_timings(path, 2).samples] == [None]
+
+
 @pytest.mark.parametrize("odd", [{}, {"batch_samples": None}, {"batch_samples": 0},
                                  {"batch_samples": "8"}, {"batch_shape": [8, "x"]},
                                  {"batch_samples": True}])  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.conftest import RepoFactory, RunCli
 
@@ -41,3 +42,23 @@ def test_a_step_that_compiles_again_is_no_steady_one(
     assert document["wall_clock_ms"]["samples"] == 4
     assert again["ms"] not in document["wall_clock_ms"]["values"]
     assert any(text.startswith("1 step compiled after the first") for text in document["warnings"])
+
+
+def test_repeats_have_a_folder_each_and_are_compared_as_one(
+    run_cli: RunCli, git_repo: RepoFactory
+) -> None:
+    repo = git_repo({"train.py": SCRIPT.replace("[4, 4, 6, 4, 6, ", "[4, 4, 4, 4, ")})
+    options = ("run", "--profiler", "wallclock", "--steps", "5", "--no-history")
+    made = run_cli(*options, "--repeat", "2", "-o", "base", "train.py", cwd=repo)
+    assert made.returncode == 0, made.stderr
+    assert "2 runs, medians " in made.stdout
+    assert "Next: instrument compare BASE... -- base base-2" in made.stderr
+    again = run_cli(*options, "--repeat", "2", "--json", "-o", "new", "train.py", cwd=repo)
+    assert again.returncode == 0, again.stderr
+    document = json.loads(again.stdout)
+    assert [Path(each["folder"]).name for each in document["runs"]] == ["new", "new-2"]
+    assert document["noise_percent"] > 0
+    found = run_cli("compare", "base", "base-2", "--", "new", "new-2", "--json", cwd=repo)
+    assert found.returncode == 0, found.stderr
+    timing = json.loads(found.stdout)["timings"][0]
+    assert (timing["between"]["base_runs"], timing["between"]["new_runs"]) == (2, 2)

@@ -126,6 +126,11 @@ def between_reaches(
     return Between(_middle_ms(base), _middle_ms(new), noise, len(base), len(new))
 
 
+def noise_of(runs: Runs) -> Noise | None:
+    """How much runs of one code differ; None below two."""
+    return _noise([[reach(run) for run in runs]], ())
+
+
 def _noise(groups: Sequence[Sequence[Reach]], medians: Sequence[Sequence[float]]) -> Noise | None:
     """Pooled over groups of runs of equal code; None where no group has two runs."""
     logs = [[run.median for run in group] for group in groups]

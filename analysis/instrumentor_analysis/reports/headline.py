@@ -196,8 +196,8 @@ def _throughput(wall: WallClock) -> list[Line]:
             f"{words.with_unit(mfu.peak_tflops, 'TFLOPs')} ({mfu.peak_source})"
         )
         lines.append(Line("MFU", words.percent(mfu.percent), note))
-    if not lines and is_inference(wall):
-        note = "the record does not say how many samples a step had"
+    if not lines and wall.samples:
+        note = "no batch was seen to enter the forward"
         lines.append(Line("throughput", words.NOT_MEASURED, note, "absent"))
     return lines
 

@@ -29,7 +29,7 @@ class Compilations:
         if not resumed:
             self.before = counted()
 
-    def end(self, values: Tuple[Any, ...]) -> Dict[str, Any]:
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
         """By whom how many were compiled since; nothing when none were."""
         now = counted()
         more = {who: count - self.before.get(who, 0) for who, count in now.items()}

@@ -1,8 +1,9 @@
 """What is known of each sample beside its time, one small class each.
 
 A class here is made once, with the records. ``begin(batch, resumed)`` is called before the clock
-is read, also for each further micro-batch of an open sample (`resumed`); ``end(values)`` after
-the clock was read and the barrier has waited. What ``end`` returns becomes part of the sample's
+is read, also for each further micro-batch of an open sample (`resumed`); ``end(values, batch)``
+after the clock was read and the barrier has waited, with what entered the forward where only then
+it is known. What ``end`` returns becomes part of the sample's
 event. Neither may raise, or start work on a device.
 """
 
@@ -25,8 +26,10 @@ class Batches:
             self.seen = []
         self.seen.append(first_tensor(batch))
 
-    def end(self, values: Tuple[Any, ...]) -> Dict[str, Any]:
-        """Rows and tokens are None when one of the batches is unknown."""
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
+        """Rows, by the first axis, and tokens are None when one of the batches is unknown."""
+        if batch:  # the last micro-batch: the others are taken to be alike
+            self.seen = [first_tensor(batch)] * len(self.seen)
         shape, kind = self.seen[0]
         shapes = [each for each, _ in self.seen if each]
         rows = tokens = None
@@ -39,6 +42,7 @@ class Batches:
             "batch_dtype": kind,
             "batch_samples": rows,
             "batch_tokens": tokens,
+            **({"batch_shapes": shapes} if rows is not None and len(shapes) > 1 else {}),
         }
 
 
@@ -68,7 +72,7 @@ class Loss:
     def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
         """Nothing: it does not exist yet."""
 
-    def end(self, values: Tuple[Any, ...]) -> Dict[str, Any]:
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
         """The first single number among what the barrier was given, or None."""
         if not self.wanted:
             return {}

@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.extra_step import ExtraStep
@@ -69,8 +69,14 @@ class Recorder:
             return "step_compile"
         return "step_%s_%d" % ("warmup" if index < self.sampling.warmup else "steady", index)
 
-    def end(self, *values: Any, label: str = "fwd+bwd", synced: bool = False) -> None:
-        """Wait for the device, read the clock, record the sample."""
+    def end(
+        self, *values: Any, label: str = "fwd+bwd", synced: bool = False, batch: Sequence[Any] = ()
+    ) -> None:
+        """Wait for the device, read the clock, record the sample.
+
+        Args:
+            batch: what entered the forward, where the begin could not know it.
+        """
         if self.name is None or not self.records.ours:
             return
         stopped = time.perf_counter()
@@ -89,7 +95,7 @@ class Recorder:
         sample: Dict[str, Any] = {"index": self.taken, "name": name, "kind": ""}
         sample.update(device=waited.device, barrier=waited.method)
         for fact in self.facts:
-            sample.update(fact.end(values))
+            sample.update(fact.end(values, tuple(batch)))
         if self.taken <= self.sampling.warmup or not self.barrier.settled:
             # What compiles takes too long to tell a part of it from what is left.
             limit = 0.0 if self.taken == 0 or "compiled" in sample else milliseconds

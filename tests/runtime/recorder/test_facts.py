@@ -48,7 +48,26 @@ def test_micro_batches_of_one_step_are_added_up(recorder: Any, tmp_path: Path) -
     recorder.begin(Tensor((4, 64), "torch.int64"), resume=True)
     recorder.end(IMAGES, label="step")
     assert sample(tmp_path) == {"shape": [8, 128], "dtype": "int64", "samples": 20,
-                                "tokens": 1024 + 512 + 256}  # fmt: skip
+                                "tokens": 1024 + 512 + 256,
+                                "shapes": [[8, 128], [8, 64], [4, 64]]}  # fmt: skip
+
+
+def test_what_entered_the_forward_counts_where_the_begin_saw_none(
+    recorder: Any, tmp_path: Path
+) -> None:
+    recorder.begin()
+    recorder.end(IMAGES, batch=(SimpleNamespace(), TOKENS, IMAGES))
+    assert sample(tmp_path) == {"shape": [8, 128], "dtype": "int64", "samples": 8,
+                                "tokens": 1024}  # fmt: skip
+
+
+def test_micro_batches_that_are_seen_at_the_end_only_are_taken_to_be_alike(
+    recorder: Any, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        recorder.begin(resume=True)
+    recorder.end(IMAGES, batch=(IMAGES,))
+    assert sample(tmp_path)["samples"] == 96
 
 
 def test_a_micro_batch_of_unknown_size_leaves_the_sum_unknown(

@@ -1,0 +1,85 @@
+"""What enters the forward, by names that are bound for certain when a region ends.
+
+They tell how many samples a step has where the loop itself has no batch: `X, Y = get_batch()`, or
+a slice of the data that is made within the region. What the forward returned comes last: its first
+axis is the batch's, too. Nothing is evaluated: a slice would be one more operation on the device.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from instrumentor.locate.model import Located
+from instrumentor.locate.regions import Region
+from instrumentor.locate.syntax import own_nodes
+
+_MOST = 3
+
+
+def entered(located: Located, region: Region) -> tuple[str, ...]:
+    """Names for the recorder to look at behind the clock; none where the loop names a batch."""
+    source, loop = located.candidate.source, located.candidate.loop
+    statement = region.forward
+    if region.batch or region.forward_source is not source or statement is loop:
+        return ()
+    around = []
+    for parent in source.parents(statement):
+        if parent is loop:
+            break
+        around.append(parent)
+    # In a branch the names might not be bound.
+    if not all(isinstance(parent, (ast.With, ast.AsyncWith)) for parent in around):
+        return ()
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or statement.value is None:
+        return ()
+    gone = {
+        node.id
+        for node in own_nodes(loop)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
+    }
+    names = [*_given(statement.value), *_targets(statement)]
+    return tuple(n for n in dict.fromkeys(names) if n not in gone and n not in ("_", "self"))[
+        :_MOST
+    ]
+
+
+def _given(value: ast.expr) -> Iterator[str]:
+    """Names that calls are given, of the innermost call first: `criterion(model(x), y)`."""
+    if not isinstance(value, ast.Call):
+        return
+    given = [*value.args, *(keyword.value for keyword in value.keywords)]
+    for argument in given:
+        yield from _given(argument)
+    for argument in given:
+        if isinstance(argument, ast.Starred):
+            argument = argument.value
+        name = _moved(argument)
+        if name is not None:
+            yield name
+
+
+def _moved(argument: ast.expr) -> str | None:
+    """`x` of `x`, `x.to(device)` and `batch["x"]`; a slice is a part of it only."""
+    while True:
+        if isinstance(argument, ast.Name):
+            return argument.id
+        if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute):
+            argument = argument.func.value
+        elif isinstance(argument, ast.Subscript) and isinstance(argument.slice, ast.Constant):
+            argument = argument.value
+        else:
+            return None
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign | ast.Expr) -> Iterator[str]:
+    targets = (
+        statement.targets
+        if isinstance(statement, ast.Assign)
+        else [statement.target]
+        if isinstance(statement, ast.AnnAssign)
+        else []
+    )
+    for target in targets:
+        parts = target.elts if isinstance(target, ast.Tuple) else [target]
+        yield from (part.id for part in parts if isinstance(part, ast.Name))

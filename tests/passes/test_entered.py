@@ -1,0 +1,61 @@
+"""What the end of a region is given to tell the batch: names that are bound there, no more."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from instrumentor import Declined, rewrite
+
+LOOP = """\
+import torch
+
+model = torch.nn.Linear(8, 1)
+data, labels = torch.randn(64, 8), torch.randn(64, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = data[:4], labels[:4]
+for i in range(0, 64, 4):
+    {body}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def instrumented(script: str) -> str:
+    made = rewrite(script)
+    assert not isinstance(made, Declined)
+    return made.code.decode()
+
+
+def given(body: str) -> str:
+    """The batch in the inserted end of the region, or an empty text."""
+    found = re.search(r"\.end\([^\n]*batch=\[(.*?)\]", instrumented(LOOP.format(body=body)))
+    return found[1] if found else ""
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("out, loss = model(x, y)", "x, y, out"),
+        ("loss = (model(x) - y).pow(2).mean()", "loss"),
+        ("x = data[i:i + 4]\n    out = model(x)\n    loss = out.mean()", "x, out"),
+        ("out = model(data[i:i + 4])\n    loss = out.mean()", "out"),
+        ("out = model(x.to('cpu'))\n    loss = out.mean()", "x, out"),
+        ("with torch.autocast('cpu'):\n        out = model(x)\n    loss = out.mean()", "x, out"),
+        # In a branch, or deleted: it may not be there.
+        (
+            "if i:\n        out = model(x)\n    else:\n        out = model(y)\n    loss = out",
+            "",
+        ),
+        ("z = data[:4]\n    out = model(z)\n    loss = out.mean()\n    del z", "out"),
+    ],
+)
+def test_names(body: str, names: str) -> None:
+    assert given(body) == names
+
+
+def test_a_loop_that_names_its_batch_is_asked_for_nothing_more() -> None:
+    script = LOOP.format(body="out = model(x)\n    loss = out.mean()")
+    named = script.replace("for i in range(0, 64, 4):", "for x, y in zip(data, labels):")
+    assert "batch=[" not in instrumented(named)
