@@ -54,7 +54,7 @@ def doctor(
         configured=common.configured(context),
     )
     if fix or reset:
-        _mend(situation, reset=reset, yes=yes, quiet=json)
+        _fix(situation, reset=reset, yes=yes, quiet=json)
     checks = examine(situation)
     if json:
         console.out_json(_document(situation, checks))
@@ -64,7 +64,7 @@ def doctor(
     raise typer.Exit(4 if failed(checks) else 0)
 
 
-def _mend(situation: Situation, *, reset: bool, yes: bool, quiet: bool) -> None:
+def _fix(situation: Situation, *, reset: bool, yes: bool, quiet: bool) -> None:
     """Free the devices and reset them, as far as that was allowed; undo what a kill left."""
     from instrumentor.device import held
     from instrumentor.readiness import free_devices, reset_boards

@@ -35,7 +35,7 @@ CHECKS: tuple[Callable[[Situation], Iterator[Check]], ...] = (
 
 
 def doctor(situation: Situation) -> tuple[Check, ...]:
-    """All checks that apply, in the order in which they should be mended."""
+    """All checks that apply, in the order in which to fix what is not ok."""
     return tuple(check for one in CHECKS for check in one(situation))
 
 

@@ -42,7 +42,6 @@ OPS_CSV = "ops_perf_results.csv"
 FINISH_S = 180.0
 PROGRAMS_PER_READ = 1000  # what the device buffers hold by default, per core
 OVERFLOW = "Profiler DRAM buffers were full"
-ROOTS = ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT")
 NOTHING_ON_DEVICE = (
     "Tracy's report is empty: the run executed no operation on a device.",
     "See in its output whether the model was moved to the device; an install without the profiler "
@@ -219,9 +218,6 @@ def _environment(request: LaunchRequest) -> dict[str, str]:
         env["TT_METAL_PROFILER_PROGRAM_SUPPORT_COUNT"] = str(request.programs_per_read)
     if request.mid_run_dump:
         env["TT_METAL_PROFILER_MID_RUN_DUMP"] = "1"
-    # tt-metal takes a working directory that holds its sources for its root, and ours does not.
-    if not any(env.get(name) for name in ROOTS) and (request.cwd / "tt_metal").is_dir():
-        env["TT_METAL_RUNTIME_ROOT"] = str(request.cwd)
     return env
 
 

@@ -23,7 +23,7 @@ UNKNOWN_REMEDY = (
 # A run changes these of the environment that was looked at before it: they change no option.
 _OURS = re.compile(
     r"INSTRUMENT_|GIT_|TRACY_|TT_METAL_PROFILER_|"
-    r"(PATH|PYTHONPATH|PYTHONPYCACHEPREFIX|TT_METAL_RUNTIME_ROOT|WANDB_MODE|PWD|OLDPWD)$"
+    r"(PATH|PYTHONPATH|PYTHONPYCACHEPREFIX|WANDB_MODE|PWD|OLDPWD)$"
 )
 
 _OPTION_LINE = re.compile(r"\s{1,6}(?=-)")  # further in stand the descriptions

@@ -162,17 +162,6 @@ def test_the_script_works_where_the_user_does(
     assert ran.artifacts.script_exit_code == 0
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_sources_of_tt_metal_in_the_working_folder_stay_its_root(
-    make_tracy_request: RequestFactory, tmp_path: Path, held: bool
-) -> None:
-    request = make_tracy_request()
-    if held:
-        (request.cwd / "tt_metal").mkdir()
-    root = TRACY.launch(request).env.get("TT_METAL_RUNTIME_ROOT")
-    assert root == (str(request.cwd) if held else None)
-
-
 def test_leaving_without_the_usual_end_is_not_taken_for_no_operation(
     make_tracy_request: RequestFactory, tmp_path: Path
 ) -> None:
