@@ -39,9 +39,9 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def _shown(text: str, stream: TextIO) -> str:
-    """A line of ours, in which colours may stand where the stream takes them."""
-    if not colored(stream):
+def _shown(text: str, painted: bool) -> str:
+    """A line of ours, in which colours may stand when it was painted."""
+    if not painted:
         return visible(text)
     return "".join(p if _COLOR.fullmatch(p) else visible(p) for p in _COLOR.split(text))
 
@@ -95,9 +95,9 @@ def paint(text: str, color: str, stream: TextIO) -> str:
     return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if colored(stream) else text
 
 
-def out(text: str = "") -> None:
-    """A line of the result."""
-    print(_shown(text, sys.stdout), file=sys.stdout)
+def out(text: str = "", *, painted: bool | None = None) -> None:
+    """A line of the result; painted where colours were asked for, whatever the stream is."""
+    print(_shown(text, colored(sys.stdout) if painted is None else painted), file=sys.stdout)
 
 
 def raw(text: str) -> None:
@@ -113,7 +113,7 @@ def out_json(value: object) -> None:
 
 def say(text: str) -> None:
     """A line about the work."""
-    print(_shown(text, sys.stderr), file=sys.stderr, flush=True)
+    print(_shown(text, colored(sys.stderr)), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:

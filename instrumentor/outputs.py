@@ -11,6 +11,11 @@ from pathlib import Path
 
 from instrumentor.errors import UsageError
 
+_RECORDS = frozenset(
+    {"run.json", "plan.json", "summary.json", "files", "tracy_profile", "torch_profile", "trials"}
+    | {"tracy_perf/ops_perf_results.csv", "profile_log_device.csv"}
+)
+
 
 def refuse_misplaced(paths: Iterable[Path | None]) -> None:
     """Before the work: places that cannot be written to, or that would overwrite each other.
@@ -35,17 +40,44 @@ def refuse_misplaced(paths: Iterable[Path | None]) -> None:
             raise UsageError(f"{folder}: no such folder", f"Make it first: {make}")
 
 
-def refuse_existing(paths: Iterable[Path | None]) -> None:
+def refuse_outputs(
+    paths: Iterable[Path | None], sources: Iterable[Path] = (), *, force: bool
+) -> None:
     """Before the work: half a minute of it is no way to find that out.
+
+    Args:
+        sources: files and folders that are read.
+        force: files that are there may be replaced; never a source, nor a record of a run.
 
     Raises:
         UsageError: a file is there, or a folder that is not empty; or as :func:`refuse_misplaced`.
     """
     every = [path for path in paths if path is not None]
     refuse_misplaced(every)
+    read = [source.resolve() for source in sources]
     for path in every:
-        if any(path.iterdir()) if path.is_dir() else path.exists():
+        _refuse_kept(path, read)
+        if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
             raise exists(path)
+
+
+def _refuse_kept(path: Path, sources: Iterable[Path] = ()) -> None:
+    """An output must not take the place of what it, or any later report, is made from."""
+    place = path.resolve()
+    if any(place == source or place in source.parents for source in sources):
+        raise UsageError(f"{path} is what is read", "Give the output another name.")
+    for folder in place.parents:
+        is_run = any((folder / name).is_file() for name in ("run.json", "timings.jsonl"))
+        if is_run and place.exists() and _is_record(place.relative_to(folder)):
+            raise UsageError(
+                f"{path} is a record of the run in {folder}", "Give the output another name."
+            )
+
+
+def _is_record(name: Path) -> bool:
+    """Whether a file of a run folder cannot be made again from the others."""
+    recorded = name.suffix in (".jsonl", ".log", ".diff", ".tracy")
+    return recorded or name.parts[0] in _RECORDS or name.as_posix() in _RECORDS
 
 
 def exists(path: Path) -> UsageError:
@@ -57,8 +89,9 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
     """Write a file as a whole, or not at all.
 
     Raises:
-        UsageError: it exists (without force), or cannot be written.
+        UsageError: it exists (without force), is a record of a run, or cannot be written.
     """
+    _refuse_kept(path)
     if path.exists() and not force:
         raise exists(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

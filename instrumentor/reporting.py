@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
-from instrumentor.outputs import exists, refuse_existing, refuse_misplaced
+from instrumentor.outputs import exists, refuse_outputs
 from instrumentor.project import find_project
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def report(
         raise UsageError("nothing to report on", "Give a run folder or an ops CSV.")
     options, files = options or ReportOptions(), files or ReportFiles()
     try:
-        _refuse(files)
+        _refuse(files, sources)
         return _report(sources, options, files, flops, peak_tflops)
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
@@ -184,13 +184,13 @@ def _why(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
-def _refuse(files: ReportFiles) -> None:
+def _refuse(files: ReportFiles, sources: Sequence[Path]) -> None:
     if not files.targets:
         return
     from instrumentor_analysis.render import claimed
 
-    refuse = refuse_misplaced if files.force else refuse_existing
-    refuse(claimed(files.targets, stacked=files.stacked))
+    written = claimed(files.targets, stacked=files.stacked)
+    refuse_outputs(written, sources, force=files.force)
 
 
 def _with_mfu(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.outputs import refuse_existing, refuse_misplaced, write_json, write_new
+from instrumentor.outputs import refuse_misplaced, refuse_outputs, write_json, write_new
 
 
 def test_a_file_is_written_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -51,9 +51,10 @@ def test_a_folder_that_cannot_be_written_to(
 def test_a_folder_that_is_empty_may_be_written_into(tmp_path: Path) -> None:
     full = tmp_path / "full"
     (full / "inner").mkdir(parents=True)
-    refuse_existing([None, tmp_path / "missing", full / "inner"])
+    refuse_outputs([None, tmp_path / "missing", full / "inner"], force=False)
     with pytest.raises(UsageError, match="full exists"):
-        refuse_existing([full])
+        refuse_outputs([full], force=False)
+    refuse_outputs([full], force=True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,46 @@ def test_places_that_cannot_be_are_refused(
     assert caught.value.message == said
     assert caught.value.hint
     with pytest.raises(UsageError):
-        refuse_existing(map(Path, names))
+        refuse_outputs(map(Path, names), force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_output_never_takes_the_place_of_what_is_read(tmp_path: Path, force: bool) -> None:
+    trace, folder = tmp_path / "ops.csv", tmp_path / "reports" / "last"
+    folder.mkdir(parents=True)
+    trace.write_text("the only copy")
+    (tmp_path / "alias.csv").symlink_to(trace)
+    (tmp_path / "linked").symlink_to(folder)
+    for output in (trace, tmp_path / "alias.csv", tmp_path / "x" / ".." / "ops.csv", folder.parent):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        with pytest.raises(UsageError, match="is what is read"):
+            refuse_outputs([output], [trace, tmp_path / "linked"], force=force)
+    refuse_outputs(
+        [tmp_path / "ops_report.csv", folder / "page.html"], [trace, folder], force=force
+    )
+
+
+RECORDS = (
+    "timings.jsonl", "run.json", "plan.json", "summary.json", "changes.diff", "run.log",
+    "tracy_perf/ops_perf_results.csv", "tracy_profile/.logs/x.csv", "files/model.pt",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_of_a_run_is_never_replaced(tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run"
+    for file in RECORDS:
+        (run / file).parent.mkdir(parents=True, exist_ok=True)
+        (run / file).write_text("record")
+    with pytest.raises(UsageError, match="is a record of the run in"):
+        refuse_outputs([run / name], force=True)
+    with pytest.raises(UsageError, match="is a record of the run in"):
+        write_new(run / name, b"new", force=True)
+    assert (run / name).read_text() == "record"
+    for made in ("report.html", "page.html", "tracy_perf/mine.csv", "new.log"):
+        write_new(run / made, b"new", force=True)
+    (tmp_path / "run.log").touch()
+    write_new(tmp_path / "run.log", b"new", force=True)  # not in a run's folder
 
 
 def test_the_remedy_for_a_missing_folder_can_be_pasted(tmp_path: Path) -> None:

@@ -593,3 +593,15 @@ def test_the_same_from_python(run: Path, tmp_path: Path) -> None:
         instrumentor.report(str(run), files=ReportFiles(csv=tmp_path / "x.csv"))
     with pytest.raises(UsageError, match="nothing to report on"):
         instrumentor.report([])
+
+
+def test_the_source_and_the_records_stay_whatever_is_asked(run: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "ops.csv"
+    trace.write_bytes(TRAINING.read_bytes())
+    samples = (run / "timings.jsonl").read_bytes()
+    with pytest.raises(UsageError, match="is what is read"):
+        instrumentor.report(trace, files=ReportFiles(csv=trace, force=True))
+    with pytest.raises(UsageError, match="is a record of the run"):
+        instrumentor.report(run, files=ReportFiles(html=run / "timings.jsonl", force=True))
+    assert trace.read_bytes() == TRAINING.read_bytes()
+    assert (run / "timings.jsonl").read_bytes() == samples

@@ -13,7 +13,7 @@ from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.commands.history import Store
 from instrumentor.errors import RegressionFound, Undecided, UsageError
-from instrumentor.outputs import refuse_existing, write_new
+from instrumentor.outputs import refuse_outputs, write_new
 
 if TYPE_CHECKING:
     from instrumentor.history import Entry, History
@@ -84,8 +84,7 @@ def compare(
     if fail_on_regression is not None and not 0 <= fail_on_regression < 1e6:
         raise UsageError(f"--fail-on-regression {fail_on_regression:g}: must be 0 or more percent")
     sizes = _sizes(batch_size, groups)
-    if not force:
-        refuse_existing([html, markdown])
+    refuse_outputs([html, markdown], map(Path, runs), force=force)
     try:
         comparisons = _compared(groups, sizes, History(history))
         _write(comparisons, html, markdown, force=force)

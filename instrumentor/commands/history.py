@@ -12,7 +12,7 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.errors import InstrumentError, UsageError
-from instrumentor.outputs import refuse_existing, write_new
+from instrumentor.outputs import refuse_outputs, write_new
 
 if TYPE_CHECKING:
     from instrumentor.history import Entry
@@ -68,8 +68,7 @@ def history(
 
     if plot is not None and plot.suffix not in _PLOTS:
         raise UsageError(f"--plot {plot}: not {', '.join(_PLOTS)}", "Give such a file name.")
-    if not force:
-        refuse_existing([plot])
+    refuse_outputs([plot], force=force)
     place = place_of(script)
     kept = History(history)
     entries = kept.of_script(place)

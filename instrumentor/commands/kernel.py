@@ -11,7 +11,7 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
-from instrumentor.outputs import refuse_existing, write_new
+from instrumentor.outputs import refuse_outputs, write_new
 
 if TYPE_CHECKING:
     from instrumentor.kernels.iterate import Iteration
@@ -292,8 +292,7 @@ def report(
     from instrumentor_analysis.kernels.report import report as read
     from instrumentor_analysis.kernels.report import report_of_log
 
-    if not force:
-        refuse_existing([html])
+    refuse_outputs([html], [path], force=force)
     try:
         found = read(path) if path.is_dir() else report_of_log(path)
     except AnalysisError as error:

@@ -214,7 +214,7 @@ def report(
             found, options, hide_below, table, not no_advice, not no_summary, stacked, color
         )
         if text:
-            console.out(text.rstrip("\n"))
+            console.out(text.rstrip("\n"), painted=color)
     if found.unrefreshed:
         console.warn(found.unrefreshed)
     for path in found.written:
