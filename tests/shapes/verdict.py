@@ -1,0 +1,137 @@
+"""Holds the samples of a run against what the observer saw: every broken promise as a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Observed = Mapping[str, Sequence[Any]]
+CLOCK_S = 2e-6  # a sample's end is its start plus rounded milliseconds
+
+
+@dataclass(frozen=True)
+class Span:
+    """A sample, a backward or an update on the clock, seconds."""
+
+    name: str
+    start: float
+    end: float
+
+    def holds(self, other: Span) -> bool:
+        """Whether the other one lies inside as a whole."""
+        return self.start <= other.start and other.end <= self.end + CLOCK_S
+
+    def meets(self, other: Span) -> bool:
+        """Whether any of the other one lies inside."""
+        return self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a run of a shape must keep.
+
+    Attributes:
+        label: of every sample, or of the last of each update; empty when several would be right.
+        steps: samples asked for.
+        micro: backwards until an update, as samples of their own: the run ends with a whole update.
+        without_graph: the step itself calls modules under no_grad (a target, a frozen reference).
+        elsewhere: the script trains in other loops, too.
+        updates_seen: the optimizer is one of torch's, whose steps can be seen.
+    """
+
+    label: str = "fwd+bwd"
+    steps: int = 5
+    micro: int = 1
+    without_graph: bool = False
+    elsewhere: bool = False
+    updates_seen: bool = True
+
+
+def violations(
+    promise: Promise, samples: Sequence[Mapping[str, Any]], seen: Observed, alone: Observed
+) -> list[str]:
+    """Every broken promise; empty when the samples are the step.
+
+    Args:
+        samples: the sample events of timings.jsonl.
+        seen: what was observed in the run that was measured.
+        alone: what was observed in the script without the tool.
+    """
+    broken = _numbers(promise, samples)
+    for sample in samples:
+        broken += _sample(promise, sample, seen)
+    spans = [_span(sample) for sample in samples]
+    backwards = [Span("backward", each["start"], each["end"]) for each in seen["backwards"]]
+    outside = [b for b in backwards if not any(s.holds(b) for s in spans)]
+    if outside and not promise.elsewhere:
+        broken.append(f"{len(outside)} of {len(backwards)} backwards lie outside of all samples")
+    return broken + _same_training(seen, alone)
+
+
+def _numbers(promise: Promise, samples: Sequence[Mapping[str, Any]]) -> list[str]:
+    broken = []
+    if not promise.steps <= len(samples) < promise.steps + promise.micro:
+        broken.append(f"{len(samples)} samples in place of {promise.steps}")
+    labels = sorted({str(sample["label"]) for sample in samples})
+    if samples and promise.label not in (*labels, ""):
+        broken.append(f"labels are {labels}")
+    if promise.micro == 1 and len(labels) > 1:
+        broken.append(f"labels differ: {labels}")
+    return broken
+
+
+def _span(sample: Mapping[str, Any]) -> Span:
+    start = float(sample["start_s"])
+    return Span(str(sample["name"]), start, start + float(sample["ms"]) / 1000)
+
+
+def _sample(promise: Promise, sample: Mapping[str, Any], seen: Observed) -> list[str]:
+    span, broken = _span(sample), []
+    first = [number for seconds, number in seen["readings"] if seconds == span.start]
+    if not first:
+        return [f"{span.name}: its start is no reading of the clock"]
+    inside = []
+    for each in seen["backwards"]:
+        backward = Span("backward", each["start"], each["end"])
+        if span.holds(backward):
+            inside.append(each)
+        elif span.meets(backward):
+            broken.append(f"{span.name}: a backward lies partly outside")
+    if not inside:
+        broken.append(f"{span.name}: no backward inside")
+    early = [first[0] - each["oldest"] for each in inside if each["oldest"] < first[0]]
+    if early:
+        broken.append(f"{span.name}: forward outside, up to {max(early)} nodes before its start")
+    broken += _updates(promise, sample, span, seen)
+    graphless = [name for seconds, name in seen["without_graph"] if span.start < seconds < span.end]
+    if graphless and not promise.without_graph:
+        broken.append(f"{span.name}: an evaluation inside ({graphless[0]})")
+    return broken
+
+
+def _updates(promise: Promise, sample: Mapping[str, Any], span: Span, seen: Observed) -> list[str]:
+    updates = [Span("update", each["start"], each["end"]) for each in seen["updates"]]
+    held = sum(span.holds(update) for update in updates)
+    touched = sum(span.meets(update) for update in updates)
+    if touched != held:
+        return [f"{span.name}: an update lies partly outside"]
+    if sample["label"] == "fwd+bwd" and held:
+        return [f"{span.name}: an update inside a sample of forward and backward"]
+    if sample["label"] != "fwd+bwd" and not held and promise.updates_seen:
+        return [f"{span.name}: no update inside a sample of the {sample['label']}"]
+    return []
+
+
+def _same_training(seen: Observed, alone: Observed) -> list[str]:
+    """The run computes what the script alone computes at its beginning, bit for bit."""
+    broken = []
+    for what, key in (("losses", "value"), ("parameters with gradients", "gradients")):
+        event = "backwards" if key == "value" else "updates"
+        first = [each[key] for each in seen[event]]
+        second = [each[key] for each in alone[event]]
+        if first != second[: len(first)]:
+            broken.append(f"{what} differ from those of the script alone: {first} {second}")
+    if not alone["backwards"]:
+        broken.append("the script alone made no backward")
+    return broken

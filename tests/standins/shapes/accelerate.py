@@ -1,0 +1,33 @@
+"""Stand-in for accelerate on real torch: prepares nothing, steps on the last micro-batch only."""
+
+import contextlib
+
+
+class _Prepared:
+    def __init__(self, accelerator, optimizer):
+        self.accelerator, self.optimizer = accelerator, optimizer
+
+    def step(self):
+        if self.accelerator.sync_gradients:
+            self.optimizer.step()
+
+    def zero_grad(self):
+        if self.accelerator.sync_gradients:
+            self.optimizer.zero_grad()
+
+
+class Accelerator:
+    def __init__(self, gradient_accumulation_steps=1):
+        self.every, self.count, self.sync_gradients = gradient_accumulation_steps, 0, True
+
+    def prepare(self, model, optimizer, *others):
+        return (model, _Prepared(self, optimizer), *others)
+
+    @contextlib.contextmanager
+    def accumulate(self, model):
+        self.count += 1
+        self.sync_gradients = self.count % self.every == 0
+        yield
+
+    def backward(self, loss):
+        (loss / self.every).backward()
