@@ -24,8 +24,8 @@ from instrumentor.errors import NotReady, UsageError
 if TYPE_CHECKING:
     from instrumentor.runtime.probe import Found
 
-# Of tt-blacksmith.
-PROJECT_ENVIRONMENTS = (Path("env/xla_env"),)
+# Of tt-blacksmith, whose activation takes the first unless it is told otherwise.
+PROJECT_ENVIRONMENTS = (Path("env/crank_env"), Path("env/xla_env"))
 PROBE_TIMEOUT_S = 60.0
 NEUTRAL = Path("/")
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)", re.MULTILINE)
@@ -37,8 +37,8 @@ class Interpreter:
 
     Attributes:
         path: never resolved: the link inside a virtual environment makes it that environment.
-        source: why this one: ``--python``, ``VIRTUAL_ENV``, ``CONDA_PREFIX``, ``env/xla_env`` or
-            ``this interpreter``.
+        source: why this one: ``--python``, ``VIRTUAL_ENV``, ``CONDA_PREFIX``,
+            ``env/crank_env``, ``env/xla_env`` or ``this interpreter``.
         of_project: it, or its name, comes with the project.
         notes: what was passed over for it.
     """
@@ -91,9 +91,13 @@ def find_interpreter(
         if found is not None:
             return Interpreter(found, variable, notes=tuple(notes))
         notes.append(f"{variable}={value} holds no python and was passed over")
-    for folder in PROJECT_ENVIRONMENTS:
-        found = _as_interpreter(project / folder)
+    there = {folder: _as_interpreter(project / folder) for folder in PROJECT_ENVIRONMENTS}
+    for folder, found in there.items():
         if found is not None:
+            others = [each for each, path in there.items() if path and each != folder]
+            notes += [
+                f"{each} is there as well as {folder}, and was passed over" for each in others
+            ]
             return Interpreter(found, str(folder), True, tuple(notes))
     return Interpreter(Path(sys.executable), "this interpreter", notes=tuple(notes))
 

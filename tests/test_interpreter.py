@@ -48,6 +48,10 @@ def test_interpreter_in_order(tmp_path: Path) -> None:
     assert find_interpreter(project, None, {}) == Interpreter(THIS, "this interpreter")
     own = make_python(project / "env" / "xla_env")
     assert find_interpreter(project, None, {}) == Interpreter(own, "env/xla_env", of_project=True)
+    crank = make_python(project / "env" / "crank_env")
+    found = find_interpreter(project, None, {})
+    assert (found.path, found.source, found.of_project) == (crank, "env/crank_env", True)
+    assert found.notes == ("env/xla_env is there as well as env/crank_env, and was passed over",)
     configured = find_interpreter(project, asked, env, configured=True)
     assert configured == Interpreter(asked, "pyproject.toml", of_project=True)
 

@@ -112,7 +112,7 @@ Python = Annotated[
         envvar="INSTRUMENT_PYTHON",
         help=(
             "The script's interpreter; default: the active environment's, else "
-            "env/xla_env, else this one."
+            "env/crank_env or env/xla_env, else this one."
         ),
     ),
 ]
