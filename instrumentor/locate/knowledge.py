@@ -182,10 +182,15 @@ class Knowledge:
 
     # -- syncs -------------------------------------------------------------------------------
 
-    def always_cuts(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        """Whether a call is a cut of the XLA graph whatever its function is bound to."""
+    def _cuts(self, source: Source, scope: ScopeNode, call: ast.Call) -> str | None:
+        """When a call cuts the XLA graph: 'True', a question to its function, or None for never."""
         values = self.values(source, scope, call.func)
-        return all(catalogue.role_of(external_name(v)) is Role.SYNC for v in values)
+        cutting = [catalogue.role_of(external_name(v)) is Role.SYNC for v in values]
+        if all(cutting):
+            return "True"
+        if not any(cutting) or not isinstance(call.func, ast.Name):
+            return None
+        return f'getattr({call.func.id}, "__module__", "").startswith("torch_xla")'
 
     def is_sync(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """An explicit graph cut or device wait of the script's own, also behind a function."""
@@ -235,11 +240,10 @@ class Knowledge:
     def sync_condition(self, source: Source, statement: ast.stmt) -> str | None:
         """When a statement certainly cuts the XLA graph: 'True', a guard's name, or None."""
         call = self.sync_of(source, statement)
-        if call is None or not self.always_cuts(source, source.scope_of(statement), call):
-            return None  # waiting for a device cuts no XLA graph
-        if isinstance(statement, ast.Expr):
-            return "True"
-        if isinstance(statement, ast.If) and not statement.orelse:
+        cuts = None if call is None else self._cuts(source, source.scope_of(statement), call)
+        if cuts is None or isinstance(statement, ast.Expr):
+            return cuts  # waiting for a device cuts no XLA graph
+        if cuts == "True" and isinstance(statement, ast.If) and not statement.orelse:
             name = dotted(statement.test)
             if name and expression(name) is not None:
                 return f"bool({name})"
