@@ -24,7 +24,7 @@ def refuse_misplaced(paths: Iterable[Path | None]) -> None:
         UsageError: the folder of an output does not exist, or two outputs share a place.
     """
     every = [path for path in paths if path is not None]
-    places = [path.resolve() for path in every]
+    places = [Path(os.path.realpath(path)) for path in every]
     own = "Give each output a place of its own."
     for at, (path, place) in enumerate(zip(every, places, strict=True)):
         if place in places[:at]:
@@ -54,7 +54,7 @@ def refuse_outputs(
     """
     every = [path for path in paths if path is not None]
     refuse_misplaced(every)
-    read = [source.resolve() for source in sources]
+    read = [Path(os.path.realpath(source)) for source in sources]
     for path in every:
         _refuse_kept(path, read)
         if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
@@ -63,7 +63,7 @@ def refuse_outputs(
 
 def _refuse_kept(path: Path, sources: Iterable[Path] = ()) -> None:
     """An output must not take the place of what it, or any later report, is made from."""
-    place = path.resolve()
+    place = Path(os.path.realpath(path))
     if any(place == source or place in source.parents for source in sources):
         raise UsageError(f"{path} is what is read", "Give the output another name.")
     for folder in place.parents:

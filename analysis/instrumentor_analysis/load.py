@@ -121,7 +121,11 @@ def _read_quoted(path: Path, header: Header) -> RowReader:
         size = 0
         try:
             next(lines)
+            start = lines.line_num
             for cells in lines:
+                start, first = lines.line_num, start + 1
+                if len(cells) != width and cells and start > first:
+                    raise DamagedFile(path, "a quote opens here and does not close", first)
                 if len(cells) != width and cells:
                     raise wrong_cells(path, header, lines.line_num, len(cells))
                 row = "\x1f".join(cells)

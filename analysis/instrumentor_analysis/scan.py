@@ -84,6 +84,14 @@ def read_header(path: Path) -> Header:
         raise NotAnOpsFile(path, f"{path.name} is not a text file") from None
     if not text.strip():
         raise NotAnOpsFile(path, f"{path.name} is empty")
+    if text.startswith("#"):
+        raise NotAnOpsFile(path, f"{path.name}, line 1: a comment stands where the header belongs")
+    if "\r" in text and not text.endswith("\n"):
+        raise NotAnOpsFile(
+            path,
+            f"{path.name}: its lines end in a carriage return alone, not in a line feed "
+            f"(tr '\\r' '\\n' < {path.name} > NEW.csv gives it some)",
+        )
     try:
         columns = tuple(next(csv.reader([text])))
     except csv.Error as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -165,3 +166,23 @@ def test_real_traces_load_without_a_warning(path: Path) -> None:
     ops = load(path)
     assert ops.warnings == ()
     assert (~np.isnan(ops.frame["kernel_duration_ns"])).sum() > 20
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda lines: "\r".join([*lines, ""]), "carriage return alone"),
+        (lambda lines: "\n".join(["# mine", *lines]), "line 1: a comment stands where the header"),
+        (
+            lambda lines: "\n".join([*lines[:5], lines[5].replace(",", ',"', 1), *lines[6:]]),
+            "line 6: a quote opens here and does not close",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(
+    tmp_path: Path, spoil: Callable[[list[str]], str], said: str
+) -> None:
+    lines = (FIXTURES / "training_v2_1.csv").read_text().splitlines()
+    file = write(tmp_path / "ops.csv", spoil(lines))
+    with pytest.raises((NotAnOpsFile, DamagedFile), match=said):
+        load(file)

@@ -79,3 +79,11 @@ def test_any_other_folder_of_csvs_is_no_trace(tmp_path: Path) -> None:
     put(tmp_path / "visualizer" / "ops_perf_results.csv")
     with pytest.raises(NothingMeasured, match="not the folder of a run"):
         open_run(tmp_path)
+
+
+def test_a_link_that_leads_nowhere_or_around_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "around").symlink_to("around")
+    for name in ("gone", "around"):
+        with pytest.raises(NothingMeasured, match=r"is a link to \w+, where nothing is"):
+            open_run(tmp_path / name)
