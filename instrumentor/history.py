@@ -18,7 +18,7 @@ from typing import Any
 
 from instrumentor.errors import UsageError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 #: How long a writer waits for another one, seconds.
 PATIENCE_S = 10.0
 _TABLES = """
@@ -28,7 +28,7 @@ CREATE TABLE runs (
     commit_id TEXT, dirty INTEGER,
     started TEXT, profiler TEXT NOT NULL, scope TEXT,
     samples INTEGER NOT NULL, median_ms REAL, low_ms REAL, high_ms REAL, device_time_ms REAL,
-    batch_size INTEGER, folder TEXT NOT NULL, summary BLOB NOT NULL
+    batch_size INTEGER, folder TEXT NOT NULL, summary BLOB NOT NULL, other_cpus REAL
 );
 CREATE INDEX runs_by_script ON runs (project, script, id);
 CREATE TABLE baselines (
@@ -39,8 +39,10 @@ CREATE TABLE baselines (
 """
 _COLUMNS = (
     "id, project, script, label, commit_id, dirty, started, profiler, scope, samples, median_ms, "
-    "low_ms, high_ms, device_time_ms, batch_size, folder"
+    "low_ms, high_ms, device_time_ms, batch_size, folder, {other_cpus}"
 )
+#: What a store of an older version gets before the next run is added.
+_UPGRADES = {1: "ALTER TABLE runs ADD COLUMN other_cpus REAL"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Entry:
         samples: steady steps of the main label; the times are theirs, milliseconds.
         low_ms, high_ms: interval of the median.
         folder: absolute path of the run folder, which may be gone.
+        other_cpus: CPUs that other processes kept busy meanwhile; None where it was not recorded.
         baselines: names under which it is pinned.
     """
 
@@ -75,6 +78,7 @@ class Entry:
     device_time_ms: float | None
     batch_size: int | None
     folder: str
+    other_cpus: float | None = None
     baselines: tuple[str, ...] = ()
 
     @property
@@ -151,6 +155,7 @@ class History:
             "batch_size": run.get("batch_size"),
             "folder": str(folder.resolve()),
             "summary": packed,
+            "other_cpus": (run.get("machine") or {}).get("other_cpus"),
         }
         names = ", ".join(row)
         marks = ", ".join(f":{name}" for name in row)
@@ -196,25 +201,25 @@ class History:
         return tuple(e for e in found if place is None or e.key == place)
 
     def repeats(
-        self, place: tuple[str, str], like: Mapping[str, Any], without: Collection[str]
+        self,
+        place: tuple[str, str],
+        how: tuple[str | None, str | None, int | None],
+        without: Collection[str] = (),
     ) -> tuple[tuple[float, ...], ...]:
         """Medians, milliseconds, of runs of equal code, in groups of two or more.
 
         Equal are runs of one clean commit under one label.
 
         Args:
-            like: of a summary.json: runs measured in another way are left out.
+            how: profiler, scope and batch size: runs measured in another way are left out.
             without: when runs started that are left out.
         """
-        run = like.get("run") or {}
-        how = like.get("profiler"), like.get("scope"), run.get("batch_size")
         groups: dict[tuple[str, str], list[float]] = {}
         for entry in self.of_script(place):
-            known = entry.commit is not None and entry.dirty is False and entry.median_ms
-            if known and entry.started not in without:
-                if (entry.profiler, entry.scope, entry.batch_size) == how:
-                    key = str(entry.commit), entry.label
-                    groups.setdefault(key, []).append(float(entry.median_ms or 0.0))
+            alike = (entry.profiler, entry.scope, entry.batch_size) == how
+            clean = entry.commit is not None and entry.dirty is False
+            if alike and clean and entry.median_ms and entry.started not in without:
+                groups.setdefault((str(entry.commit), entry.label), []).append(entry.median_ms)
         return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
     def summary(self, entry: Entry) -> dict[str, Any]:
@@ -228,10 +233,14 @@ class History:
         if not self.path.is_file():
             return ()
         with self._read() as connection:
-            if self._check(connection) == 0:
+            version = self._check(connection)
+            if version == 0:
                 return ()
+            columns = _COLUMNS.format(
+                other_cpus="other_cpus" if version > 1 else "NULL AS other_cpus"
+            )
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY id", values
+                f"SELECT {columns} FROM runs WHERE {condition} ORDER BY id", values
             ).fetchall()
             pins = connection.execute("SELECT run, name FROM baselines ORDER BY name").fetchall()
         return tuple(_entry(row, [name for run, name in pins if run == row[0]]) for row in rows)
@@ -248,8 +257,9 @@ class History:
             with closing(self._connect()) as connection:
                 # Taken at the start: two that read first and write then would lock each other out.
                 connection.execute("BEGIN IMMEDIATE")
-                if self._check(connection) == 0:
-                    for statement in _TABLES.split(";"):
+                version = self._check(connection)
+                if version < SCHEMA_VERSION:
+                    for statement in (_UPGRADES.get(version) or _TABLES).split(";"):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 yield connection

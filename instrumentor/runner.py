@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from instrumentor import leftovers
 from instrumentor.batch_size import batch_facts
 from instrumentor.bundle import MODULE
+from instrumentor.environment import device_root
 from instrumentor.errors import (
     InstrumentError,
     Interrupted,
@@ -31,6 +32,7 @@ from instrumentor.errors import (
     RunFailed,
     UsageError,
 )
+from instrumentor.machine_load import MachineLoad
 from instrumentor.options import Options
 from instrumentor.outputs import write_json
 from instrumentor.own_lines import OwnLines
@@ -293,6 +295,8 @@ class _Run:
         self.warnings: list[str] = []
         self.failure: InstrumentError | None = None
         self.last: Attempt | None = None
+        self.load: MachineLoad | None = None
+        self.load_facts: dict[str, Any] | None = None
         self.untraced: Attempt | None = None
         self.new_files: tuple[Path, ...] = ()
         self.linked: tuple[Path, ...] = ()
@@ -434,6 +438,7 @@ class _Run:
 
             def on_launch(launch: Launch) -> None:
                 self.launch = launch
+                self.load = MachineLoad(device_root(self.options.env))
                 if not name:
                     self._write_facts()
                 self.progress.stage("running", f"{request.steps} steps under {profiler.name}")
@@ -448,6 +453,7 @@ class _Run:
                 on_launch=on_launch,
             )
             self.last = made
+            self.load_facts = None if self.load is None else self.load.facts()
             self.warnings.extend(made.warnings)
             own_lines = OwnLines(site.root, self.prepared.project.root, self.prepared.replacements)
             self.verification = verification(made.records, own_lines)
@@ -734,6 +740,7 @@ class _Run:
                     self.folder / "timings.jsonl",
                     self.options.batch_dim,
                 ),
+                "machine": self.load_facts,
                 "interrupted": finished is None or finished.interrupted,
                 "partial": finished is None or self.failure is not None,
                 "started": datetime.fromtimestamp(self.started, timezone.utc).isoformat(

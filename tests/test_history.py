@@ -94,6 +94,44 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         history.of_script(PLACE)
 
 
+def test_a_store_of_the_first_version_is_read_and_upgraded_by_the_next_run(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    connection = sqlite3.connect(history.path)
+    connection.execute("ALTER TABLE runs DROP COLUMN other_cpus")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    (old,) = history.of_script(PLACE)
+    assert (old.median_ms, old.other_cpus) == (10.0, None)
+    made = document()
+    made["run"]["machine"] = {"other_cpus": 1.5}  # type: ignore[index]
+    history.add(tmp_path, made, PLACE)
+    assert [entry.other_cpus for entry in history.of_script(PLACE)] == [None, 1.5]
+
+
+def test_repeats_are_runs_of_one_clean_commit_measured_alike(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+
+    def add(
+        median: float, commit: str, *, label: str = "a", dirty: bool = False, at: int = 0
+    ) -> None:
+        made = document(median, label)
+        made["environment"] = {"git_commit": commit, "git_dirty": dirty}
+        made["run"]["started"] = f"2026-01-02T03:04:{at:02}+00:00"  # type: ignore[index]
+        history.add(tmp_path, made, PLACE)
+
+    for at, median in enumerate((10.0, 11.0, 12.0)):
+        add(median, "one", at=at)
+    add(99.0, "one", label="other")
+    add(99.0, "one", dirty=True)
+    add(20.0, "two", at=7)
+    add(21.0, "two", at=8)
+    how = ("wallclock", "fwd+bwd", 8)
+    assert history.repeats(PLACE, how) == ((10.0, 11.0, 12.0), (20.0, 21.0))
+    assert history.repeats(PLACE, how, {"2026-01-02T03:04:07+00:00"}) == ((10.0, 11.0, 12.0),)
+    assert history.repeats(PLACE, ("torch", "fwd+bwd", 8)) == ()
+
+
 def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "photos.sqlite"
     connection = sqlite3.connect(path)

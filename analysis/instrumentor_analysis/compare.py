@@ -29,6 +29,7 @@ from instrumentor_analysis.comparison.runs import Runs, between
 from instrumentor_analysis.comparison.side import Side, load_side, side_of_document
 from instrumentor_analysis.comparison.statement import statement, statement_of_runs
 from instrumentor_analysis.errors import NotComparable
+from instrumentor_analysis.neighbours import doubts
 
 DEVICE_TIME = "device time"
 Basis = Literal["step", "sample"]
@@ -112,7 +113,9 @@ def judge(comparison: Comparison, percent: float) -> gate.Gate:
             "a regression cannot be decided",
             "Run both with more steps: instrument run --steps 10.",
         )
-    return gate.judge(timing.between, timing.ratio, percent)
+    machines = comparison.base.run.get("machine"), comparison.new.run.get("machine")
+    quiet = not any(doubts(machine) for machine in machines)
+    return gate.judge(timing.between, timing.ratio, percent, quiet=quiet)
 
 
 @dataclass(frozen=True)

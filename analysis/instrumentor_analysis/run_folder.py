@@ -27,6 +27,7 @@ _RUN_KEYS = (
     "batch_size",
     "batch_size_source",
     "batch_dim",
+    "machine",
     "started",
     "duration_s",
     "python",

@@ -18,6 +18,7 @@ from instrumentor_analysis.model import (
     Summary,
     WallClock,
 )
+from instrumentor_analysis.neighbours import doubts
 from instrumentor_analysis.run_folder import RunFolder, open_run
 from instrumentor_analysis.timings import Timings, main_label, read_timings, unfit_steps, wall_clock
 from instrumentor_analysis.verdict import contradict, decide
@@ -124,6 +125,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     label = main_label(timings)
     wall = None if label is None else by_label[label]
     warnings = [*_texts(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
+    warnings += doubts(folder.facts.get("machine"))
     if wall is not None and wall.samples == 0:
         warnings.append(
             "no steady step was timed: only the compile step is known; run more steps (--steps)"

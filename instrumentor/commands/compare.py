@@ -142,8 +142,9 @@ def _repeats(
     entry = entries.get(runs[0])
     place = entry.key if entry else _place(Path(runs[0]))
     started = {str(side.mapping("run").get("started")) for side in sides}
-    document = sides[0].document
-    return () if place is None else history.repeats(place, document, started)
+    scope = sides[0].document.get("scope")
+    how = sides[0].profiler, None if scope is None else str(scope), sides[0].batch_size
+    return () if place is None else history.repeats(place, how, started)
 
 
 def _sizes(text: str, groups: list[list[str]]) -> list[int | None]:

@@ -15,7 +15,7 @@ from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.outputs import refuse_outputs, write_new
 
 if TYPE_CHECKING:
-    from instrumentor.history import Entry
+    from instrumentor.history import Entry, History
     from instrumentor.runner import RunResult
     from instrumentor_analysis.reports.comparison.history import Point
 
@@ -90,6 +90,7 @@ def history(
         console.out_json({"schema": SCHEMA, "project": place[0], "script": place[1], "runs": rows})
     else:
         _show(entries)
+        _show_noise(kept, entries[-1])
 
 
 def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Entry:
@@ -109,6 +110,20 @@ def _show(entries: tuple[Entry, ...]) -> None:
         _points(entries), width=console.terminal_width(), color=console.colored(sys.stdout)
     )
     console.out(text.rstrip("\n"))
+
+
+def _show_noise(kept: History, like: Entry) -> None:
+    """How much runs of equal code differ, of those measured as the newest was."""
+    from instrumentor_analysis.comparison.runs import noise_of_medians
+
+    groups = kept.repeats(like.key, (like.profiler, like.scope, like.batch_size))
+    noise = noise_of_medians(groups)
+    if noise is not None:
+        runs = sum(len(group) for group in groups)
+        console.out(
+            f"\nRuns of the same commit and label differ by {noise.percent:.2g} % "
+            f"({runs} runs, {like.profiler} {like.scope or ''})".replace(" )", ")")
+        )
 
 
 def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool) -> None:
@@ -138,6 +153,7 @@ def _points(entries: tuple[Entry, ...]) -> list[Point]:
             high=entry.high_ms,
             samples=entry.samples,
             device_ms=entry.device_time_ms,
+            other_cpus=entry.other_cpus,
         )
         for entry in entries
     ]

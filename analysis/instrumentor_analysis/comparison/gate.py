@@ -62,18 +62,20 @@ class Gate:
         return self.percent + RESOLUTION_PERCENT
 
 
-def judge(found: Between | None, ratio: float, percent: float) -> Gate:
+def judge(found: Between | None, ratio: float, percent: float, *, quiet: bool = True) -> Gate:
     """Hold a comparison against the slow-down that is allowed, percent of the base's time.
 
     Args:
         found: None for one run against one.
         ratio: of their medians, new over base.
+        quiet: nothing else was at work on the machine; else no noise can be assumed.
     """
     known = found or Between(1.0, ratio, Noise(ASSUMED, 0.0, freedom=10**6), 1, 1)
     low, high = (known.bound(FALSE_ALARM) - 1) * 100, (known.bound(1 - MISSED) - 1) * 100
-    if low > percent:
+    decides = quiet or found is not None
+    if decides and low > percent:
         return Gate("regression", percent, low, high, assumed=found is None)
-    if high < percent + RESOLUTION_PERCENT:
+    if decides and high < percent + RESOLUTION_PERCENT:
         return Gate("none", percent, low, high, assumed=found is None)
     if found is None:
         return Gate("undecided", percent, low, high, FEWEST_RUNS, assumed=True)

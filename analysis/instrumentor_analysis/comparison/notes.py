@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from instrumentor_analysis.comparison.differences import differences
 from instrumentor_analysis.comparison.model import Comparison, Difference
 from instrumentor_analysis.comparison.side import Side, as_number
+from instrumentor_analysis.neighbours import doubts
 
 #: What tells one code from another, beside what may explain a difference by itself.
 _CODE = ("commit", "script", "arguments")
@@ -39,6 +40,11 @@ def notes(
             f"the wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
             "time, overhead and ops are of the one with it"
         )
+    found += [
+        f"{side.name}: {doubt}"
+        for side in (*groups[0], *groups[1])
+        for doubt in doubts(side.mapping("run").get("machine"))
+    ]
     found += _not_steady([*groups[0], *groups[1]], comparison)
     for side in (base, new):
         slow = _outliers(side)

@@ -131,6 +131,11 @@ def noise_of(runs: Runs) -> Noise | None:
     return _noise([[reach(run) for run in runs]], ())
 
 
+def noise_of_medians(groups: Sequence[Sequence[float]]) -> Noise | None:
+    """The same of runs whose samples are not at hand, in groups of equal code."""
+    return _noise((), groups)
+
+
 def _noise(groups: Sequence[Sequence[Reach]], medians: Sequence[Sequence[float]]) -> Noise | None:
     """Pooled over groups of runs of equal code; None where no group has two runs."""
     logs = [[run.median for run in group] for group in groups]
@@ -139,7 +144,8 @@ def _noise(groups: Sequence[Sequence[Reach]], medians: Sequence[Sequence[float]]
     if freedom < 1:
         return None
     square = sum((len(group) - 1) * statistics.variance(group) for group in logs if len(group) > 1)
-    within = statistics.fmean(run.variance for group in groups for run in group)
+    own = [run.variance for group in groups for run in group]
+    within = statistics.fmean(own) if own else 0.0
     deviation = math.sqrt(max(square / freedom, within))
     known = sum(len(group) for group in medians)
     return Noise(deviation, math.sqrt(within), freedom, known)

@@ -26,6 +26,7 @@ class Point:
         commit: short, ``+`` behind it for uncommitted changes; empty without git.
         when: start, to the minute.
         how: profiler and scope; only runs alike in it are drawn in one line.
+        other_cpus: CPUs that other processes kept busy meanwhile.
         value: median milliseconds of a step, ``low`` and ``high`` its interval.
     """
 
@@ -39,6 +40,7 @@ class Point:
     high: float | None = None
     samples: int = 0
     device_ms: float | None = None
+    other_cpus: float | None = None
 
 
 def render(points: Sequence[Point], *, width: int = 100, color: bool = False) -> str:
@@ -57,6 +59,9 @@ def render(points: Sequence[Point], *, width: int = 100, color: bool = False) ->
     ]
     if any(value is not None for value in device):
         columns.append(Column("device time", words.column(device, "ms")))
+    if any(p.other_cpus for p in points):
+        busy = [words.ABSENT if p.other_cpus is None else f"{p.other_cpus:.1f}" for p in points]
+        columns.append(Column("CPUs of others", busy, optional=True))
     columns.append(Column("", bars, right=False, colours="cyan", optional=True))
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
 

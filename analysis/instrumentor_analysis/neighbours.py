@@ -1,0 +1,62 @@
+"""What else went on on the machine while a run was measured, and whether that is to be doubted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+#: Share of the machine's CPUs that others may keep busy before a word is said.
+BUSY_SHARE = 0.25
+#: Fall of the CPU's clock from which a word is said.
+SLOWER_SHARE = 0.1
+
+
+def doubts(machine: Any) -> tuple[str, ...]:
+    """What `machine` of a run's facts gives reason to doubt; nothing where it was not recorded."""
+    if not isinstance(machine, Mapping):
+        return ()
+    return (*_busy(machine), *_slower(machine), *_shared(machine))
+
+
+def other_cpus(machine: Any) -> float | None:
+    """CPUs that other processes kept busy on average; None where it was not recorded."""
+    return _number(machine, "other_cpus") if isinstance(machine, Mapping) else None
+
+
+def _busy(machine: Mapping[str, Any]) -> list[str]:
+    others, cpus = _number(machine, "other_cpus"), _number(machine, "cpus")
+    if others is None or not cpus or others < BUSY_SHARE * cpus:
+        return []
+    load = _number(machine, "load_before")
+    before = "" if load is None else f", load average {load:.1f} before it"
+    return [
+        f"the machine was busy: other processes kept {others:.1f} of its {cpus:.0f} CPUs at work "
+        f"during the run{before}; times are too long and scatter (measure again when it is quiet)"
+    ]
+
+
+def _slower(machine: Mapping[str, Any]) -> list[str]:
+    before = _number(machine, "frequency_mhz_before")
+    after = _number(machine, "frequency_mhz_after")
+    if not before or not after or after > (1 - SLOWER_SHARE) * before:
+        return []
+    return [
+        f"the CPU's clock fell from {before:,.0f} to {after:,.0f} MHz during the run (heat, or a "
+        "power limit)"
+    ]
+
+
+def _shared(machine: Mapping[str, Any]) -> list[str]:
+    count = _number(machine, "device_holders")
+    if not count:
+        return []
+    who = "another process" if count == 1 else f"{count:.0f} other processes"
+    return [f"{who} had the device open at the end of the run: it may have worked on it, too"]
+
+
+def _number(machine: Mapping[str, Any], key: str) -> float | None:
+    value = machine.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
