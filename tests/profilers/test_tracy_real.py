@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from instrumentor.diagnose import diagnose
 from instrumentor.environment import tool_names
+from instrumentor.failures import failures
 from instrumentor.interpreter import ask
 from instrumentor.process import run
 from instrumentor.profilers import TRACY, LaunchRequest
@@ -21,6 +26,7 @@ from instrumentor.profilers.tracy_options import REQUIRED, read_options
 
 pytestmark = pytest.mark.ttnn
 
+STANDINS = Path(__file__).resolve().parents[1] / "standins"
 RequestFactory = Callable[..., LaunchRequest]
 
 SCRIPT = """\
@@ -55,6 +61,60 @@ def test_options(ttnn_python: Path, tmp_path: Path) -> None:
     assert set(REQUIRED) <= options
     assert {"--check-exit-code", "--sync-host-device", "--tracy-tools-folder"} <= options
     assert {"--output-folder", "--port", "--op-support-count"} <= options
+    standin = {**os.environ, "PYTHONPATH": str(STANDINS)}
+    assert read_options(Path(sys.executable), standin, tmp_path) <= options
+
+
+def test_what_is_known_of_its_failures_is_in_its_source(ttnn_python: Path) -> None:
+    _, packages = ask(ttnn_python, os.environ)
+    (folder,) = packages["tracy"].folders
+    source = "\n".join(path.read_text() for path in folder.glob("*.py"))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)  # a text in several pieces
+    rows = [row for row in failures() if "/tools/tracy/" in row.seen]
+    older = {"No profiling data could be captured", "No module named"}
+    assert len(rows) > 10
+    assert {row.text for row in rows if row.text not in source} <= older
+    said = (STANDINS / "tracy" / "__main__.py").read_text()
+    for text in ("Tracy tools were not found.", "Test process started", "before writing a trace",
+                 "not found, will try again in 1 second", "exited with a non-zero return code",
+                 "Tracy capture did not finish within", "Could not copy"):  # fmt: skip
+        assert text in source and text in re.sub(r'"\s*\n\s*f?"', "", said), text
+
+
+DEVICE_LOG = """\
+ARCH: wormhole_b0, CHIP_FREQ[MHz]: 1000, Max Compute Cores: 64
+PCIe slot, core_x, core_y, RISC processor type, timer_id, time, data, run host ID, trace id, \
+trace id counter, zone name, type, source line, source file, meta data
+"""
+
+
+def test_what_pandas_3_makes_of_a_device_log_is_recognised(
+    ttnn_python: Path, tmp_path: Path
+) -> None:
+    rows = "0,1,2,BRISC,1,1000,0,1024,,,BRISC-FW,ZONE_START,1,a.cc,\n" * 9
+    (tmp_path / "log.csv").write_text(DEVICE_LOG + rows)
+    code = "from tracy.process_device_log import import_device_profile_log as f; f('log.csv')"
+    done = subprocess.run([ttnn_python, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    version = ask(ttnn_python, os.environ)[1]["pandas"].version or ""
+    found = diagnose(done.stderr, done.returncode)
+    assert [each.name for each in found] == (["pandas-3"] if version >= "3" else [])
+
+
+def test_a_signpost_needs_no_device(ttnn_python: Path, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import tracy\ntracy.signpost('step_compile_start')\n")
+    done = subprocess.run([ttnn_python, script], capture_output=True, text=True, check=True)
+    assert "step_compile_start" in done.stderr + done.stdout
+
+
+def test_without_its_programs_there_is_no_profile(
+    make_request: RequestFactory, ttnn_python: Path, tmp_path: Path
+) -> None:
+    launch = TRACY.launch(make_request("", python=ttnn_python))
+    finished = run(launch, log=tmp_path / "run.log")
+    log = (tmp_path / "run.log").read_text()
+    (found,) = diagnose(log, finished.returncode)
+    assert (finished.returncode, found.name) == (1, "tools-not-found")
 
 
 def fake_tools(folder: Path) -> Path:
