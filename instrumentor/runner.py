@@ -290,6 +290,7 @@ class _Run:
         self.options = options
         self.progress = progress
         self.cwd = (options.cwd or Path.cwd()).absolute()
+        self.typed = str(script)
         self.script = script if script.is_absolute() else self.cwd / script
         self.started = time.time()
         self.warnings: list[str] = []
@@ -510,6 +511,7 @@ class _Run:
         return LaunchRequest(
             python=self.machine.python,
             script=site.script,
+            typed=self.typed if (site.cwd / self.typed).resolve() == site.script.resolve() else "",
             arguments=self.arguments,
             cwd=site.cwd,
             env=site.environment(base, self.machine.import_paths),

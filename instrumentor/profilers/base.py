@@ -32,6 +32,8 @@ class LaunchRequest:
         import_paths: folders put before the user's PYTHONPATH.
         programs_per_read: programs that Tracy's device buffers must hold; None keeps its 1000.
         mid_run_dump: read the device buffers during the run.
+        typed: the script as the user typed it, where that leads to ``script`` from ``cwd``: what
+            the script sees as ``sys.argv[0]``. Empty: its absolute path.
     """
 
     python: Path
@@ -48,6 +50,7 @@ class LaunchRequest:
     import_paths: tuple[Path, ...] = ()
     programs_per_read: int | None = None
     mid_run_dump: bool = False
+    typed: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
 
 def direct_argv(request: LaunchRequest) -> tuple[str, ...]:
     """``PYTHON SCRIPT ARGS``, exactly."""
-    return (str(request.python), str(request.script), *request.arguments)
+    return (str(request.python), request.typed or str(request.script), *request.arguments)
 
 
 def move_folder(source: Path, target: Path) -> None:

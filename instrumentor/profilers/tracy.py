@@ -228,6 +228,7 @@ def _write_launcher(
     shutil.copyfile(RUNTIME / "launch.py", launcher)
     whole = {
         **(order or {"script": str(request.script), "arguments": list(request.arguments)}),
+        "typed": request.typed,
         "cwd": str(request.cwd),
         "environment": {name: env.get(name) for name in ("PYTHONPATH", "PWD", "OLDPWD")},
     }

@@ -4,8 +4,9 @@ Tracy joins its command line with spaces and hands it to a shell, replaces ``__m
 the script's path as typed. So this file is what Tracy is given: it stands in a folder whose path
 holds nothing that a shell would read, and takes the script's path and arguments from
 ``launch.json`` beside it. Tracy works in a folder of ours, so ``cwd`` and ``environment`` of the
-order say where the script is at home (None: not set). The script gets its own ``__main__`` module,
-so that pickling and spawned workers find its classes. Instead of ``script`` the order may name a
+order say where the script is at home (None: not set), and ``typed`` what its ``sys.argv[0]`` is.
+The script gets its own ``__main__`` module, so that pickling and spawned workers find its classes.
+Instead of ``script`` the order may name a
 ``module`` (as ``python -m``), ``code`` (as ``python -c``) or another ``program``, whose place this
 process takes.
 
@@ -113,7 +114,7 @@ def execute(order: dict[str, Any]) -> None:
         runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
         return
     script = order.get("script", "-c")
-    sys.argv[:] = [script] + order["arguments"]
+    sys.argv[:] = [order.get("typed") or script] + order["arguments"]
     set_search_path(os.path.dirname(script) if "script" in order else "")
     module = main_module(script)
     if "code" in order:

@@ -316,6 +316,25 @@ def test_records_of_the_script_itself_are_no_samples(
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
+def test_the_script_sees_its_name_as_it_was_typed(
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], profiler: str
+) -> None:
+    said = "print([sys.argv[0], __file__ == os.path.abspath(sys.argv[0]), sys.path[0]])"
+    repo = git_repo({"exp/train.py": script(before=said)})
+    for words in (["exp/train.py"], ["--in-place", "exp/train.py"]):
+        folder = "exp_baseline" if len(words) == 1 else "exp_baseline-2"
+        ran = measure(repo, *words, profiler=profiler, env=tracy, folder=folder)
+        assert ran.code == 0, ran.err
+        line = next(line for line in ran.log.splitlines() if line.startswith("["))
+        assert line.startswith("['exp/train.py', True, '/") and line.endswith("/exp']")
+    ran = measure(
+        repo, str(repo / "exp" / "train.py"), profiler=profiler, env=tracy, folder="exp_baseline-3"
+    )
+    line = next(line for line in ran.log.splitlines() if line.startswith("["))
+    assert line.startswith("['/") and "True" in line
+
+
 def test_keep_validation(git_repo: RepoFactory, measure: Measure) -> None:
     source = (
         script()
