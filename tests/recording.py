@@ -95,11 +95,12 @@ def expectation(
 ) -> Expectation:
     """What may happen by the plan's own words."""
     words = " ".join(plan.warnings)
+    validation, saves = (plan.explanation[f"skipped_{n}"] for n in ("validation", "checkpoints"))
     return Expectation(
         device=device,
         reads_inside="host read inside" in words or "between the micro-steps" in words,
-        validates=validates or "validation is kept" in words or "validation between" in words,
-        saves="a checkpoint between" in words,
+        validates=validates or "validation stays" in words or not validation,
+        saves="checkpoint stays" in words or not saves,
         syncs_inside=syncs_inside,
     )
 

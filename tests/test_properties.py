@@ -65,7 +65,7 @@ def test_region(shape: Shape) -> None:
     moved = set(plan["deferred_host_reads"])
     for number in range(start, end + 1):
         words = lines[number - 1]
-        assert not any(w in words for w in ("validate(", "save_checkpoint", "log_metrics"))
+        assert not any(w in words for w in ("validate(", "torch.save", "log_metrics"))
         if "item()" in words or "print(" in words:
             assert number in moved or shape.read == "dependent" or plan["warnings"]
     body = ast.parse(result.code)

@@ -119,7 +119,7 @@ import torch_xla.core.xla_model as xm
 from accelerate import Accelerator
 from tqdm import tqdm
 
-from workbench import Checkpoints, Devices, Logger, Settings, load_model, train_loader, val_loader
+from workbench import Devices, Logger, Settings, load_model, train_loader, val_loader
 
 accelerator = Accelerator()
 scaler = torch.amp.GradScaler()
@@ -196,7 +196,6 @@ def _setup(out: Writer) -> None:
         "optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate)",
         "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, None)",
         "devices = Devices(settings)",
-        "checkpoints = Checkpoints()",
         "logger = Logger()",
         "global_step = 0",
         "accumulated = 0",
@@ -456,5 +455,5 @@ def _afterwards(out: Writer) -> None:
         out.depth -= 1
     if shape.in_loop in ("checkpoint", "both"):
         out.enter(f"if {step} % settings.checkpoint_freq == 0:")
-        out.add("checkpoints.save_checkpoint(model, global_step)")
+        out.add("torch.save(model.state_dict(), settings.checkpoint_path)")
         out.depth -= 1

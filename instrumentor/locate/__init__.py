@@ -49,12 +49,12 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
     """
     if options.region is not None or options.mode == "inference":
         return _locate_other(source, options, roots)
-    program = Program.single(source)
+    program = Program.single(source, roots or ())
     chosen = choose(program, options) if b"backward" in source.data else None
     if isinstance(chosen, Located):
         return chosen
     if roots is not None:
-        wider = Program.load(source, roots)
+        wider = program.whole
         if len(wider.sources) > 1:
             found = choose(wider, options)
             if isinstance(found, Located):

@@ -68,13 +68,13 @@ class Stop:
 class Skipped:
     """A validation or checkpoint that is left out, with the statements that depend on it.
 
-    bindings: names to bind to nan in its place.
+    instead: code in its place: the mode in which it would have left its model.
     """
 
     source: Source
     statement: ast.stmt
     dependents: tuple[ast.stmt, ...]
-    bindings: tuple[str, ...]
+    instead: str
     initial: bool
     what: str  # validation | checkpoint
 

@@ -94,7 +94,7 @@ class Names:
 
     def named(self, source: Source, scope: ScopeNode, name: str) -> Values:
         """What a name may refer to where it is read."""
-        where = self._binder(source, scope, name)
+        where = self.binder(source, scope, name)
         if where is not None:
             found = self._bindings(source).scopes[where][name]
             return self._kept((where, name), lambda: self._bound(source, where, found))
@@ -106,7 +106,7 @@ class Names:
                     return starred
         return (External(f"builtins.{name}") if name in _BUILTINS else Free(name),)
 
-    def _binder(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode | None:
+    def binder(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode | None:
         """The scope that binds a name, from the given one outwards."""
         tables = self._bindings(source).scopes
         current = scope
@@ -115,6 +115,24 @@ class Names:
                 return None
             current = source.scope_of(current)
         return current
+
+    def bindings(self, source: Source, scope: ScopeNode, name: str) -> list[Binding]:
+        """What binds a name in the scope whose variable it is."""
+        return self._bindings(source).scopes.get(scope, {}).get(name, [])
+
+    def is_imported(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether a name or dotted name starts at an import."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return False
+        where = self.binder(source, scope, node.id)
+        found = self.bindings(source, where, node.id) if where is not None else []
+        return any(isinstance(b, Imported) for b in found)
+
+    def puts_of(self, attribute: str) -> list[tuple[Source, Put]]:
+        """Where an attribute of that name is set, on any object of the program."""
+        return self._puts.get(attribute, [])
 
     def qualified(self, source: Source, scope: ScopeNode, node: ast.AST) -> str:
         """`torch.optim.SGD` for whatever spelling of it; '' for anything of the program's own."""

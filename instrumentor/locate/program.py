@@ -50,8 +50,15 @@ class Program:
     _resolved: dict[ast.Call, list[Function]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def single(cls, source: Source) -> Program:
-        return cls(source, (), {source.path: source})
+    def single(cls, source: Source, roots: Sequence[Path] = ()) -> Program:
+        return cls(source, tuple(roots), {source.path: source})
+
+    @cached_property
+    def whole(self) -> Program:
+        """With the modules that the entry imports; itself when there is nowhere to look."""
+        if len(self.sources) > 1 or not self.roots:
+            return self
+        return Program.load(self.entry, self.roots)
 
     @classmethod
     def load(cls, source: Source, roots: Sequence[Path]) -> Program:

@@ -23,10 +23,10 @@ from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closure_reason
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.several_loops import several
+from instrumentor.locate.skips import Skips, warnings_of
 from instrumentor.locate.stop import find_stops
 from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
 from instrumentor.locate.tree import contains
-from instrumentor.locate.validation import Validations
 from instrumentor.locate.vocabulary import host_read
 from instrumentor.options import Options
 
@@ -150,7 +150,7 @@ def _understand(
     )
     located.stops = stops
     located.warnings = warnings
-    _validations(located, options)
+    _skips(located, options)
     reads = find_host_reads(knowledge, candidate, regions, counter)
     located.deferred = reads.moved
     warnings.extend(reads.warnings)
@@ -339,13 +339,15 @@ def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[str]:
             )
 
 
-def _validations(located: Located, options: Options) -> None:
-    finder = Validations(located.knowledge, located.candidate, located.warnings, located.regions)
-    skipped = [] if options.keep_validation else finder.find()
-    if not options.keep_validation:
-        finder.name_between_epochs()
-    taken = {s.statement for s in skipped} | {d for s in skipped for d in s.dependents}
-    located.skipped = skipped + finder.checkpoints(taken)
+def _skips(located: Located, options: Options) -> None:
+    keep = options.keep_validation
+    finder = Skips(located.knowledge, located.candidate, located.regions, keep)
+    whole = located.program.whole
+    if whole is not located.program and (finder.pieces() or finder.kept):
+        # what is called may stand in other files than the loop
+        finder = Skips(Knowledge(whole), located.candidate, located.regions, keep)
+    located.skipped = finder.find()
+    located.warnings.extend(warnings_of(finder.kept))
 
 
 def _helper_reads(located: Located) -> None:

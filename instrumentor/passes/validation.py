@@ -14,7 +14,7 @@ NAME = "validation"
 
 
 def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[Source, Edit]]:
-    """Disabled statements stay visible; names read later become nan."""
+    """Disabled statements stay visible; the mode that they leave a model in is set."""
     for skipped in located.skipped:
         if skipped.what == "validation":
             yield from disable(skipped)
@@ -23,13 +23,12 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
 def disable(skipped: Skipped) -> Iterator[tuple[Source, Edit]]:
     """Edits that take one skipped piece out."""
     when = "initial" if skipped.initial else "in-loop"
-    names = " = ".join(skipped.bindings)
     yield (
         skipped.source,
         Edit(
             Kind.DISABLE,
             address(skipped.statement),
-            f'{names} = float("nan")' if names else "",
+            skipped.instead,
             reason=f"{when} {skipped.what} is skipped",
         ),
     )

@@ -1,0 +1,87 @@
+"""What may be done with an object without harm: a torch module, a logger, one of a library."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from instrumentor.locate.catalogue import Evidence, Kind
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.known_calls import SINKS
+from instrumentor.locate.names import external_name
+from instrumentor.locate.syntax import ScopeNode, Source
+from instrumentor.locate.values import Class, External, Member, Method, Object, Value, Values
+
+_MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
+
+
+@dataclass(eq=False)
+class Objects:
+    """Objects of a program by their type and their use; how they are called tells nothing here."""
+
+    knowledge: Knowledge
+    #: What the step itself calls: calling it once more changes nothing that it does not.
+    called_by_the_step: set[Value] = field(default_factory=set)
+
+    def is_module(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A torch module: made by a class of modules, or used as only modules are."""
+        if isinstance(node, ast.Attribute) and node.attr in self._module_attributes:
+            return True
+        return any(
+            v in self.called_by_the_step or self._module(v)
+            for v in self._values(source, scope, node)
+        )
+
+    def is_own(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """An instance of one of the program's classes: only its own code reads what it holds."""
+        values = self._values(source, scope, node)
+        return any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
+
+    def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Takes values and gives none back: a logger, a progress bar."""
+        return any(
+            (external_name(v.made_by) if isinstance(v, Object) else external_name(v)).startswith(
+                SINKS
+            )
+            or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
+            for v in self._values(source, scope, node)
+        )
+
+    def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A module, function or class of an installed package, not one of its objects."""
+        return any(isinstance(v, External) for v in self._values(source, scope, node))
+
+    def object_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> str:
+        """As :meth:`made_by` for an object itself, not for its attributes and methods."""
+        for value in self._values(source, scope, node):
+            if isinstance(value, Object) and external_name(value.made_by):
+                return external_name(value.made_by)
+        return ""
+
+    def made_by(self, source: Source, scope: ScopeNode, node: ast.expr) -> str:
+        """Qualified name of the library class or function that an object comes from."""
+        for value in self._values(source, scope, node):
+            while isinstance(value, (Member, Method)):
+                value = value.owner
+            if isinstance(value, Object) and external_name(value.made_by):
+                return external_name(value.made_by)
+        return ""
+
+    def _values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
+        return self.knowledge.program.names.of(source, scope, node)
+
+    def _module(self, value: Value) -> bool:
+        found = self.knowledge.kinds.of_value(value)
+        return found is not None and found[0] in _MODULES
+
+    @cached_property
+    def _module_attributes(self) -> frozenset[str]:
+        """Attributes under which some object of the program holds a module."""
+        names = self.knowledge.program.names
+        return frozenset(
+            put.name
+            for source in self.knowledge.program.sources.values()
+            for put in names.puts(source)
+            if put.name and any(map(self._module, names.of(source, put.scope, put.bound.value)))
+        )

@@ -1,0 +1,363 @@
+"""Evaluations and saves that are left out, with what only depends on them, and what stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumentor import Options
+from instrumentor.locate import locate_file
+from tests.locate.cases import HEAD, looped, plan_of, rewritten
+
+STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+VALIDATE = """\
+def validate(model):
+    model.eval()
+    with torch.no_grad():
+        for x, y in val_loader:
+            total = model(x).sum()
+    return total
+"""
+
+
+def with_initial(text: str, rest: str = "") -> str:
+    """A script with statements ahead of the loop (from line 14) and behind the step."""
+    return looped(STEP + rest, before=VALIDATE + text)
+
+
+def code_lines(source: str, **options: object) -> list[str]:
+    code = rewritten(source, **options).code
+    return [line.strip() for line in code.decode().splitlines()]
+
+
+def stays(source: str) -> list[str]:
+    """Why evaluations and saves of a source stay."""
+    return [w.partition(": ")[2] for w in plan_of(source)["warnings"] if " stays" in w]
+
+
+#: text ahead of the loop, text behind the step, lines skipped, lines of dependents
+INITIAL: dict[str, tuple[str, str, int, list[str]]] = {
+    "bare": ("validate(model)", "", 14, []),
+    "bound_and_logged": (
+        "v = validate(model)\nlogger.info(f'{v:.3f}')",
+        "",
+        14,
+        ["logger.info(f'{v:.3f}')"],
+    ),
+    "under_an_if": ("if ready:\n    v = validate(model)\n    print(v)", "", 15, ["print(v)"]),
+    "with_eval_switch": ("model.eval()\nvalidate(model)", "", 15, []),
+    "earlier_binding": ("v = {}\nv = validate(model)", "print(v)", 15, ["print(v)"]),
+    "read_later": ("v = validate(model)", "print(f'{v:.3f}')", 14, ["print(f'{v:.3f}')"]),
+    "unpacked": ("v, a = validate(model)", "print(v, a)", 14, ["print(v, a)"]),
+    "one_of_two": ("v, a = validate(model)", "print(a)", 14, ["print(a)"]),
+    "chain": (
+        "v = validate(model)\nscore = 1 - v\nbest = min(score, 3)\nprint(best)",
+        "",
+        14,
+        ["score = 1 - v", "best = min(score, 3)", "print(best)"],
+    ),
+    "bound_anew": ("v = validate(model)\nv = 3\nprint(v)", "", 14, []),
+    "collected": ("scores = []\nscores.append(validate(model))", "", 15, []),
+    "attribute": ("self.v = validate(model)\nprint(self.v)", "", 14, ["print(self.v)"]),
+}
+
+
+@pytest.mark.parametrize("name", INITIAL)
+def test_what_ends_in_itself_is_left_out(name: str) -> None:
+    before, rest, line, dependents = INITIAL[name]
+    source = with_initial(before, rest)
+    assert plan_of(source)["skipped_validation"] == [line]
+    lines = code_lines(source)
+    assert not any("validate(" in x for x in lines if not x.startswith(("#", "def ")))
+    for text in dependents:
+        assert f"# [instrument] off| {text}" in lines
+    assert not any("nan" in x for x in lines)
+
+
+#: text ahead of the loop, text behind the step, the reason
+KEPT: dict[str, tuple[str, str, str]] = {
+    "decides_in_the_step": (
+        "v = validate(model)",
+        "if loss < v:\n    print('better')",
+        "v is read",
+    ),
+    "shown_with_the_loss": ("v = validate(model)", "print(loss.item(), v)", "beside values of"),
+    "schedules": ("v = validate(model)", "scheduler.step(v)", "v is read"),
+    "leaves_the_loop": ("v = validate(model)", "if v < 1:\n    break", "v decides"),
+    "configures": ("v = validate(model)\nrate = v * 2", "optimizer.lr = rate", "is read"),
+    "unreadable": ("launch(validate(model))", "", "what it does cannot be read"),
+    "own_attribute": ("self.v = validate(model)", "loss_scale(self.v)", "is read"),
+    "of_a_library": ("trainer.evaluate()", "", "not in the program's own files"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_something_else_needs_stays(name: str) -> None:
+    before, rest, why = KEPT[name]
+    source = with_initial(before, rest)
+    assert plan_of(source)["skipped_validation"] == []
+    (reason,) = stays(source)
+    assert reason.startswith("validation stays and runs before the first sample")
+    assert why in reason
+    assert "off|" not in "\n".join(code_lines(source))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model.train()",
+        "config.validate()",
+        "parser.validate(args)",
+        "loader = get_validation_loader()",
+        "value = eval('1 + 1')",
+        "evaluation_steps = 10",
+        "dataset = load_test_dataset()",
+        "test_loader = Loader(shapes.test())",
+        "model.eval()\nwith torch.no_grad():\n    dataset.cache_latents(model)",
+        "with torch.no_grad():\n    for p, q in zip(a.parameters(), b.parameters()):\n"
+        "        p.copy_(q)",
+        "@torch.no_grad()\ndef show(m):\n    print(m)\nshow(model)",
+    ],
+)
+def test_set_up_is_no_validation(text: str) -> None:
+    source = with_initial(text)
+    assert plan_of(source)["skipped_validation"] == []
+    assert not any("off|" in line for line in code_lines(source))
+
+
+def test_a_model_built_by_the_evaluation_is_not_taken_away() -> None:
+    build = "def get_eval_model():\n    model.eval()\n    return model\n"
+    source = with_initial(build + "eval_model = get_eval_model()", "eval_model(x)")
+    assert plan_of(source)["skipped_validation"] == []
+
+
+def test_activation_checkpointing_saves_nothing() -> None:
+    body = "h = x\nfor layer in layers:\n    h = checkpoint(layer, h)\nloss = h.sum()\n"
+    source = looped(
+        body + "loss.backward()\noptimizer.step()",
+        before="from torch.utils.checkpoint import checkpoint",
+    )
+    plan = plan_of(source)
+    assert plan["skipped_checkpoints"] == []
+    assert not any("off|" in line for line in code_lines(source))
+
+
+#: what the evaluation does with the model's mode, what stands in its place
+MODES: dict[str, tuple[str, str]] = {
+    "leaves_it_in_training": ("m.eval()\n    {0}\n    m.train()", "model.train()"),
+    "leaves_it_in_evaluation": ("m.eval()\n    {0}", "model.eval()"),
+    "gives_it_back": ("was = m.training\n    m.eval()\n    {0}\n    m.train(was)", ""),
+    "untouched": ("{0}", ""),
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_the_mode_is_left_as_it_would_have_been(name: str) -> None:
+    body, instead = MODES[name]
+    loop = "with torch.no_grad():\n        for x, y in val_loader:\n            m(x)"
+    function = f"def validate(m):\n    {body.format(loop)}\n"
+    source = looped(STEP, before=function + "validate(model)")
+    lines = code_lines(source)
+    assert "# [instrument] off| validate(model)" in lines
+    if instead:
+        assert f"{instead}  # [instrument]" in lines
+    else:
+        assert not {"model.train()  # [instrument]", "model.eval()  # [instrument]"} & set(lines)
+
+
+def test_a_mode_that_depends_stays_with_its_evaluation() -> None:
+    function = VALIDATE.replace("    return", "    if quick:\n        model.train()\n    return")
+    source = looped(STEP, before=function + "validate(model)")
+    assert plan_of(source)["skipped_validation"] == []
+    assert "the mode in which it leaves the model cannot be told" in stays(source)[0]
+
+
+def test_switches_of_the_script_itself_stay() -> None:
+    lines = code_lines(with_initial("model.eval()\nvalidate(model)\nmodel.train()"))
+    assert "model.eval()" in lines
+    assert "model.train()" in lines
+
+
+#: text behind the step (from line 19), lines of validations, lines of checkpoints
+IN_LOOP: dict[str, tuple[str, list[int], list[int]]] = {
+    "every_n": ("if step % 10 == 0:\n    validate(model)\n    model.train()", [20], []),
+    "bound": ("if step % 10 == 0:\n    v = validate(model)\n    print(v)", [20], []),
+    "best_checkpoint": (
+        "if step % 10 == 0:\n    v = validate(model)\n    if v < best:\n        best = v\n"
+        "        torch.save(model, 'm.pt')",
+        [20],
+        [],
+    ),
+    "checkpoint": ("if step % 10 == 0:\n    torch.save(model, 'm.pt')", [], [20]),
+    "pretrained": ("model.save_pretrained('out')", [], [19]),
+    "unknown_manager": ("if manager.due(step):\n    manager.save_checkpoint(model)", [], []),
+    "early_stopping": (
+        "if step % 10 == 0:\n    v = validate(model)\n    if v > best:\n        break",
+        [],
+        [],
+    ),
+    "loaded_again": (
+        "torch.save(model.state_dict(), 'm.pt')\nmodel.load_state_dict(torch.load('m.pt'))",
+        [],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_LOOP)
+def test_in_loop(name: str) -> None:
+    rest, validations, checkpoints = IN_LOOP[name]
+    source = looped(STEP + rest, before=VALIDATE + "best = 1e9")
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == validations
+    assert plan["skipped_checkpoints"] == checkpoints
+    taken = validations + checkpoints
+    assert bool(taken) != bool([w for w in stays(source) if "host read" not in w])
+
+
+def test_kept_on_request() -> None:
+    source = with_initial("validate(model)", "if step % 2 == 0:\n    validate(model)")
+    plan = plan_of(source, keep_validation=True)
+    assert plan["skipped_validation"] == []
+    assert "off|" not in rewritten(source, keep_validation=True).code.decode()
+
+
+def test_in_the_caller_ahead_of_the_loop() -> None:
+    source = (
+        HEAD
+        + VALIDATE
+        + """\
+
+def train():
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+def main():
+    before = validate(model)
+    print("before", before)
+    train()
+
+main()
+"""
+    )
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == [22]
+    assert "off| print(" in rewritten(source).code.decode()
+
+
+def test_final_validation_is_not_reached_and_stays() -> None:
+    source = looped(STEP, before=VALIDATE) + "print(validate(model))\n"
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == []
+    assert plan["stop"]["strategy"] == "SystemExit"
+
+
+@pytest.mark.parametrize(
+    "name", ["compute_loss", "calculate_loss", "evaluate", "compute_eval_loss"]
+)
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "loss = {0}(model, x)\nloss.backward()",
+        "loss, parts = {0}(model, x)\naccelerator.backward(loss)",
+        "first = {0}(model, x)\nsecond = {0}(model, y)\nloss = first + second\nloss.backward()",
+        "reward = {0}(model, x)\nloss = criterion(model(x), y) * reward\nloss.backward()",
+        "self.loss = self.{0}(x)\nself.loss.backward()",
+    ],
+)
+def test_what_the_loss_is_computed_from_is_never_a_validation(name: str, forward: str) -> None:
+    source = looped(forward.format(name) + "\noptimizer.step()", before=f"from lib import {name}")
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == []
+    assert not any("validation" in w for w in plan["warnings"])
+
+
+def test_a_first_score_stays_where_later_ones_are_compared_with_it() -> None:
+    source = (
+        HEAD
+        + VALIDATE
+        + """\
+best = validate(model)
+patience = 0
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    score = validate(model)
+    if score < best:
+        best, patience = score, 0
+    else:
+        patience += 1
+    if patience > 3:
+        break
+"""
+    )
+    assert plan_of(source)["skipped_validation"] == []
+
+
+TRAINER = """\
+import torch
+
+class Trainer:
+    def __init__(self, model, loader, callbacks):
+        self.model, self.loader, self.callbacks = model, loader, callbacks
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.seen = 0
+
+    def _callback(self, name, *values):
+        for callback in self.callbacks:
+            getattr(callback, name)(self, *values)
+
+    def validate(self):
+        self.model.eval()
+        with torch.no_grad():
+            for batch in self.loader:
+                self.model(batch)
+        self._callback("on_validation_end", 1.0)
+        self.model.train()
+
+    def train(self):
+        self.validate()
+        for batch in self.loader:
+            loss = self.model(batch).sum()
+            loss.backward()
+            self.optimizer.step()
+            self.seen += 1
+            print(self.seen, loss.item())
+"""
+CALLBACKS = """\
+class Show:
+    def on_validation_end(self, trainer, value):
+        {body}
+"""
+ENTRY = """\
+import torch
+from trainer import Trainer
+from callbacks import Show
+
+Trainer(torch.nn.Linear(2, 2), torch.utils.data.DataLoader([1]), [Show()]).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "left_out"),
+    [
+        ("print(value)", True),
+        ("trainer.best = value", True),
+        ("trainer.seen = 0", False),
+        ("trainer.optimizer.step()", False),
+    ],
+)
+def test_callbacks_are_followed_through_their_names(
+    tmp_path: Path, body: str, left_out: bool
+) -> None:
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    (tmp_path / "callbacks.py").write_text(CALLBACKS.format(body=body))
+    (tmp_path / "train.py").write_text(ENTRY)
+    located = locate_file(tmp_path / "train.py", Options(), [tmp_path])
+    skipped = [(s.statement.lineno, s.instead) for s in located.skipped]
+    assert skipped == ([(22, "self.model.train()")] if left_out else [])
