@@ -64,7 +64,7 @@ def test_a_csv_shows_ops_stacked_report_advice_and_summary(say: Say, tmp_path: P
     printed = say(TRAINING)
     assert ids(printed) == list(THIRD)
     for part in ("Device time by kind of op", "Advice", "step_steady_2: the last complete",
-                 "device time          0.616 ms", "At most to be won, in theory"):  # fmt: skip
+                 "device time          0.616 ms", "Potential savings (upper bound)"):  # fmt: skip
         assert part in printed
     assert "\x1b" not in printed
     assert names(tmp_path) == set()

@@ -9,7 +9,9 @@ from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     MOST_PERCENT,
     PAUSE_US,
+    UNBALANCED,
     Category,
+    Devices,
     DeviceTime,
     Gaps,
     SlowOp,
@@ -219,8 +221,28 @@ def shares(ops: Table) -> Shares:
     )
 
 
+def unbalanced(devices: Devices | None) -> list[str]:
+    """That one device has the others wait, and for which op."""
+    if devices is None or (devices.max_over_mean or 0.0) < UNBALANCED:
+        return []
+    slowest = devices.slowest
+    if slowest is None or slowest.device_time_ms is None:
+        return []
+    text = (
+        f"device {slowest.device_id} worked {slowest.device_time_ms:.2f} ms, "
+        f"{devices.max_over_mean:.2f} times the mean of the {len(devices.rows)} devices"
+    )
+    if devices.ops:
+        op = devices.ops[0]
+        text += (
+            f"; most of all {op.op}: {op.slowest_us / 1000:.2f} ms on device {op.slowest_device}, "
+            f"{op.fastest_us / 1000:.2f} ms on device {op.fastest_device}"
+        )
+    return [text]
+
+
 def remarks(ops: Table, pooled: int = 1) -> list[str]:
-    """What the reader of a per-op frame must know before trusting its figures.
+    """What the reader of a per-op frame must know before trusting its figures, the worst first.
 
     Args:
         pooled: number of steps in the frame; counts are of one, and at least 1.
@@ -236,7 +258,7 @@ def remarks(ops: Table, pooled: int = 1) -> list[str]:
             "sparse matmuls without a numeric nnz have no utilisation; "
             "--active-experts K models K active experts per input batch group"
         )
-    found += [*_above_peak(ops, pooled), *_pauses(ops, pooled)]
+    found += _above_peak(ops, pooled)
     hits = program_cache_hit_percent(ops)
     if hits is not None and hits < 100:
         found.append(
@@ -249,6 +271,7 @@ def remarks(ops: Table, pooled: int = 1) -> list[str]:
             f"{again} ops evaluate constants (weights prepared on the device); a steady step "
             "should not do that again"
         )
+    found += _pauses(ops, pooled)
     cores = ops["available_cores"]
     budgets = sorted(np.unique(cores[cores == cores]).tolist(), reverse=True)
     if len(budgets) > 1 or (budgets and ops["sub_device_id"].known().any()):
@@ -291,5 +314,5 @@ def _pauses(ops: Table, pooled: int) -> list[str]:
     what = f"{count:,} gaps {limit} ({size} together) are pauses of the host, such as compilation"
     if count == 1:
         what = f"1 gap {limit} ({size}) is a pause of the host, such as compilation"
-    left_out = f"{'it is' if count == 1 else 'they are'} left out of what could be won"
+    left_out = f"{'it is' if count == 1 else 'they are'} left out of the potential savings"
     return [f"{what}: {left_out}; choose a steady step"]

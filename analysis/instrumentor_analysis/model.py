@@ -30,6 +30,8 @@ CONDITIONS: Mapping[SavingKind, str] = {
     "grid": "on all its cores",
     "gap": f"gaps at {GAP_THRESHOLD_US} us",
 }
+#: Slowest device over the mean of all, from which the work counts as unbalanced.
+UNBALANCED = 1.05
 #: More of a peak than this is no op's doing, percent; durations and peaks are rounded.
 MOST_PERCENT = 105.0
 VerdictName = Literal[
@@ -230,6 +232,7 @@ class Step:
         complete: both signposts were found; None when there is no ops CSV.
         op_count, device_time_ms: device ops between its signposts, and their kernel time;
             None when there is no ops CSV or the step is not complete.
+        devices: each of several devices; None of a single one.
         overhead_percent: (wall - device) / wall of this step.
     """
 
@@ -312,6 +315,80 @@ class DeviceTime:
     span_ms: float | None
     busy_percent: float | None
     devices: int
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """One device among several.
+
+    Attributes:
+        device_time_ms: sum of its kernel durations; None where none is known.
+        missing_ops: ops that other devices ran and it did not.
+        waited_ms: in collectives, for the device that arrived last; None without collectives.
+        arrived_last: collectives at which it was the last; None without collectives.
+    """
+
+    device_id: int
+    op_count: int
+    device_time_ms: float | None
+    missing_ops: int
+    waited_ms: float | None
+    arrived_last: int | None
+
+
+@dataclass(frozen=True)
+class OpSkew:
+    """An op, no collective, that devices take unequally long for.
+
+    Attributes:
+        skew_us: slowest minus fastest device, over all its calls.
+        fastest_us, slowest_us: sums over all its calls of the two devices that differ most.
+        worst_id: ID of the call with the largest difference.
+    """
+
+    op: str
+    count: int
+    skew_us: float
+    fastest_device: int
+    fastest_us: float
+    slowest_device: int
+    slowest_us: float
+    worst_id: int
+
+
+@dataclass(frozen=True)
+class CollectiveWait:
+    """A collective and who waited in it: durations beyond the shortest one.
+
+    Attributes:
+        calls: of all pooled steps together; ``count`` is of one.
+        last_device, last_calls: the device that most often arrived last, and how often.
+        mean_wait_us: of a device that did not arrive last, per call.
+    """
+
+    op: str
+    count: int
+    calls: int
+    last_device: int
+    last_calls: int
+    mean_wait_us: float
+    longest_wait_us: float
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Several devices side by side; ``max_over_mean`` is of their device times."""
+
+    rows: tuple[DeviceRow, ...]
+    max_over_mean: float | None
+    ops: tuple[OpSkew, ...] = ()
+    collectives: tuple[CollectiveWait, ...] = ()
+
+    @property
+    def slowest(self) -> DeviceRow | None:
+        """The device of most device time."""
+        timed = [row for row in self.rows if row.device_time_ms is not None]
+        return max(timed, key=lambda row: row.device_time_ms or 0.0, default=None)
 
 
 @dataclass(frozen=True)
@@ -493,6 +570,7 @@ class Summary:
     device_time_ms: float | None = None
     device_time_source: str | None = None
     device_time: DeviceTime | None = None
+    devices: Devices | None = None
     overhead_percent: float | None = None
     dispatch_ms_per_op: float | None = None
     op_count: int | None = None
@@ -539,6 +617,7 @@ class Summary:
             "device_time_ms": plain(self.device_time_ms),
             "device_time_source": self.device_time_source,
             "device_time": plain(self.device_time),
+            "devices": plain(self.devices),
             "overhead_percent": plain(self.overhead_percent),
             "dispatch_ms_per_op": plain(self.dispatch_ms_per_op),
             "op_count": self.op_count,

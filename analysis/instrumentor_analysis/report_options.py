@@ -195,7 +195,9 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
     if device.with_signposts is not None and (options.print_signposts or options.ignore_signposts):
         tables = [device.with_signposts]
     replayed = any_known(device.rows["trace_replay_session"])
-    return _report(tables, device.architecture, how, list(device.warnings), replayed, options)
+    return _report(
+        tables, device.architecture, how, [*device.doubts, *device.warnings], replayed, options
+    )
 
 
 def _read(files: Files, options: ReportOptions, chosen: Sequence[int] | None = None) -> Report:
@@ -230,7 +232,7 @@ def _report(
         int(table["is_signpost"].sum()),
     )
     table = _filtered(table, bounds, options.no_host_ops)
-    warnings += remarks(table)
+    warnings = [*remarks(table), *warnings]
     if not options.tracing_mode and replayed:
         warnings.append(
             "replays of a trace bear the host time of its capture; --tracing-mode keeps the order "

@@ -1,4 +1,4 @@
-"""What could be won at most: each op at its roofline, on all its cores, each gap at 6.5 us.
+"""Potential savings, an upper bound: each op at its roofline, on all its cores, each gap at 6.5 us.
 
 A gap above 10 ms is a pause of the host, not dispatch: no change to the step would win it.
 """

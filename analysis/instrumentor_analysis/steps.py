@@ -44,6 +44,8 @@ class DeviceSteps:
         marks: all steps of the file.
         device_ms, op_counts: by position in ``marks``; absent where not parsed.
         spread: ops whose time varies most over the complete steady steps.
+        doubts: what makes figures wrong: devices that ran different ops, texts among figures.
+        warnings: what else was odd or assumed.
         files: what was read, for another look at it.
     """
 
@@ -60,6 +62,7 @@ class DeviceSteps:
     device_ms: dict[int, float] = field(default_factory=dict)
     op_counts: dict[int, int] = field(default_factory=dict)
     spread: tuple[Spread, ...] = ()
+    doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -269,12 +272,13 @@ def _assemble(
 ) -> DeviceSteps:
     marks, chosen = files.marks, parts[picked[-1]]
     architecture, notes = resolve(files.whole or chosen, arch)
-    warnings += [*chosen.warnings, *notes]
+    warnings += notes
+    doubts = [*chosen.warnings]
     merged: dict[int, Table] = {}
     for at, part in parts.items():
         merged[at], odd = merge_devices(part.frame)
         if at in picked:
-            warnings += odd
+            doubts += odd
     ops = [per_op(merged[at], architecture) for at in picked]
     rows = [parts[at].frame for at in picked]
     replayed = any_known(chosen.frame["trace_replay_session"])
@@ -315,6 +319,7 @@ def _assemble(
             merged[picked[-1]],
             ops[-1],
         ),
+        doubts=tuple(dict.fromkeys(doubts)),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
@@ -341,7 +346,8 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
         architecture=architecture,
         with_signposts=shown,
         marks=files.marks,
-        warnings=(*ops.warnings, *notes, *odd, *announced),
+        doubts=(*ops.warnings, *odd),
+        warnings=(*notes, *announced),
     )
 
 

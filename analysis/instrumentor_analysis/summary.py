@@ -244,6 +244,7 @@ def _tracy(
     from instrumentor_analysis.host_layers import layers_of_steps
     from instrumentor_analysis.locations import by_source_line
     from instrumentor_analysis.savings import savings
+    from instrumentor_analysis.skew import compare_devices
     from instrumentor_analysis.steps import read_steps
 
     try:
@@ -267,6 +268,7 @@ def _tracy(
         summary,
         window=device.window,
         device_time=times,
+        devices=compare_devices(device.rows, pooled),
         device_time_ms=times.kernel_ms,
         device_time_source=None if times.kernel_ms is None else KERNEL_TIME,
         op_count=count,
@@ -284,7 +286,13 @@ def _tracy(
         architecture=device.architecture.name,
         host_layers=layers_of_steps(folder.path, [device.marks[at] for at in device.chosen]),
     )
-    remarks = [*device.warnings, *figures.remarks(ops, pooled), *why_not]
+    remarks = [
+        *device.doubts,
+        *figures.unbalanced(summary.devices),
+        *figures.remarks(ops, pooled),
+        *device.warnings,
+        *why_not,
+    ]
     summary = _warn(summary, *remarks, *([_tracy_note(summary)] if wall_ms else []))
     summary = _against_wall(summary, wall_ms, timed_ops=count)
     verdict = decide(

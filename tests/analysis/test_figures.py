@@ -89,12 +89,12 @@ def test_pauses_are_remarked_on(tmp_path: Path) -> None:
     _, one = frames(tmp_path, op(), op(gap_us=12_000.0))
     assert figures.remarks(one) == [
         "1 gap above 10 ms (12 ms) is a pause of the host, such as compilation: it is left out "
-        "of what could be won; choose a steady step"
+        "of the potential savings; choose a steady step"
     ]
     _, two = frames(tmp_path, op(), op(gap_us=12_000.0), op(gap_us=1_400_000.0))
     assert figures.remarks(two) == [
         "2 gaps above 10 ms (1.4 s together) are pauses of the host, such as compilation: they "
-        "are left out of what could be won; choose a steady step"
+        "are left out of the potential savings; choose a steady step"
     ]
 
 

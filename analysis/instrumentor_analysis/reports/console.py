@@ -1,4 +1,4 @@
-"""A summary as the text that ends a run: numbers first, then the verdict, then what to doubt.
+"""A summary as the text that ends a run: the verdict first, then numbers, then warnings.
 
 Colours mean something: red a threshold that is passed (overhead, gaps above 6.5 us), green good
 use, yellow room, grey what was not measured. :mod:`.reports.ops_console` prints the ops.
@@ -12,20 +12,28 @@ from instrumentor_analysis.model import CONDITIONS, Summary
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
+    DEVICE_HEADINGS,
+    DEVICE_NOTE,
+    SKEW_HEADINGS,
+    WAIT_HEADINGS,
     Line,
     Place,
     Section,
     category_shares,
     category_times,
+    device_rows,
+    devices_title,
     module_places,
     op_id,
     sections,
+    skew_rows,
     slow_share,
     source_places,
     subtitle,
     title,
     variation,
     varying,
+    wait_rows,
     warnings,
 )
 from instrumentor_analysis.reports.terminal import (
@@ -63,14 +71,15 @@ def render(
     head = paint(words.visible(title(summary)), "bold")
     blocks = [
         [f"{head}  {paint(words.visible(subtitle(summary)), 'dim')}".rstrip()],
+        _verdict(summary, width, paint),
         *(_section(section, width, paint) for section in sections(summary)),
         _categories(summary, width, paint),
         _slow_ops(summary, width, paint),
+        _devices(summary, width, paint),
         _sources(summary, width, paint),
         _modules(summary, width, paint),
         _savings(summary, width, paint),
         _varying(summary, width, paint),
-        _verdict(summary, width, paint),
         _warnings(summary, width, paint),
         _files(summary, folder, paint),
     ]
@@ -142,6 +151,36 @@ def _slow_ops(summary: Summary, width: int, paint: Paint) -> list[str]:
     return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 
+def _devices(summary: Summary, width: int, paint: Paint) -> list[str]:
+    devices = summary.devices
+    if devices is None:
+        return []
+
+    def listed(
+        headings: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]
+    ) -> list[str]:
+        columns = [
+            Column(
+                heading,
+                [words.visible(row[at]) for row in rows],
+                right=at not in left,
+                least=12 if at == 0 and left else 0,
+            )
+            for at, heading in enumerate(headings)
+        ]
+        return table(columns, width=width, paint=paint, indent="  ")
+
+    lines = [paint(devices_title(devices), "bold")]
+    lines += listed(DEVICE_HEADINGS, device_rows(devices), ())
+    skews, waits = skew_rows(devices)[:MOST_LINES], wait_rows(devices)[:MOST_LINES]
+    if skews:
+        lines += ["", *listed(SKEW_HEADINGS, skews, (0, 3, 5))]
+    if waits:
+        lines += ["", *listed(WAIT_HEADINGS, waits, (0, 2))]
+        lines += [paint(line, "dim") for line in indented(DEVICE_NOTE, width, "  ")]
+    return lines
+
+
 def bound_colour(bound: str | None) -> str:
     """Green at a bound of the hardware, yellow below both, red on the host."""
     return {"DRAM": "green", "FLOP": "green", "BOTH": "green", "SLOW": "yellow", "HOST": "red"}.get(
@@ -192,7 +231,7 @@ def _savings(summary: Summary, width: int, paint: Paint) -> list[str]:
         Column("share", [words.share(each.percent) for each in most]),
         Column("if", [CONDITIONS[each.kind] for each in most], right=False),
     )
-    heading = paint("At most to be won, in theory", "bold")
+    heading = paint("Potential savings (upper bound)", "bold")
     return [heading, *table(columns, width=width, paint=paint, indent="  ")]
 
 

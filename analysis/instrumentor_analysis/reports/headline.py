@@ -16,6 +16,7 @@ from instrumentor_analysis.model import (
     MOST_PERCENT,
     PAUSE_US,
     Barrier,
+    Devices,
     Locations,
     SlowOp,
     Spread,
@@ -277,6 +278,8 @@ def _device_time(summary: Summary) -> Line:
     firmware = None if summary.device_time is None else summary.device_time.firmware_ms
     if words.measured(firmware):
         note += f"; by firmware {words.ms(firmware)}"
+    if summary.devices is not None:
+        note += f"; the slowest of {len(summary.devices.rows)} devices, op by op"
     return Line("device time", words.ms(summary.device_time_ms), note)
 
 
@@ -371,6 +374,74 @@ def _host_layers(summary: Summary) -> list[Line]:
         note = f"of the host, in tt-crank, {times}: {', '.join(layer.zones)}"
         lines.append(Line(f"host {layer.name}", words.ms(layer.time_ms), note))
     return lines
+def device_rows(devices: Devices) -> list[tuple[str, ...]]:
+    """A row per device: id, ops, device time, against the mean, missing ops, waits, arrivals."""
+    known = [row.device_time_ms for row in devices.rows if row.device_time_ms is not None]
+    mean = sum(known) / len(known) if known else 0.0
+    times = words.column([row.device_time_ms for row in devices.rows], "ms")
+    waits = words.column([row.waited_ms for row in devices.rows], "ms")
+    return [
+        (
+            str(row.device_id),
+            words.count(row.op_count),
+            time,
+            words.ABSENT
+            if row.device_time_ms is None or not mean
+            else f"{(row.device_time_ms / mean - 1) * 100:+.1f} %",
+            words.count(row.missing_ops),
+            wait,
+            words.ABSENT if row.arrived_last is None else words.count(row.arrived_last),
+        )
+        for row, time, wait in zip(devices.rows, times, waits, strict=True)
+    ]
+
+
+def devices_title(devices: Devices) -> str:
+    """``Devices: the slowest took 1.17 times the mean``."""
+    if devices.max_over_mean is None:
+        return "Devices"
+    return f"Devices: the slowest took {devices.max_over_mean:.2f} times the mean"
+
+
+DEVICE_HEADINGS = ("device", "ops", "device time", "to the mean", "missing", "waited", "last")
+SKEW_HEADINGS = ("op", "calls", "fastest", "on", "slowest", "on", "skew", "worst ID")
+WAIT_HEADINGS = ("collective", "calls", "last to arrive", "others waited", "longest wait")
+DEVICE_NOTE = (
+    "waited: in collectives, for the device that arrived last; last: how often it was that device. "
+    "Clocks of chips do not agree: of a collective the shortest duration is the last arrival, and "
+    "the others waited for as long as theirs were longer"
+)
+
+
+def skew_rows(devices: Devices) -> list[tuple[str, ...]]:
+    """Ops that take unequally long, as :data:`SKEW_HEADINGS` says."""
+    return [
+        (
+            each.op,
+            words.count(each.count),
+            words.readable_us(each.fastest_us),
+            f"device {each.fastest_device}",
+            words.readable_us(each.slowest_us),
+            f"device {each.slowest_device}",
+            words.readable_us(each.skew_us),
+            str(each.worst_id),
+        )
+        for each in devices.ops
+    ]
+
+
+def wait_rows(devices: Devices) -> list[tuple[str, ...]]:
+    """Collectives, as :data:`WAIT_HEADINGS` says."""
+    return [
+        (
+            each.op,
+            words.count(each.count),
+            f"device {each.last_device}, {each.last_calls:,} of {each.calls:,}",
+            f"{words.readable_us(each.mean_wait_us)} a call",
+            words.readable_us(each.longest_wait_us),
+        )
+        for each in devices.collectives
+    ]
 
 
 @dataclass(frozen=True)
@@ -418,7 +489,7 @@ def module_places(locations: Locations | None, most: int) -> tuple[Place, ...]:
 
 
 def warnings(summary: Summary) -> tuple[str, ...]:
-    """What to doubt, the worst first."""
+    """What stands in the way of trusting the figures, the worst first."""
     found: list[str] = []
     if summary.interrupted:
         found.append("the run was interrupted: the figures are of what came before")

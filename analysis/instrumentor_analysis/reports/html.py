@@ -20,18 +20,26 @@ from instrumentor_analysis.reports import charts, words
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
+    DEVICE_HEADINGS,
+    DEVICE_NOTE,
+    SKEW_HEADINGS,
+    WAIT_HEADINGS,
     Line,
     category_shares,
     category_times,
+    device_rows,
+    devices_title,
     is_inference,
     op_id,
     sections,
+    skew_rows,
     slow_share,
     step_section,
     subtitle,
     title,
     variation,
     varying,
+    wait_rows,
     wall_clock_sections,
     warnings,
 )
@@ -146,6 +154,7 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "gap_bins": charts.gap_bins(summary.gaps),
         "gaps": summary.gaps,
         "gap_threshold": GAP_THRESHOLD_US,
+        "devices": _devices(summary),
         "savings": _saving_rows(summary),
         "varying": _varying_rows(summary),
         "varying_steps": max((each.steps for each in varying(summary)), default=0),
@@ -264,6 +273,22 @@ def _slow_rows(summary: Summary, by_device: bool) -> list[tuple[Any, ...]]:
         (op.op, op.category or "", op.bound or "", f"{op.count:,}", time, slow_share(op))
         for op, time in zip(slow, times, strict=True)
     ]
+
+
+def _devices(summary: Summary) -> dict[str, Any] | None:
+    devices = summary.devices
+    if devices is None:
+        return None
+    tables = [
+        (DEVICE_HEADINGS, device_rows(devices), ()),
+        (SKEW_HEADINGS, skew_rows(devices), (0, 3, 5)),
+        (WAIT_HEADINGS, wait_rows(devices), (0, 2)),
+    ]
+    return {
+        "title": devices_title(devices),
+        "tables": [each for each in tables if each[1]],
+        "note": f"{DEVICE_NOTE[:1].upper()}{DEVICE_NOTE[1:]}." if devices.collectives else "",
+    }
 
 
 def _module_rows(summary: Summary) -> list[tuple[str, ...]]:

@@ -12,19 +12,27 @@ from instrumentor_analysis.model import CONDITIONS, Summary
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
+    DEVICE_HEADINGS,
+    DEVICE_NOTE,
+    SKEW_HEADINGS,
+    WAIT_HEADINGS,
     Place,
     Section,
     category_shares,
     category_times,
+    device_rows,
+    devices_title,
     module_places,
     op_id,
     sections,
+    skew_rows,
     slow_share,
     source_places,
     subtitle,
     title,
     variation,
     varying,
+    wait_rows,
     warnings,
 )
 
@@ -40,14 +48,15 @@ def render(summary: Summary) -> str:
         f"## {escape(title(summary))}",
         escape(subtitle(summary)),
         _verdict(summary),
+        _levers(summary),
         *(_section(section) for section in sections(summary)),
         _categories(summary),
         _slow_ops(summary),
+        _devices(summary),
         _sources(summary),
         _modules(summary),
         _savings(summary),
         _varying(summary),
-        _levers(summary),
         _warnings(summary),
         _files(summary),
     ]
@@ -123,6 +132,22 @@ def _slow_ops(summary: Summary) -> str:
     return f"### Top ops by {basis}\n\n{table(heading, rows, (0, 4, 5))}"
 
 
+def _devices(summary: Summary) -> str:
+    devices = summary.devices
+    if devices is None:
+        return ""
+    skews = [[code(row[0]), *row[1:]] for row in skew_rows(devices)]
+    waits = [[code(row[0]), *row[1:]] for row in wait_rows(devices)]
+    blocks = [
+        f"### {devices_title(devices)}",
+        table(DEVICE_HEADINGS, device_rows(devices), ()),
+        table(SKEW_HEADINGS, skews, (0, 3, 5)) if skews else "",
+        table(WAIT_HEADINGS, waits, (0, 2)) if waits else "",
+        f"{DEVICE_NOTE[:1].upper()}{DEVICE_NOTE[1:]}." if waits else "",
+    ]
+    return "\n\n".join(block for block in blocks if block)
+
+
 def _sources(summary: Summary) -> str:
     locations = summary.locations
     if locations is None or not (locations.lines or locations.note):
@@ -168,7 +193,7 @@ def _savings(summary: Summary) -> str:
         for each in summary.savings[:MOST_OPS]
     ]
     heading = ("op", "count", "now", "saves", "share", "if")
-    return f"### At most to be won, in theory\n\n{table(heading, rows, (0, 5))}"
+    return f"### Potential savings (upper bound)\n\n{table(heading, rows, (0, 5))}"
 
 
 def _varying(summary: Summary) -> str:

@@ -80,7 +80,7 @@ def test_both_sides_stand_side_by_side() -> None:
 def test_a_browser_shows_it(tmp_path: Path) -> None:
     text = html.render(traced(tmp_path))
     shown = dump(text, tmp_path)
-    assert "What can be said" in shown
+    assert "Conclusion" in shown
     picture = tmp_path / "page.png"
     chromium(
         [f"--screenshot={picture}", "--window-size=1240,2000"], tmp_path, tmp_path / "page.html"
