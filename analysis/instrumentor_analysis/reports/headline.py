@@ -374,6 +374,8 @@ def _host_layers(summary: Summary) -> list[Line]:
         note = f"of the host, in tt-crank, {times}: {', '.join(layer.zones)}"
         lines.append(Line(f"host {layer.name}", words.ms(layer.time_ms), note))
     return lines
+
+
 def device_rows(devices: Devices) -> list[tuple[str, ...]]:
     """A row per device: id, ops, device time, against the mean, missing ops, waits, arrivals."""
     known = [row.device_time_ms for row in devices.rows if row.device_time_ms is not None]
