@@ -28,6 +28,8 @@ def entered(located: Located, region: Region) -> tuple[str, ...]:
         if parent is loop:
             break
         around.append(parent)
+    else:
+        return ()  # in a helper, whose names are not bound here
     # In a branch the names might not be bound.
     if not all(isinstance(parent, (ast.With, ast.AsyncWith)) for parent in around):
         return ()

@@ -59,3 +59,16 @@ def test_a_loop_that_names_its_batch_is_asked_for_nothing_more() -> None:
     script = LOOP.format(body="out = model(x)\n    loss = out.mean()")
     named = script.replace("for i in range(0, 64, 4):", "for x, y in zip(data, labels):")
     assert "batch=[" not in instrumented(named)
+
+
+def test_names_of_a_helper_in_the_same_file_are_not_bound_in_the_loop() -> None:
+    helper = (
+        "def step(inputs):\n"
+        "    out = model(inputs).mean()\n"
+        "    out.backward()\n"
+        "    optimizer.step()\n\n\n"
+        "for i in range(9):\n"
+        "    step(x)\n"
+    )
+    head, _, _ = LOOP.partition("for i")
+    assert "batch=" not in instrumented(head + helper)
