@@ -28,11 +28,8 @@ if TYPE_CHECKING:
     from instrumentor_analysis.table import Table
     from instrumentor_analysis.window import Named
 
-TRACY_NOTE = (
-    "Tracy inflates the wall clock by some 10 to 15 %, and does not split host time into Python "
-    "and PJRT"
-)
-HOST_NOTE = "Tracy does not split host time into Python and PJRT"
+INFLATES = "Tracy inflates the wall clock by some 10 to 15 %"
+NO_SPLIT = "does not split host time into Python and PJRT"
 #: Width of the median's interval from which more steps are asked for, percent of the median.
 SCATTER_PERCENT = 50.0
 KERNEL_TIME = "DEVICE KERNEL DURATION"
@@ -218,9 +215,11 @@ def _cost_percent(traced: WallClock | None, untraced: WallClock | None) -> float
     return (traced.median_ms / untraced.median_ms - 1) * 100
 
 
-def _tracy_note(summary: Summary) -> str:
-    """What Tracy adds to the wall clock: as measured, else as it usually is."""
-    return TRACY_NOTE if summary.profiler_cost_percent is None else HOST_NOTE
+def _tracy_notes(summary: Summary) -> list[str]:
+    """What Tracy adds to the wall clock, unless that was measured, and what it does not show."""
+    if summary.profiler_cost_percent is not None:
+        return [] if summary.host_layers else [f"Tracy {NO_SPLIT}"]
+    return [INFLATES if summary.host_layers else f"{INFLATES}, and {NO_SPLIT}"]
 
 
 def _texts(value: Any) -> list[str]:
@@ -257,7 +256,7 @@ def _tracy(
         text = f"no device figures: {error.message}" + (f" ({error.hint})" if error.hint else "")
         steps = _steps(timings, summary.wall_clock_by_label, None)
         return Analysis(
-            replace(_warn(summary, text, _tracy_note(summary)), steps=steps), timings, folder
+            replace(_warn(summary, text, *_tracy_notes(summary)), steps=steps), timings, folder
         )
     ops, pooled = _located(folder, device.ops), device.pooled
     times = figures.device_time(device.rows, ops, pooled)
@@ -293,7 +292,7 @@ def _tracy(
         *device.warnings,
         *why_not,
     ]
-    summary = _warn(summary, *remarks, *([_tracy_note(summary)] if wall_ms else []))
+    summary = _warn(summary, *remarks, *(_tracy_notes(summary) if wall_ms else []))
     summary = _against_wall(summary, wall_ms, timed_ops=count)
     verdict = decide(
         wall_ms,
