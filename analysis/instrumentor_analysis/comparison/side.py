@@ -170,13 +170,26 @@ def load_side(path: Path, *, name: str | None = None, batch_size: int | None = N
 
 def side_of_document(document: Mapping[str, Any], name: str, source: str) -> Side:
     """A side out of the document of a summary.json, without single ops."""
-    run = document.get("run")
-    run = run if isinstance(run, Mapping) else {}
-    size = as_number(run.get("batch_size"))
+    made = Side(name, source, document)
+    run = made.mapping("run")
+    size, counted = as_number(run.get("batch_size")), _counted(made.main_wall)
+    if counted is not None and counted != size:
+        # Of all micro-batches together, which a YAML knows nothing of.
+        return replace(made, batch_size=counted, batch_source="samples of a step as recorded")
     if size is None or size < 1:
-        return Side(name, source, document)
+        return made
     origin = str(run.get("batch_size_source") or "recorded with the run")
-    return Side(name, source, document, batch_size=int(size), batch_source=origin)
+    return replace(made, batch_size=int(size), batch_source=origin)
+
+
+def _counted(wall: Mapping[str, Any]) -> int | None:
+    """Samples of a step as the throughput has them; None unless they are a whole number."""
+    rate, median = as_number(wall.get("samples_per_s")), as_number(wall.get("median"))
+    if rate is None or median is None:
+        return None
+    samples = rate * median / 1000
+    whole = round(samples)
+    return whole if whole and abs(samples - whole) < 1e-6 * whole else None
 
 
 def _read_document(path: Path) -> Mapping[str, Any]:
