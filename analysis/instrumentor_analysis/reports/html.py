@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from instrumentor_analysis.reports.headline import (
     SKEW_HEADINGS,
     WAIT_HEADINGS,
     Line,
+    Section,
     category_shares,
     category_times,
     device_rows,
@@ -69,6 +70,15 @@ _WIDTHS = {
 _WIDTH = 132
 MOST_MODULES = 40
 #: Of these the highest that the samples tell is a headline figure of inference.
+_STEP_TILES = (
+    "wall clock",
+    "device time",
+    "op self time",
+    "overhead",
+    "dispatch per op",
+    "ops",
+    "matmul FLOPs",
+)
 _LATENCIES = ("latency p99", "latency p95", "latency p90")
 MOST_SAVINGS = 12
 #: Lines shown around a line that ops come from.
@@ -171,26 +181,36 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
     }
 
 
-def tiles(summary: Summary) -> tuple[Line, ...]:
-    """The few figures at the top."""
-    # Of the main label: the first section, whatever others say of theirs.
-    shown_sections = (*wall_clock_sections(summary)[:1], step_section(summary))
-    found = {line.name: line for section in reversed(shown_sections) for line in section.lines}
-    # The step's own wall clock stands in its section; the tile is the median of all.
-    rates = ["throughput", "token throughput"]
-    told = [name for name in _LATENCIES if name in found and found[name].tone != "absent"]
-    first = [*rates, "median", *told[:1]] if is_inference(summary.wall_clock) else ["median"]
-    names = (*first, "device time", "op self time", "overhead", "dispatch per op", "ops")
-    shown = [found[name] for name in (*names, "matmul FLOPs", *rates, "MFU") if name in found]
-    shown = list(dict.fromkeys(shown))
-    # That there is no device time is news; what follows from it is not.
-    shown = [line for line in shown if line.tone != "absent" or line.name == "device time"]
-    wall = summary.wall_clock
-    label = "" if wall is None else f"of {words.plural(wall.samples, 'steady step')}"
-    return tuple(
-        Line("wall clock, median", line.value, label, line.tone) if line.name == "median" else line
-        for line in shown
+def tiles(summary: Summary) -> tuple[Section, ...]:
+    """The few figures at the top: a row of all steady steps, and one of the step that is shown.
+
+    Never two steps in one row: the device time of one says nothing of the median of all.
+    """
+    whole, step = wall_clock_sections(summary)[0], step_section(summary)
+    rates = ("throughput", "token throughput")
+    if is_inference(summary.wall_clock):
+        told = {line.name for line in whole.lines if line.tone != "absent"}
+        latency = [name for name in _LATENCIES if name in told][:1]
+        names: tuple[str, ...] = (*rates, "median", *latency, "MFU")
+    else:
+        names = ("median", *rates, "MFU")
+    steady = "" if summary.wall_clock is None else f"of {summary.wall_clock.label}"
+    rows = (
+        Section(whole.title, tuple(_tile(line, steady) for line in _named(whole, names))),
+        Section(step.title, _named(step, _STEP_TILES)),
     )
+    return tuple(row for row in rows if row.lines)
+
+
+def _named(section: Section, names: Sequence[str]) -> tuple[Line, ...]:
+    """Its lines of these names; that there is no device time is news, what follows is not."""
+    found = {line.name: line for line in section.lines}
+    shown = [found[name] for name in names if name in found]
+    return tuple(line for line in shown if line.tone != "absent" or line.name == "device time")
+
+
+def _tile(line: Line, label: str) -> Line:
+    return Line("wall clock, median", line.value, label) if line.name == "median" else line
 
 
 def facts(summary: Summary) -> tuple[tuple[str, str], ...]:

@@ -13,7 +13,7 @@ import pytest
 
 from instrumentor_analysis.model import Locations, SlowOp, SourceLine
 from instrumentor_analysis.reports import detail as details
-from instrumentor_analysis.reports import html
+from instrumentor_analysis.reports import html, words
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
 from instrumentor_analysis.summary import analyse
@@ -247,12 +247,26 @@ def test_links_stay_below_the_page(path: str, link: str | None) -> None:
 
 
 def test_the_headline_of_inference_is_throughput_and_latency() -> None:
-    shown = [(tile.name, tile.value) for tile in html.tiles(ALL["inference"]())]
-    assert shown == [
+    steady, step = html.tiles(ALL["inference"]())
+    assert [(tile.name, tile.value) for tile in steady.lines] == [
         ("throughput", "574.0 /s"),
         ("token throughput", "73,470.9 /s"),
         ("wall clock, median", "14.0 ms"),
         ("latency p95", "15.5 ms"),
-        ("device time", "not measured"),
         ("MFU", "31.2 %"),
     ]
+    assert [tile.name for tile in step.lines] == ["device time"]
+
+
+def test_a_row_of_tiles_is_of_one_step_or_of_all() -> None:
+    summary = tracy()
+    steady, step = html.tiles(summary)
+    assert steady.title.endswith("steady steps")
+    assert summary.window is not None and step.title.startswith(f"{summary.window.step}: ")
+    wall_ms, device_ms = summary.step_wall_clock_ms, summary.device_time_ms
+    assert wall_ms is not None and device_ms is not None
+    values = {tile.name: tile.value for tile in step.lines}
+    assert values["wall clock"] == words.ms(wall_ms)
+    assert values["device time"] == words.ms(device_ms)
+    assert values["overhead"] == words.percent((wall_ms - device_ms) / wall_ms * 100)
+    assert not set(values) & {tile.name for tile in steady.lines}
