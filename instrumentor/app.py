@@ -83,7 +83,10 @@ app.command("apply")(apply.apply)
 app.command("report")(report.report)
 app.command("compare", cls=compare.Command)(compare.compare)
 app.command("history")(history.history)
-app.command("doctor", context_settings=_SCRIPT_LAST)(doctor.doctor)
+# Its own options count wherever they stand; of the script's only --config is looked at.
+app.command(
+    "doctor", context_settings={"allow_interspersed_args": True, "ignore_unknown_options": True}
+)(doctor.doctor)
 app.command("diagnose")(diagnose.diagnose)
 app.command("restore")(restore.restore)
 app.command("profile", context_settings=_SCRIPT_LAST)(profile.profile)

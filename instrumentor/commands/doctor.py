@@ -9,6 +9,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.errors import UsageError
 
 if TYPE_CHECKING:
     from instrumentor.doctor import Check, Situation
@@ -43,6 +44,8 @@ def doctor(
     from instrumentor.doctor import doctor as examine
     from instrumentor.doctor import failed, situation_of
 
+    if script is not None and str(script).startswith("-"):
+        raise UsageError(f"{script}: no such option", "`instrument doctor --help` lists them.")
     situation = situation_of(
         script,
         arguments or [],

@@ -89,7 +89,7 @@ def test_doctor(
     done = run_cli("doctor", "--profiler", "wallclock", "train.py", cwd=repo)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok       interpreter" in done.stdout
-    done = run_cli("doctor", "--json", "--profiler", "tracy", "train.py", "--config", "x.yaml",
+    done = run_cli("doctor", "--profiler", "tracy", "train.py", "--config", "x.yaml", "--json",
                    cwd=repo, env=tracy)  # fmt: skip
     document = json.loads(done.stdout)
     assert document["schema"] == "instrument-doctor/1" and document["ready"] is False
@@ -98,6 +98,8 @@ def test_doctor(
     assert status["runtime-trace"] == "failed"
     assert all(check["remedy"] for check in document["checks"] if check["status"] != "ok")
     assert done.returncode == 4
+    mistyped = run_cli("doctor", "--jsn", cwd=repo)
+    assert mistyped.returncode == 2 and "--jsn: no such option" in mistyped.stderr
     nothing = run_cli("doctor", "--profiler", "tracy", cwd=repo)
     assert nothing.returncode == 4 and "hint: " in nothing.stdout
 
