@@ -51,6 +51,9 @@ def enter(cwd: str, environment: dict[str, str | None]) -> None:
     left = os.getcwd()
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != left]
     os.chdir(cwd)
+    remembers = sys.modules.get("multiprocessing.process")
+    if remembers is not None:  # it would send spawned workers to the folder that was left
+        remembers.ORIGINAL_DIR = cwd  # type: ignore[attr-defined]
     for name, value in environment.items():
         if value is None:
             os.environ.pop(name, None)

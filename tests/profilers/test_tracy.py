@@ -141,8 +141,13 @@ def test_nothing_is_left_where_the_script_works(
     (page / "traces").mkdir(parents=True)
     (page / "traces" / "mine.tracy").touch()
     (page / "embed.tracy").symlink_to("traces/mine.tracy")
+    stale = tmp_path / "home" / "generated" / "profiler" / ".logs" / "tracy_profile_log_host.tracy"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("of an earlier run without -o")
     request = make_tracy_request(STEPS, version=version, env=env)
     run_under_tracy(request, tmp_path / "out")
+    copied = [path for path in (request.scratch / "work").rglob("*.tracy") if path.exists()]
+    assert copied == []  # it may be large
     assert [path.name for path in request.cwd.iterdir()] == [request.script.name]
     assert [path.name for path in (page / "traces").iterdir()] == ["mine.tracy"]
     assert str((page / "embed.tracy").readlink()) == "traces/mine.tracy"

@@ -14,11 +14,13 @@ import pytest
 from instrumentor.profilers.base import RUNTIME
 
 REPORT = """\
-import json, sys
+import json, multiprocessing.process, os, sys
 json.dump({"name": __name__, "file": __file__, "argv": sys.argv, "path": sys.path[0],
            "main": sys.modules["__main__"].__dict__ is globals(), "spec": __spec__,
            "cached": __cached__, "package": __package__, "doc": __doc__,
-           "folders": sys.path}, sys.stdout)
+           "folders": sys.path, "cwd": os.getcwd(),
+           "started": multiprocessing.process.ORIGINAL_DIR,
+           "env": [os.environ.get(name) for name in ("PYTHONPATH", "PWD")]}, sys.stdout)
 """
 
 
@@ -31,10 +33,13 @@ class Ran:
 
 
 class Launcher:
-    """Starts a script as Tracy would: the launcher is executed by another program's main."""
+    """Starts a script as Tracy would: the launcher is executed by another program's main.
+
+    That program works in a folder of its own, and has already imported what remembers its folder.
+    """
 
     WRAPPER = (
-        "import sys\n"
+        "import multiprocessing.process, sys\n"
         "sys.argv[:] = sys.argv[1:]\n"
         "sys.path.insert(0, {folder!r})\n"
         "exec(compile(open({launcher!r}).read(), {launcher!r}, 'exec'),"
@@ -44,20 +49,26 @@ class Launcher:
 
     def __init__(self, folder: Path, interpreter: Path) -> None:
         self.folder = folder / "scratch"
-        self.folder.mkdir()
+        (self.folder / "work").mkdir(parents=True)
         shutil.copyfile(RUNTIME / "launch.py", self.folder / "launch.py")
         self.interpreter = interpreter
         self.cwd = folder
 
     def run(self, script: Path, *arguments: str, env: dict[str, str] | None = None) -> Ran:
-        order = {"script": str(script), "arguments": arguments}
+        own = {**os.environ, **(env or {})}
+        order = {
+            "script": str(script),
+            "arguments": arguments,
+            "cwd": str(self.cwd),
+            "environment": {name: own.get(name) for name in ("PYTHONPATH", "PWD")},
+        }
         (self.folder / "launch.json").write_text(json.dumps(order))
         launcher = str(self.folder / "launch.py")
         wrapper = self.WRAPPER.format(folder=str(self.folder), launcher=launcher)
         done = subprocess.run(
             [self.interpreter, "-c", wrapper, launcher],
-            cwd=self.cwd,
-            env={**os.environ, **(env or {})},
+            cwd=self.folder / "work",
+            env={**own, "PWD": "/of/the/wrapper"},
             capture_output=True,
             text=True,
             check=False,
