@@ -183,6 +183,11 @@ class _Endings:
         self.told = False
 
     def __call__(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") == "closing":
+            self.progress.note(
+                f"all samples are taken, and the script is still closing ({event['why']}): waiting "
+                "for it; Ctrl-C ends it and keeps the samples"
+            )
         if event.get("event") == "outstayed":
             self.told = True
             alive = "; ".join(event["processes"])

@@ -271,7 +271,7 @@ def device_holders(root: Path | None = None) -> tuple[Holder, ...]:
     holders = []
     for process in psutil.process_iter():
         try:
-            opened = _opened_below(process.pid, prefix)
+            opened = opened_below(process.pid, prefix)
             if not opened:
                 continue
             with process.oneshot():
@@ -289,7 +289,8 @@ def device_holders(root: Path | None = None) -> tuple[Holder, ...]:
     return tuple(holders)
 
 
-def _opened_below(pid: int, prefix: str) -> list[str]:
+def opened_below(pid: int, prefix: str) -> list[str]:
+    """Files below a folder that a process has open, as far as this user may see."""
     opened = set()
     try:
         for link in Path(f"/proc/{pid}/fd").iterdir():

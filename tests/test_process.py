@@ -434,6 +434,34 @@ def test_another_record_gives_the_time_again(tmp_path: Path) -> None:
     assert finished.outstayed and finished.duration_s >= 1.5 + 0.8
 
 
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        ("stream.write('{\"event\": \"leaving\"}\\n'); stream.flush(); time.sleep(4)", "leaving"),
+        ("device = open('dev/node'); time.sleep(4)", "has the device open"),
+        ("kept = [b'x' * (8 << 20) + bytes([n]) for n in range(30)]\n    "
+         "while kept: kept.pop(); time.sleep(0.15)", "given back"),
+    ],
+)  # fmt: skip
+def test_what_is_slow_to_end_is_waited_for(tmp_path: Path, before: str, why: str) -> None:
+    """The runtime of a device takes its time to let go of it, and must not be signalled then."""
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "node").touch()
+    record = tmp_path / "timings.jsonl"
+    told: list[dict[str, Any]] = []
+    source = complete_and_wait(record, before).replace("time.sleep(60)", "pass")
+    finished = run(
+        launch(tmp_path, source),
+        log=tmp_path / "log",
+        record=record,
+        watch=Watch(settle_s=2.2, on_event=told.append, **QUICK),
+        device_folder=tmp_path / "dev",
+    )
+    assert (finished.returncode, finished.outstayed, finished.ended) == (0, False, ())
+    closing = [event["why"] for event in told if event["event"] == "closing"]
+    assert len(closing) == 1 and why in closing[0]
+
+
 def test_an_interruption_of_a_complete_record_is_one(tmp_path: Path) -> None:
     record = tmp_path / "timings.jsonl"
     stop = Stop()

@@ -65,12 +65,14 @@ class Watch:
         on_record: gets each object of the record file.
         on_stall: gets a :class:`Stall` once per standstill; a true answer ends the run.
         on_event: gets what the guard does, as ``{"event": "signalled", "signal": ..., "pids"}``,
-            and ``{"event": "outstayed", "processes": [...]}`` ahead of an ending for that.
+            and ``{"event": "outstayed", "processes": [...]}`` ahead of an ending for that, or
+            ``{"event": "closing", "why": ...}`` when the run is only slow to end.
         timeout_s: limit for the whole run.
         stall_s: how long nothing may happen.
         grace_s: how long each gentle step of an ending may take.
         linger_s: how long other processes may outlive the main one by themselves.
-        settle_s: how long the run may go on after the record says that it is complete; None for
+        settle_s: how long the run may go on after the record says that it is complete, without
+            a sign that it is ending (see :class:`instrumentor.process.closing.Closing`); None for
             any time. A further record, such as another rank's sample, starts it again.
         clock: seconds, monotonic.
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 from instrumentor.environment import device_root
 from instrumentor.errors import NotReady, RunFailed
+from instrumentor.process.closing import LEAVING, Closing
 from instrumentor.process.model import Finished, Stop, Watch
 from instrumentor.process.stillness import Stillness
 from instrumentor.process.tail import Tail, record_of
@@ -74,6 +75,8 @@ class _Run:
         self.last_lines: list[str] = []
         self.pending = b""
         self.guard_pid = 0  # the one whose children the run's processes are
+        self.closing = Closing(lambda: below(self.guard_pid), self.device_folder)
+        self.told_closing = False
 
     def run(self) -> Finished:
         ours, theirs = socket.socketpair()
@@ -141,13 +144,24 @@ class _Run:
     def _outstays(self, now: float, late: bool) -> bool:
         """Whether the run goes on although its measurement is complete; tells it then."""
         limit, since = self.watch.settle_s, self.complete_since
-        if limit is None or since is None or not (late or now - since >= limit):
+        if limit is None or since is None:
+            return False
+        self.closing.look(now)
+        if not late and (now - since < limit or self._closes(now, limit)):
             return False
         if self.watch.on_event is not None:
             self.watch.on_event(
                 {"event": "outstayed", "processes": described(below(self.guard_pid))}
             )
         return True
+
+    def _closes(self, now: float, patience_s: float) -> bool:
+        """Whether the run is at its end, however long that takes; says so once."""
+        why = self.closing.why(now, patience_s)
+        if why and not self.told_closing and self.watch.on_event is not None:
+            self.told_closing = True
+            self.watch.on_event({"event": "closing", "why": why})
+        return bool(why)
 
     def _hear(self) -> bool:
         """Take the guard's messages, waiting a moment for them; False when it is gone."""
@@ -190,6 +204,8 @@ class _Run:
             for line in self.record.lines(final=final):
                 moved = True
                 entry = record_of(line)
+                if entry is not None and entry.get("event") == LEAVING:
+                    self.closing.leaving = True
                 if entry is not None and (
                     self.complete_since is not None or entry.get("event") == COMPLETE
                 ):

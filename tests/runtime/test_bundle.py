@@ -55,5 +55,7 @@ def test_it_runs_by_itself(form: str, tmp_path: Path, interpreter: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "True 1" in done.stdout
     events = [json.loads(line) for line in record.read_text().splitlines()]
-    assert [e["event"] for e in events] == ["load", "witness", "warning", "sample", "complete"]
+    assert [e["event"] for e in events] == [
+        *("load", "witness", "warning", "sample", "complete", "leaving")
+    ]
     assert events[0]["file"] == str(script)

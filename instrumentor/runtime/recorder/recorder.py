@@ -147,6 +147,8 @@ class Recorder:
             peak = sys.modules["torch"].cuda.max_memory_allocated()
             self.records.write("memory", what="torch.cuda.max_memory_allocated", bytes=peak)
         self.records.write("complete", samples=self.taken)
+        # Called first of all, when all threads have ended: from here on the process is closing.
+        atexit.register(self.records.write, "leaving")
 
     def summarise(self) -> None:
         """Print the samples in short, at the end of the process."""
