@@ -196,7 +196,7 @@ def _refuse(files: ReportFiles, sources: Sequence[Path]) -> None:
 def _with_mfu(
     analysis: Analysis, flops: float | None, peak_tflops: float | None, arch: str | None = None
 ) -> Analysis:
-    if flops is None:
+    if flops is None and peak_tflops is None:
         return analysis
     from instrumentor_analysis.mfu import with_mfu
 

@@ -671,6 +671,11 @@ class _Run:
     def _records(self) -> list[Mapping[str, Any]]:
         return list(self.last.records) if self.last else []
 
+    def _configured(self) -> dict[str, str]:
+        """What the run's YAML says that a figure depends on."""
+        fidelity = config_of(self.prepared.script, self.arguments, self.cwd).get("math_fidelity")
+        return {"math_fidelity": fidelity} if isinstance(fidelity, str) else {}
+
     def _untraced_facts(self) -> dict[str, Any] | None:
         if self.untraced is None:
             return None
@@ -768,7 +773,7 @@ class _Run:
                 "in_place": self.options.in_place,
                 "untraced": self._untraced_facts(),
                 "artifacts": self._artifacts(),
-                "environment": _environment(self.machine),
+                "environment": {**_environment(self.machine), **self._configured()},
             },
         )
 

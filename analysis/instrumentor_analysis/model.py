@@ -103,19 +103,26 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Mfu:
-    """Model FLOPs utilisation: the FLOPs that the model needs, over what the chip could do.
+    """Model FLOPs utilisation: the FLOPs that the model needs, over what the chips could do.
 
     Attributes:
-        percent: FLOPs per sample * samples per second / peak.
-        flops_per_sample: as given, of what the label times.
-        peak_tflops: 10^12 FLOPs a second.
-        peak_source: where the peak is from, in words.
+        percent: FLOPs per sample * samples per second / peak; None without a peak.
+        flops_per_sample: of what the label times.
+        tflops: 10^12 of these FLOPs a second.
+        peak_tflops: 10^12 FLOPs a second of all chips together; None where unknown.
+        peak_source: where the peak is from, or why there is none, in words.
+        formula: where the FLOPs are from.
+        hfu_percent: FLOPs that tt-mlir reported of the compiled graphs, over their peak; None
+            where it reported none.
     """
 
-    percent: float
+    percent: float | None
     flops_per_sample: float
-    peak_tflops: float
+    tflops: float
+    peak_tflops: float | None
     peak_source: str
+    formula: str
+    hfu_percent: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,7 @@ class WallClock:
         samples_per_s, tokens_per_s: what a steady step works on, on average, over the median;
             None unless each of them says its batch.
         batch_shape: of the first tensor in a step's batch, when all steady steps share it.
-        mfu: model FLOPs utilisation; None unless FLOPs were given.
+        mfu: model FLOPs utilisation; None where neither the model nor an option tells FLOPs.
     """
 
     label: str

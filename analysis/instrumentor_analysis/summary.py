@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor_analysis.errors import AnalysisError, BadOption, NothingMeasured
+from instrumentor_analysis.mfu import with_mfu
 from instrumentor_analysis.model import (
     HOST_BOUND_PERCENT,
     Step,
@@ -106,7 +107,7 @@ def analyse(
             )
         steps = _steps(timings, summary.wall_clock_by_label, None)
         analysis = Analysis(replace(summary, steps=steps), timings, folder)
-    return analysis
+    return with_mfu(analysis, arch=arch)
 
 
 def _problem(folder: RunFolder) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from instrumentor_analysis import waiting
 from instrumentor_analysis.drift import drift
+from instrumentor_analysis.flops import ModelFacts, model_facts
 from instrumentor_analysis.intervals import median_interval
 from instrumentor_analysis.model import Barrier, Compilation, Outlier, WallClock
 from instrumentor_analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
@@ -68,6 +69,7 @@ class Timings:
         warnings: what the recorder warned of, and what was wrong with the file itself.
         loaded: files of the instrumented modules that really ran.
         barrier: how the device was waited for; None where nothing can be pending.
+        model: what is known of the model; None where it was not looked at.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -77,6 +79,7 @@ class Timings:
     warnings: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     barrier: Barrier | None = None
+    model: ModelFacts | None = None
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -161,6 +164,7 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str], batch_dim
         warnings=tuple(dict.fromkeys(warnings)),
         loaded=tuple(dict.fromkeys(str(e.get("file")) for e in events if e["event"] == "load")),
         barrier=waiting.barrier(of_main),
+        model=model_facts(of_main),
     )
 
 

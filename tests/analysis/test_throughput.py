@@ -156,7 +156,7 @@ def test_no_peak_no_mfu(tmp_path: Path) -> None:
         with_mfu(analyse(folder), 1e9)
     named = with_mfu(analyse(folder), 1e9, arch="P150").summary
     assert named.wall_clock is not None and named.wall_clock.mfu is not None
-    assert named.wall_clock.mfu.peak_source == "blackhole, 110 cores at HiFi4"
+    assert named.wall_clock.mfu.peak_source == "blackhole, 110 cores at HiFi4 (assumed)"
 
 
 def test_no_batch_no_mfu_but_a_warning(tmp_path: Path) -> None:

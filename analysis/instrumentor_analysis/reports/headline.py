@@ -18,6 +18,7 @@ from instrumentor_analysis.model import (
     Barrier,
     Devices,
     Locations,
+    Mfu,
     SlowOp,
     Spread,
     Summary,
@@ -191,15 +192,25 @@ def _throughput(wall: WallClock) -> list[Line]:
         rate = f"{words.number(wall.tokens_per_s)} /s"
         lines.append(Line("token throughput", rate, "tokens, padding included"))
     if wall.mfu is not None:
-        mfu = wall.mfu
-        note = (
-            f"{words.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, of "
-            f"{words.with_unit(mfu.peak_tflops, 'TFLOPs')} ({mfu.peak_source})"
-        )
-        lines.append(Line("MFU", words.percent(mfu.percent), note))
+        lines += _model_flops(wall.mfu)
     if not lines and wall.samples:
         note = "no batch was seen to enter the forward"
         lines.append(Line("throughput", words.NOT_MEASURED, note, "absent"))
+    return lines
+
+
+def _model_flops(mfu: Mfu) -> list[Line]:
+    """The model's FLOPs a second, and what part of the peak that is, with formula and peak."""
+    small = mfu.tflops < 0.1
+    rate = words.with_unit(mfu.tflops * (1e3 if small else 1), "GFLOP/s" if small else "TFLOP/s")
+    note = f"{words.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, {mfu.formula}"
+    if mfu.percent is None or mfu.peak_tflops is None:
+        return [Line("model FLOPs", rate, f"{note}; no MFU: {mfu.peak_source}")]
+    peak = f"of {words.with_unit(mfu.peak_tflops, 'TFLOP/s')}, {mfu.peak_source}"
+    lines = [Line("model FLOPs", rate, note), Line("MFU", words.percent(mfu.percent), peak)]
+    if mfu.hfu_percent is not None:
+        note = "by the FLOPs and the peak that tt-mlir reports of the compiled graphs"
+        lines.append(Line("HFU", words.percent(mfu.hfu_percent), note))
     return lines
 
 

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Optional, Sequence
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
+from instrumentor.runtime.recorder.model import Model
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.sampling import Sampling
 from instrumentor.runtime.recorder.witness import Witness
@@ -23,7 +24,7 @@ class Recorder:
         warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
         self.sampling = Sampling(steps, warmup, self.records)
         self.barrier = Barrier(self.records)
-        self.facts = [make(self.records) for make in FACTS]
+        self.facts = [make(self.records) for make in (*FACTS, Model)]
         self.extra = ExtraStep(self.records)
         self.witness = Witness(self.records)
         self.taken = 0  # samples so far

@@ -1,0 +1,96 @@
+"""FLOPs of a model from its own numbers, as the recorder found them.
+
+A language model's are those of the scaling-law literature, as tt-blacksmith counts them: 6 for each
+parameter that trains (forward, gradient of the input, gradient of the weight), 4 for each frozen
+one, 12 * layers * heads * head dimension * sequence length for attention's two products and their
+gradients; forward alone 2, 2 and 4. The table of an embedding counts where it is also the output's
+weight (tied), and not where rows of it are only looked up. Other models are counted op by op by
+torch.utils.flop_counter's formulas in the first sample, recomputed activations included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What the recorder told of the model and its device; None where it could not.
+
+    Attributes:
+        trainable, frozen: parameters that count, tied ones once.
+        attention: heads * head dimension, summed over layers.
+        counted_flops, counted_samples: of the first sample.
+        reported_flops, reported_peak: of tt-mlir's graphs in the first sample: FLOPs of the
+            matrix engine, and their peak a second on one chip.
+        arch, chips: of the device.
+    """
+
+    trainable: int | None = None
+    frozen: int | None = None
+    attention: int | None = None
+    counted_flops: int | None = None
+    counted_samples: int | None = None
+    reported_flops: int | None = None
+    reported_peak: int | None = None
+    arch: str | None = None
+    chips: int | None = None
+
+
+@dataclass(frozen=True)
+class Flops:
+    """FLOPs of one sample, and the formula in words."""
+
+    per_sample: float
+    formula: str
+
+
+def model_facts(events: Sequence[Mapping[str, Any]]) -> ModelFacts | None:
+    """The recorder's event of the model; None without one."""
+    event = next((e for e in events if e["event"] == "model"), None)
+    if event is None:
+        return None
+    names = [name for name in ModelFacts.__dataclass_fields__ if name != "arch"]
+    numbers = {name: event[name] for name in names if type(event.get(name)) is int}
+    arch = event.get("arch")
+    return ModelFacts(**numbers, arch=arch if isinstance(arch, str) else None)
+
+
+def flops_per_token(
+    *, trainable: int, frozen: int, attention: int, sequence_length: int, forward_only: bool = False
+) -> int:
+    """FLOPs of one token; see the module for the formula."""
+    per_trained, per_frozen, per_attention = (2, 2, 4) if forward_only else (6, 4, 12)
+    weights = per_trained * trainable + per_frozen * frozen
+    return weights + per_attention * attention * sequence_length
+
+
+def sample_flops(facts: ModelFacts, label: str, tokens_per_sample: float | None) -> Flops | None:
+    """FLOPs of one sample of what a label times; None where nothing tells them."""
+    forward_only = label == "inference"
+    if not forward_only and "bwd" not in label:
+        return None
+    if tokens_per_sample and facts.attention and facts.trainable is not None:
+        length = round(tokens_per_sample)
+        frozen = facts.frozen or 0
+        token = flops_per_token(
+            trainable=facts.trainable,
+            frozen=frozen,
+            attention=facts.attention,
+            sequence_length=length,
+            forward_only=forward_only,
+        )
+        if forward_only:
+            words = f"2 x {facts.trainable + frozen:,} + 4 x {facts.attention:,} x {length:,}"
+        else:
+            words = (
+                f"6 x {facts.trainable:,} trained + 4 x {frozen:,} frozen "
+                f"+ 12 x {facts.attention:,} x {length:,} of attention"
+            )
+        return Flops(token * tokens_per_sample, f"{words} a token")
+    if facts.counted_flops and facts.counted_samples:
+        words = "counted op by op in the first sample"
+        return Flops(facts.counted_flops / facts.counted_samples, words)
+    return None

@@ -1,0 +1,171 @@
+"""What the model of the step is, for its FLOPs: looked at once, after the first sample."""
+
+import gc
+import sys
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+
+from instrumentor.runtime.recorder.counting import Counting
+from instrumentor.runtime.recorder.facts import first_tensor
+from instrumentor.runtime.recorder.produced import trained
+from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.reports import CompilerReports
+
+#: Query projections by the names that libraries give them; packed ones hold key and value as well.
+QUERY = ("q_proj", "query", "wq", "to_q", "q_lin", "q")
+PACKED = ("qkv", "c_attn", "qkv_proj", "query_key_value", "Wqkv", "in_proj")
+
+
+class Model:
+    """Parameters, attention, device and counted FLOPs of the first sample, as one event."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.counting: Optional[Counting] = None
+        self.reports: Optional[CompilerReports] = None
+        self.rows = self.batches = 0
+        self.known = False
+
+    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+        """Count what runs eagerly in the first sample; tokens have a formula instead."""
+        if self.known:
+            return
+        shape, dtype = first_tensor(batch)
+        self.rows = (shape[0] if shape else 0) + (self.rows if resumed else 0)
+        self.batches = 1 + (self.batches if resumed else 0)
+        if resumed:
+            return
+        if self.counting is not None:  # the sample before was cancelled
+            self.counting.stop()
+        self.reports = self.reports or CompilerReports()
+        self.counting = Counting()
+        if len(shape or ()) != 2 or "int" not in str(dtype):
+            self.counting.start()
+
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
+        """Write the event behind the first sample; the sample itself gets nothing."""
+        if self.known or self.counting is None or self.reports is None:
+            return {}
+        shape, _ = first_tensor(batch)
+        if shape:  # the last micro-batch: the others are taken to be alike
+            self.rows = shape[0] * self.batches
+        self.known = True
+        counted, self.counting = self.counting.stop(), None
+        try:
+            facts: Dict[str, Any] = described(trained(values))
+        except Exception as error:  # a model of the script's own
+            self.records.warn("the model cannot be looked at for its FLOPs: %r" % (error,))
+            facts = {}
+        if counted and self.rows:
+            facts.update(counted_flops=counted, counted_samples=self.rows)
+        facts.update(self.reports.close())
+        if facts:
+            self.records.write("model", **facts, **hardware())
+        return {}
+
+
+def described(leaves: List[Any]) -> Dict[str, Any]:
+    """The one model that these leaves of autograd are the parameters of; {} for none or several."""
+    models = list(models_of(leaves))
+    return facts_of(models[0], leaves) if len(models) == 1 else {}
+
+
+def facts_of(model: Any, leaves: Iterable[Any] = ()) -> Dict[str, Any]:
+    """Numbers of parameters and the width of attention.
+
+    Returns:
+        ``trainable``, ``frozen``: elements of parameters, those of tied ones once; without the
+        tables of embeddings that are only looked up, which are ``looked_up``. ``attention``:
+        heads times head dimension, summed over layers.
+    """
+    torch = sys.modules["torch"]
+    modules = list(model.modules())
+    owners: Dict[int, List[Any]] = {}
+    for module in modules:
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                owners.setdefault(id(parameter), []).append(module)
+    learnt = set().union(*map(identities, leaves)) if leaves else set()
+    counts = {"trainable": 0, "frozen": 0, "looked_up": 0}
+    for parameter in model.parameters():
+        held_by = owners.get(id(parameter), [])
+        if held_by and all(isinstance(each, torch.nn.Embedding) for each in held_by):
+            counts["looked_up"] += parameter.numel()
+            continue
+        trains = bool(identities(parameter) & learnt) if learnt else parameter.requires_grad
+        counts["trainable" if trains else "frozen"] += parameter.numel()
+    return {**counts, "attention": attention_width(model, modules)}
+
+
+def models_of(leaves: List[Any]) -> Iterator[Any]:
+    """Modules that are no part of others and hold one of the leaves, itself or its storage."""
+    modules = living_modules()
+    parts = {id(part) for module in modules for part in module._modules.values()}
+    wanted: Set[Any] = set().union(*map(identities, leaves)) if leaves else set()
+    for module in modules:
+        if id(module) not in parts:
+            if any(not wanted or identities(p) & wanted for p in module.parameters()):
+                yield module
+
+
+def living_modules() -> List[Any]:
+    """Every torch module of the process."""
+    module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
+    return [each for each in gc.get_objects() if module and issubclass(type(each), module)]
+
+
+def identities(tensor: Any) -> Set[Any]:
+    """What a tensor shares with a detached copy of it: its storage, where it has one."""
+    try:
+        storage = tensor.untyped_storage()
+        return {id(tensor), ("storage", storage._cdata)}
+    except Exception:  # of a device without storages
+        return {id(tensor)}
+
+
+def attention_width(model: Any, modules: List[Any]) -> int:
+    """Heads times head dimension, summed over layers: of its configuration, else of its parts."""
+    for module in modules:
+        config = getattr(module, "config", None)
+        layers = first_of(config, "num_hidden_layers", "n_layer", "num_layers")
+        heads = first_of(config, "num_attention_heads", "n_head", "num_heads")
+        hidden = first_of(config, "hidden_size", "n_embd", "d_model")
+        size = first_of(config, "head_dim") or (hidden // heads if hidden and heads else 0)
+        if layers and heads and size:
+            return int(layers * heads * size)
+    total = 0
+    for name, module in model.named_modules():
+        word = name.rpartition(".")[2]
+        if type(module).__name__ == "MultiheadAttention":
+            total += int(module.embed_dim)
+        elif word in QUERY:
+            total += widest(module, 0)
+        elif word in PACKED:
+            total += widest(module, None) // 3
+    return total
+
+
+def first_of(config: Any, *names: str) -> int:
+    """The first of these attributes that is a number, else 0."""
+    found = (getattr(config, name, None) for name in names)
+    return next((value for value in found if isinstance(value, int) and value > 0), 0)
+
+
+def widest(module: Any, axis: Optional[int]) -> int:
+    """An axis, or the longer one, of the largest matrix in a module: what adapters wrap."""
+    matrices = [p for p in module.parameters() if p.dim() == 2]
+    if not matrices:
+        return 0
+    shape = max(matrices, key=lambda p: p.numel()).shape
+    return int(max(shape) if axis is None else shape[axis])
+
+
+def hardware() -> Dict[str, Any]:
+    """Architecture and number of chips, where a device module tells them."""
+    tt = getattr(sys.modules.get("torch"), "tt", None)
+    if tt is None:
+        return {}
+    try:
+        rows, columns = tt.mesh_shape()
+        return {"arch": str(tt.arch()), "chips": int(rows) * int(columns)}
+    except Exception:  # another version
+        return {}
