@@ -21,14 +21,14 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
         return f"{_size(ratio.value, name)} ({between})"
     if not ratio.enough:
         return (
-            f"not sure: {_size(ratio.value, name)} ({between}), but so few samples ({counts}) may "
-            "lie apart by chance; take 4 each at least"
+            f"inconclusive: {_size(ratio.value, name)} ({between}), but so few samples ({counts}) "
+            "may lie apart by chance; take 4 each at least"
         )
     if ratio.needed is None:
         return f"no difference ({between}){_resolution(ratio)}"
     return (
-        f"no difference that {counts} can show: {_size(ratio.value, name)} ({between}); to see a "
-        f"change of this size takes about {ratio.needed:,} steady steps on each side"
+        f"inconclusive: {_size(ratio.value, name)} ({between}) by {counts}; to see a change of "
+        f"this size takes about {ratio.needed:,} steady steps on each side"
     )
 
 

@@ -21,7 +21,8 @@ def render(comparisons: Sequence[Comparison]) -> str:
 def _blocks(comparison: Comparison) -> list[str]:
     blocks = [f"## {escape(rows.title(comparison))}", escape(rows.subtitle(comparison))]
     said = [
-        f"- {_SAID.get(tone, 'not sure')} · {escape(what)}: {escape(statement)}"
+        f"- {_SAID.get(tone, 'inconclusive')} · {escape(what)}: "
+        f"{escape(statement.removeprefix('inconclusive: '))}"
         for what, statement, tone in rows.statements(comparison)
     ]
     blocks.append("\n".join(said))

@@ -15,7 +15,7 @@ def test_the_verdict_comes_first() -> None:
 
 
 def test_what_is_not_sure_is_said_to_be() -> None:
-    assert "\n- not sure · wall clock" in markdown.render(timed(1.001))
+    assert "\n- inconclusive · wall clock" in markdown.render(timed(1.001))
 
 
 def test_every_row_has_as_many_cells_as_its_heading(tmp_path: Path) -> None:
