@@ -104,7 +104,7 @@ def records(folder: Path, event: str | None = None) -> list[dict[str, Any]]:
 
 def beside_noise(warnings: list[str]) -> list[str]:
     """Warnings other than those of steps that took long: a busy machine makes these true."""
-    noise = ("times the median", "is uncertain")
+    noise = ("times the median", "is uncertain", "steady state", "was busy", "clock fell")
     return [text for text in warnings if not any(part in text for part in noise)]
 
 
