@@ -154,6 +154,7 @@ def test_a_line_is_told_once_and_others_of_the_same_text_too() -> None:
         ("tracy-payload-missing", 1),
         ("module-not-found", 3),
     ]
+    assert [each.line_number for each in diagnose(f"\n{log}{log}", 1)] == [2, 4]
 
 
 def test_values_stand_in_the_remedy() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -211,6 +212,20 @@ def test_a_capture_program_that_was_left_behind_is_named(
     assert (check.status, taken.status) == (Status.WARNING, Status.FAILED)
     assert f"process {process.pid} is left over" in check.text and "port 29999" in check.text
     assert f"kill -INT {process.pid}" in check.remedy
+
+
+def test_the_capture_program_of_a_run_is_not_left_behind(
+    make_situation: MakeSituation, tmp_path: Path
+) -> None:
+    capture = [str(STANDINS / "tools-tracy" / "tracy-capture"), "-o", str(tmp_path / "x"), "-f"]
+    code = f"import subprocess; subprocess.run({capture})"
+    running = [sys.executable, "-c", code, "tracy"]  # as `python -m tracy` and `tracy` show
+    with subprocess.Popen(running, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.read(10)
+        names = [check.name for check in doctor(make_situation())]
+        os.killpg(process.pid, signal.SIGTERM)
+    assert "tracy-capture" not in names
 
 
 def test_tt_crank_drives_the_device_without_the_plugin(make_situation: MakeSituation) -> None:

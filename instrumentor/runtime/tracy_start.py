@@ -32,18 +32,13 @@ def keep_page_in(folder: Path) -> None:
         modules.append(importlib.import_module("tracy.serve_wasm"))
     except ImportError:
         pass  # an older version
-    traces = folder / "traces"
-    traces.mkdir(parents=True, exist_ok=True)
-    moved = {
-        "PROFILER_WASM_DIR": folder,
-        "PROFILER_WASM_TRACES_DIR": traces,
-        "launch_server_subprocess": no_server,
-    }
+    folder.mkdir(exist_ok=True)
+    moved = {"PROFILER_WASM_DIR": folder, "launch_server_subprocess": no_server}
     for module in modules:
         for name, value in moved.items():
             if hasattr(module, name):
                 setattr(module, name, value)
-    # Where the trace to be copied is looked for is the folder of a run without -o: somebody else's.
+    # The trace is copied from where a run without -o has it: somebody else's, if one is there.
     modules[0].PROFILER_LOGS_DIR = folder / "none"  # type: ignore[attr-defined]
 
 

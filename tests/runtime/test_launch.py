@@ -39,7 +39,8 @@ class Launcher:
     """
 
     WRAPPER = (
-        "import multiprocessing.process, sys\n"
+        "import multiprocessing.process, os, sys\n"
+        "sys.path[0] = os.getcwd()\n"  # as `python -m` has it
         "sys.argv[:] = sys.argv[1:]\n"
         "sys.path.insert(0, {folder!r})\n"
         "exec(compile(open({launcher!r}).read(), {launcher!r}, 'exec'),"
