@@ -120,6 +120,23 @@ def test_worktrees_and_submodules(repo: Path, git_repo, tmp_path: Path) -> None:
         assert git(script.parent, "status", "--short") == status
 
 
+def test_what_was_saved_in_the_moment_of_the_exchange_stays(repo: Path) -> None:
+    """Between the last look and the exchange nothing can be locked: what came out is looked at."""
+
+    class Late(disk_module.Disk):
+        def swap(self, one: Path, other: Path) -> None:
+            if other.read_bytes() == TEXT:
+                other.write_bytes(b"saved just now")
+            super().swap(one, other)
+
+    ran: list[bool] = []
+    with pytest.raises(RestoreNeeded), opened(repo / "train.py", disk=Late()):
+        ran.append(True)
+    assert ran == [] and (repo / "train.py").read_bytes() == b"saved just now"
+    assert (repo / "train.py.before-instrument").read_bytes() == TEXT
+    assert [name for name in listing(repo) if "edited" in name] == []
+
+
 def test_a_hard_linked_file_is_declined(repo: Path) -> None:
     os.link(repo / "train.py", repo / "second.py")
     with pytest.raises(Declined, match="2 names"), opened(repo / "train.py"):

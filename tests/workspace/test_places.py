@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor import private
 from instrumentor.errors import NotReady
 from instrumentor.project import find_project
 from instrumentor.workspace import places, shadow, sweep
@@ -164,8 +165,8 @@ def test_bytecode_of_an_earlier_version_is_never_run(git_repo) -> None:
     for text in ("1", "2"):
         replacement = {repo / "helper.py": f"print({text})\n".encode()}
         with shadow(project, repo / "train.py", repo, replacement) as workspace:
-            environment = workspace.environment(os.environ)
-            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            plain = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+            environment = workspace.environment(plain)
             done = subprocess.run(
                 [sys.executable, workspace.script], env=environment, capture_output=True, check=True
             )
@@ -177,7 +178,65 @@ def test_bytecode_of_an_earlier_version_is_never_run(git_repo) -> None:
 
 def test_a_link_is_never_removed_as_a_tree(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "thesis.tex").touch()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(NotADirectoryError):
         remove_tree(tmp_path / "link")
-    assert (tmp_path / "real").is_dir()
+    assert (tmp_path / "real" / "thesis.tex").exists()
+
+
+def test_a_tree_goes_whole_and_its_mark_last(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "closed" / "inner").mkdir(parents=True)
+    for name in ("mark", "closed/mark", "closed/inner/x"):
+        (tree / name).touch()
+    (tree / "closed").chmod(0)
+    removed: list[str] = []
+    unlink = os.unlink
+
+    def noted(path: str, **more: object) -> None:
+        removed.append(Path(path).name)
+        unlink(path, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "unlink", noted)
+        remove_tree(tree, last="mark")
+    assert not tree.exists()
+    assert sorted(removed[:-1]) == ["mark", "x"] and removed[-1] == "mark"
+    remove_tree(tree, last="mark")  # somebody else was faster
+
+
+def test_only_a_process_that_works_in_a_folder_keeps_it(tmp_path: Path) -> None:
+    inside = tmp_path / "place" / "inner"
+    inside.mkdir(parents=True)
+    (tmp_path / "place-2").mkdir()
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    for cwd, used in ((inside, True), (tmp_path / "place", True), (tmp_path / "place-2", False)):
+        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert places._in_use(tmp_path / "place") is used
+        assert places._fell_silent(tmp_path / "place", 0.1) is not used
+        process.communicate(b"\n")
+        assert not places._in_use(tmp_path / "place")
+        assert places._fell_silent(tmp_path / "place", 0.0)
+
+
+def test_the_tool_itself_does_not_keep_a_place(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert not places._in_use(tmp_path)
+
+
+def test_all_places_taken_is_an_error(repo, cache, monkeypatch) -> None:
+    monkeypatch.setattr(places, "MAX_SIBLINGS", 2)
+    wanted = pytest.raises(NotReady, match=r"2 copies of .* are in use")
+    with opened(repo), opened(repo), wanted as caught, opened(repo):
+        pass
+    assert str(cache / "shadows") in caught.value.hint
+
+
+def test_a_cache_folder_that_cannot_be_used_is_an_error(repo, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(private, "refusal", lambda base: "is bad")
+    with pytest.raises(NotReady, match="is bad"):
+        places.cache_folder()

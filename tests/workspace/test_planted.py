@@ -114,6 +114,14 @@ def test_a_repository_does_not_make_programs_run_as_their_owner(repo: Path) -> N
     assert (repo / "new.py").stat().st_mode & 0o7777 == 0o755
 
 
+def test_other_bytes_than_the_originals_are_not_put_anywhere(repo: Path) -> None:
+    """A blob that holds something else than what was swapped out: damaged, or made up."""
+    journal.hold(planted(repo, repo / "new.py", sha256=journal.digest(b"other")), Disk())
+    with pytest.raises(RestoreNeeded, match="holds other bytes than the original"):
+        restore(repo)
+    assert not (repo / "new.py").exists() and not list(repo.glob(".instrument-*"))
+
+
 @pytest.mark.parametrize("stem", ["../x", ".instrument-../x", "train"])
 def test_names_beside_the_file_are_ours_only(repo: Path, stem: str) -> None:
     with pytest.raises(RestoreNeeded, match="cannot be read"):
