@@ -57,6 +57,7 @@ def _run(code: str, tmp_path: Path, **env: str) -> tuple[Any, list[dict[str, Any
     )
     assert done.returncode == 0, done.stderr
     commands = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    commands = [command for command in commands if command["kind"] != "compile"]
     return json.loads(done.stdout.splitlines()[-1]), commands
 
 

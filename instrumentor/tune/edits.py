@@ -11,7 +11,14 @@ from instrumentor.engine import apply_edits
 from instrumentor.errors import InstrumentError
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.rewrite import unified_patch
-from instrumentor.tune import batch_size, compile_options, precision, trace, yaml_override
+from instrumentor.tune import (
+    batch_size,
+    call_options,
+    compile_options,
+    precision,
+    trace,
+    yaml_override,
+)
 from instrumentor.tune.accept import accept
 from instrumentor.tune.levers import LEVERS, Lever, Setting, Value
 from instrumentor.tune.statements import Changes
@@ -62,6 +69,8 @@ def applied(target: Target, setting: Setting) -> Applied:
     """
     changes = Changes()
     options: dict[str, Value] = {}
+    of_calls: dict[str, Value] = {}
+    crank = call_options.used(target)
     arguments = target.arguments
     for lever in LEVERS:
         value = setting.get(lever.name)
@@ -70,16 +79,31 @@ def applied(target: Target, setting: Setting) -> Applied:
         if lever.name == "batch_size":
             arguments = batch_size.apply(target, int(value), changes)
             continue
-        if lever.name == "trace":
+        if lever.name == "trace" and not crank:
             trace.apply(target, changes)
         if lever.yaml_key and yaml_override.own_value(target, lever) is not None:
             yaml_override.set_value(target, lever, value, changes)
-        elif lever.option:
+        elif lever.name == "dtype":
+            precision.apply(target, changes)
+        elif crank and lever.call_option:
+            of_calls[lever.call_option] = value
+        elif lever.option and not crank:
             options[lever.option] = value
         else:
-            precision.apply(target, changes)
+            raise _elsewhere(target, lever)
     compile_options.apply(target, options, changes)
+    call_options.apply(target, of_calls, changes)
     return Applied(changes.variant(), arguments)
+
+
+def _elsewhere(target: Target, lever: Lever) -> NotApplicable:
+    """That a lever is another runtime's, or a key that the YAML does not have."""
+    if lever.option or lever.call_option:
+        other = "tt-xla" if lever.option else "tt-crank"
+        return NotApplicable(
+            target.script, 1, f"an option of {other}, through which it does not run"
+        )
+    return NotApplicable(target.script, 1, f"the run's YAML has no {lever.yaml_key}")
 
 
 def prepared(target: Target, setting: Setting) -> Prepared:
@@ -157,9 +181,14 @@ def _found(target: Target, lever: Lever) -> Site:
         own = precision.own_value(target)
         source, line = own or precision.where(target)
         return Site(lever.name, source.path, line, lever.how, "bfloat16" if own else None)
-    set_by = compile_options.own_option(target, lever.option)
+    crank = call_options.used(target)
+    option = lever.call_option if crank else lever.option
+    if not option:
+        raise _elsewhere(target, lever)
+    module = call_options if crank else compile_options
+    set_by = module.own_option(target, option)
     if set_by is not None:
         source, line, value = set_by
         return Site(lever.name, source.path, line, lever.how, value)
-    source, line = compile_options.where(target)
+    source, line = module.where(target)
     return Site(lever.name, source.path, line, lever.how, lever.default)

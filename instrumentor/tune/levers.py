@@ -1,6 +1,7 @@
 """What can be changed about a script, as data: values, how each is applied, what it needs.
 
-The values are those of tt-xla's guide to performance; numbers of bytes and steps as well.
+The values are those of tt-xla's guide to performance and of tt-crank's compile options; numbers of
+bytes and steps as well.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ class Lever:
         name: as in ``--levers``.
         values: what is tried, beside the script's own.
         how: how it is applied, for people.
-        option: the compile option it sets; '' when it is none.
+        option: tt-xla's global compile option that it sets; '' when it is none.
+        call_option: tt-crank's option of each `torch.compile(..., backend="tt")`; '' likewise.
         yaml_key: the key of blacksmith's YAML that does the same; '' without one.
+        devices: types of devices on which it can change anything; empty for all.
         needs: lever -> value that has to be in effect with it.
         default: in effect when the script says nothing; None when there is no such value.
         same_work: the loss of a step can be held against the baseline's.
@@ -42,14 +45,16 @@ class Lever:
     how: str
     why: str
     option: str = ""
+    call_option: str = ""
     yaml_key: str = ""
+    devices: tuple[str, ...] = ()
     needs: Mapping[str, Value] = field(default_factory=dict)
     default: Value | None = None
     same_work: bool = True
 
     def acts_on(self, device: str) -> bool:
         """Whether it can change anything on a device of this type; yes where that is unknown."""
-        return not self.option or device in ("xla", "unknown", "")
+        return not self.devices or device in (*self.devices, "unknown", "")
 
 
 OPTIMIZATION_LEVEL = Lever(
@@ -58,7 +63,9 @@ OPTIMIZATION_LEVEL = Lever(
     "compile option optimization_level",
     "1 folds and fuses, 2 also keeps tensors in SRAM; compiling takes longer",
     option="optimization_level",
+    call_option="optimization_level",
     yaml_key="optimization_level",
+    devices=("xla", "tt"),
     default=0,
 )
 DTYPE = Lever(
@@ -74,6 +81,7 @@ BFP8 = Lever(
     "compile option enable_bfp8_conversion",
     "weights and ops in bfloat8_b; the model has to be bfloat16 already",
     option="enable_bfp8_conversion",
+    devices=("xla",),
     needs={"dtype": "bfloat16"},
     default=False,
 )
@@ -84,8 +92,62 @@ TRACE = Lever(
     "the commands of a step are recorded once and replayed; shapes must stay the same. Wall clock "
     "only: Tracy's device profiling crashes with it",
     option="enable_trace",
+    call_option="enable_trace",
     yaml_key="enable_trace",
+    devices=("xla", "tt"),
     default=False,
+)
+WEIGHT_DTYPE = Lever(
+    "weight_dtype",
+    ("bfp_bf8", "bfp_bf4"),
+    "tt-crank's compile option experimental_weight_dtype",
+    "matmul weights in blocks that share an exponent: less memory traffic, less precision",
+    call_option="experimental_weight_dtype",
+    yaml_key="experimental_weight_dtype",
+    devices=("tt",),
+)
+MATH_FIDELITY = Lever(
+    "math_fidelity",
+    ("HiFi3", "HiFi2", "LoFi"),
+    "tt-crank's compile option math_fidelity",
+    "fewer phases of each product: 64, 48, 32 or 16 cycles a tile",
+    call_option="math_fidelity",
+    yaml_key="math_fidelity",
+    devices=("tt",),
+)
+FP32_ACCUMULATION = Lever(
+    "fp32_accumulation",
+    (False, True),
+    "tt-crank's compile option fp32_dest_acc_en",
+    "sums in float32 take twice the room of bfloat16 in the destination registers",
+    call_option="fp32_dest_acc_en",
+    yaml_key="fp32_dest_acc_en",
+    devices=("tt",),
+)
+CONST_EVAL = Lever(
+    "const_eval",
+    (True, False),
+    "tt-crank's compile option enable_const_eval",
+    "what depends on frozen weights alone is computed once; it takes memory",
+    call_option="enable_const_eval",
+    yaml_key="enable_const_eval",
+    devices=("tt",),
+)
+COMPILE_OPTIMIZER = Lever(
+    "compile_optimizer",
+    (True,),
+    "the YAML's compile_optimizer",
+    "the update as one compiled graph instead of an op after another",
+    yaml_key="compile_optimizer",
+    devices=("tt",),
+)
+ACCUMULATION = Lever(
+    "accumulation",
+    (1, 2, 4, 8),
+    "the YAML's gradient_accumulation_steps",
+    "fewer updates for the same samples; judged by what is timed, which may leave updates out",
+    yaml_key="gradient_accumulation_steps",
+    same_work=False,
 )
 BATCH_SIZE = Lever(
     "batch_size",
@@ -97,7 +159,19 @@ BATCH_SIZE = Lever(
 )
 
 #: In the order in which they are tried: what changes the batch last, when the rest is settled.
-LEVERS: tuple[Lever, ...] = (OPTIMIZATION_LEVEL, DTYPE, BFP8, TRACE, BATCH_SIZE)
+LEVERS: tuple[Lever, ...] = (
+    OPTIMIZATION_LEVEL,
+    DTYPE,
+    BFP8,
+    WEIGHT_DTYPE,
+    MATH_FIDELITY,
+    FP32_ACCUMULATION,
+    CONST_EVAL,
+    TRACE,
+    COMPILE_OPTIMIZER,
+    ACCUMULATION,
+    BATCH_SIZE,
+)
 
 
 def lever(name: str) -> Lever:

@@ -28,9 +28,11 @@ def own_value(target: Target, lever: Lever) -> tuple[int, Value | None] | None:
     if lever.name == "dtype":
         words = str(value)
         return line, "bfloat16" if re.search(r"bf(loat)?16", words) else words.split(".")[-1]
-    if lever.name == "batch_size" or lever.name == "optimization_level":
+    if isinstance(lever.values[0], bool):
+        return line, str(value).lower() in ("true", "1")
+    if isinstance(lever.values[0], int):
         return line, int(value) if str(value).isdigit() else None
-    return line, str(value).lower() in ("true", "1")
+    return line, str(value)
 
 
 def set_value(target: Target, lever: Lever, value: Value, changes: Changes) -> None:

@@ -12,6 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
 
 from ._kernels import Cell, enqueue, new_tensor
+from ._queue import QUEUE
 
 
 class CompileOption(str, Enum):
@@ -39,6 +40,8 @@ def _tt_backend(graph: Any, inputs: Any, *, options: dict[Any, Any] | None = Non
     unknown = sorted({getattr(o, "value", o) for o in options or {}} - known)
     if unknown:
         raise ValueError(f"Unknown compile option(s) {unknown}; supported: {sorted(known)}")
+    spelled = {getattr(o, "value", o): str(value) for o, value in (options or {}).items()}
+    QUEUE.log.append({"kind": "compile", "options": spelled})
     return aot_autograd(
         fw_compiler=functools.partial(_compiled, kind="forward"),
         bw_compiler=functools.partial(_compiled, kind="backward"),

@@ -8,7 +8,8 @@ dominate, so that no test depends on the machine's speed. Settings are environme
 * ``TT_STANDIN_READ``: ``tensor``, where a read waits only for the commands that wrote that tensor,
   or ``queue``, where it waits for all that was submitted before it;
 * ``TT_STANDIN_LOG``: file that gets a JSON object per command at the end of the process: its kind,
-  and when it was submitted, began and ended, in seconds of `time.perf_counter`.
+  and when it was submitted, began and ended, in seconds of `time.perf_counter`; and one for each
+  graph that is compiled, with its options.
 """
 
 from __future__ import annotations
