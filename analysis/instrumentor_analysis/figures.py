@@ -250,8 +250,10 @@ def remarks(ops: Table, pooled: int = 1) -> list[str]:
     found: list[str] = []
     invalid = _some((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum(), pooled)
     if invalid:
+        have = "op has" if invalid == 1 else "ops have"
+        count = "it counts" if invalid == 1 else "they count"
         found.append(
-            f"{invalid} ops have no valid device duration; they count for nothing in the figures"
+            f"{invalid:,} {have} no valid device duration; {count} for nothing in the figures"
         )
     if ops["sparse_batches_missing"].any():
         found.append(

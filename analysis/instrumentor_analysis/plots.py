@@ -260,6 +260,8 @@ def gap_figure(summary: Summary) -> Figure | None:
     axes.bar_label(drawn, [f"{each.count:,}" for each in bins], padding=4, fontsize=8)
     axes.set_yticks(at, [each.name for each in bins])
     axes.invert_yaxis()
+    # Ops are whole.
+    axes.locator_params(axis="x", integer=True)
     axes.set_xlabel(f"ops (red: gap above {GAP_THRESHOLD_US} us)", color=_MUTED)
     axes.margins(x=0.1)
     return figure

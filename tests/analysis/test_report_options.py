@@ -173,7 +173,7 @@ def test_what_the_reader_must_know(tmp_path: Path) -> None:
     assert any("different worker grids (64, 40, 24 cores)" in note for note in notes)
     assert any("--active-experts" in note for note in notes)
     (note,) = per_op_report(write(tmp_path / "x.csv", op(), op(us=None))).notes
-    assert "1 ops have no valid device duration" in note
+    assert "1 op has no valid device duration" in note
 
 
 def test_bad_options_are_refused() -> None:

@@ -228,7 +228,7 @@ def gap_bins(gaps: Gaps | None) -> tuple[GapBin, ...]:
     bins: list[GapBin] = []
     low = 0.0
     for edge, count in gaps.histogram:
-        name = f"> {words.readable_us(low)}" if edge is None else _between(low, edge)
+        name = f"above {_short_us(low)}" if edge is None else _between(low, edge)
         bins.append(GapBin(name, count, count / fullest * 100, low >= GAP_THRESHOLD_US))
         low = edge or low
     filled = [at for at, each in enumerate(bins) if each.count]

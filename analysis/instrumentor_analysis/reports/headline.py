@@ -335,7 +335,8 @@ def _utilisation(summary: Summary) -> list[Line]:
     lines: list[Line] = []
     device = summary.device_time
     if device is not None and words.measured(device.busy_percent):
-        note = f"of the {words.ms(device.span_ms)} from its first op to its last"
+        span_us = None if device.span_ms is None else device.span_ms * 1000
+        note = f"of the {words.readable_us(span_us)} from its first op to its last"
         lines.append(Line("device busy", words.percent(device.busy_percent), note))
     matmuls = "of the peak of the cores used, weighted by device time"
     for name, value, note in (
@@ -416,11 +417,13 @@ def devices_title(devices: Devices) -> str:
     return f"Devices: the slowest took {devices.max_over_mean:.2f} times the mean"
 
 
-DEVICE_HEADINGS = ("device", "ops", "device time", "to the mean", "missing", "waited", "last")
+DEVICE_HEADINGS = (
+    *("device", "ops", "device time", "vs. mean", "missing ops", "waited", "arrived last"),
+)
 SKEW_HEADINGS = ("op", "calls", "fastest", "on", "slowest", "on", "skew", "worst ID")
 WAIT_HEADINGS = ("collective", "calls", "last to arrive", "others waited", "longest wait")
 DEVICE_NOTE = (
-    "waited: in collectives, for the device that arrived last; last: how often it was that device. "
+    "waited: in collectives, for the device that arrived last. "
     "Clocks of chips do not agree: of a collective the shortest duration is the last arrival, and "
     "the others waited for as long as theirs were longer"
 )

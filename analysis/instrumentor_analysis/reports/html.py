@@ -44,15 +44,15 @@ from instrumentor_analysis.reports.headline import (
     wall_clock_sections,
     warnings,
 )
-from instrumentor_analysis.reports.ops_data import ops_table, script_safe
+from instrumentor_analysis.reports.ops_data import OpsTable, ops_table, script_safe
 from instrumentor_analysis.reports.roofline_chart import roofline_chart
 
 _TEMPLATE = "report.html.j2"
 _SCRIPT = "report.js.j2"
-#: Widths of the op table's columns, pixels; ``op`` takes what is left beyond its own.
+#: Widths of the op table's columns, pixels.
 _WIDTHS = {
-    "op": 264,
-    "id": 76,
+    "id": 70,
+    "device": 78,
     "category": 92,
     "bound": 72,
     "share": 74,
@@ -61,13 +61,15 @@ _WIDTHS = {
     "dram": 78,
     "flops": 82,
     "saves": 94,
+    "dram_gbs": 96,
     "fidelity": 190,
     "location": 320,
     "shapes": 220,
     "source": 260,
-    "grid": 0,
 }
 _WIDTH = 132
+#: Of the names of ops: of a character, and of the column at least and at most.
+_NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 460
 MOST_MODULES = 40
 #: Of these the highest that the samples tell is a headline figure of inference.
 _STEP_TILES = (
@@ -127,7 +129,6 @@ def render(summary: Summary, detail: Detail | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["column_width"] = lambda key: _WIDTHS.get(key, _WIDTH)
     script = (Path(__file__).parent / _SCRIPT).read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(_TEMPLATE).render(
@@ -150,7 +151,7 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "verdict": summary.verdict,
         "evidence": _evidence(summary),
         "tiles": tiles(summary),
-        "sections": sections(summary),
+        "sections": [s for s in sections(summary) if any(e.tone != "absent" for e in s.lines)],
         "steps": charts.step_chart(summary),
         "step_rows": _step_rows(summary),
         "step_parts": charts.step_parts(summary),
@@ -176,9 +177,21 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "facts": facts(summary),
         "files": [(name, path, _link(path)) for name, path in listed(summary.artifacts)],
         "table": table,
+        "widths": _widths(table),
         # Safe by construction: see script_safe.
         "data": Markup(script_safe({**table.to_json(), "gap": GAP_THRESHOLD_US})),
     }
+
+
+def _widths(table: OpsTable) -> dict[str, int]:
+    """Pixels of each column that is shown; names of ops are not cut where they can be helped."""
+    shown = [column for column in table.columns if column.key != "grid"]
+    widths = {column.key: _WIDTHS.get(column.key, _WIDTH) for column in shown}
+    for column in shown:
+        if column.key == "op":
+            longest = max((words.width(name) for name in column.names or ()), default=0)
+            widths["op"] = min(max(round(longest * _NAME_WIDTH) + 20, _NARROWEST), _WIDEST)
+    return widths
 
 
 def tiles(summary: Summary) -> tuple[Section, ...]:
@@ -299,14 +312,17 @@ def _devices(summary: Summary) -> dict[str, Any] | None:
     devices = summary.devices
     if devices is None:
         return None
+    longest = max((row.device_time_ms or 0.0 for row in devices.rows), default=0.0) or 1.0
+    bars = [(row.device_time_ms or 0.0) / longest * 100 for row in devices.rows]
     tables = [
-        (DEVICE_HEADINGS, device_rows(devices), ()),
-        (SKEW_HEADINGS, skew_rows(devices), (0, 3, 5)),
-        (WAIT_HEADINGS, wait_rows(devices), (0, 2)),
+        ("Ops with the largest skew", SKEW_HEADINGS, skew_rows(devices), (0, 3, 5)),
+        ("Who arrived last in collectives", WAIT_HEADINGS, wait_rows(devices), (0, 2)),
     ]
     return {
         "title": devices_title(devices),
-        "tables": [each for each in tables if each[1]],
+        "headings": DEVICE_HEADINGS,
+        "rows": list(zip(device_rows(devices), bars, strict=True)),
+        "tables": [each for each in tables if each[2]],
         "note": f"{DEVICE_NOTE[:1].upper()}{DEVICE_NOTE[1:]}." if devices.collectives else "",
     }
 
