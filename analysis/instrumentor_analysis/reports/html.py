@@ -53,6 +53,7 @@ _SCRIPT = "report.js.j2"
 _WIDTHS = {
     "id": 70,
     "device": 78,
+    "time": 122,
     "category": 92,
     "bound": 72,
     "share": 74,
@@ -69,7 +70,7 @@ _WIDTHS = {
 }
 _WIDTH = 132
 #: Of the names of ops: of a character, and of the column at least and at most.
-_NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 460
+_NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 560
 MOST_MODULES = 40
 #: Of these the highest that the samples tell is a headline figure of inference.
 _STEP_TILES = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from instrumentor_analysis.comparison.model import Comparison
 from instrumentor_analysis.reports import words
@@ -36,6 +37,12 @@ class Card:
 def render(comparisons: Sequence[Comparison]) -> str:
     """The page; all comparisons have the same base."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def shown(value: Any) -> Any:
+        """Control and bidirectional characters of foreign names are shown, not obeyed."""
+        foreign = isinstance(value, str) and not isinstance(value, Markup)
+        return words.visible(value) if foreign else value
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent.parent),
@@ -43,18 +50,23 @@ def render(comparisons: Sequence[Comparison]) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Control and bidirectional characters of foreign names are shown, not obeyed.
-        finalize=lambda value: words.visible(value) if isinstance(value, str) else value,
+        finalize=shown,
     )
     cards = [_card(each) for each in comparisons]
     title = cards[0].title if len(cards) == 1 else f"{len(cards)} runs against {_base(comparisons)}"
     return environment.get_template(_TEMPLATE).render(
         title=title,
         cards=cards,
+        shared=_shared(cards),
         samples=charts.samples(comparisons),
         ratios=charts.ratios(comparisons),
         width=charts.WIDTH,
     )
+
+
+def _shared(cards: Sequence[Card]) -> tuple[str, ...]:
+    """Warnings of every comparison: said once."""
+    return tuple(n for n in cards[0].notes if all(n in card.notes for card in cards))
 
 
 def _base(comparisons: Sequence[Comparison]) -> str:

@@ -69,6 +69,13 @@ def test_every_sample_and_every_interval_is_drawn() -> None:
     ]
 
 
+def test_the_conclusion_comes_first_and_shared_warnings_once() -> None:
+    text = html.render(timed(2.0, 0.5))
+    assert text.index(">Conclusion<") < text.index(">Warnings<") < text.index("<svg")
+    assert text.count("one run on each side") == 1
+    assert "&lt;section" not in text
+
+
 def test_both_sides_stand_side_by_side() -> None:
     text = html.render(timed(2.0))
     row = re.search(r"<tr><th[^>]*>wall clock of fwd\+bwd</th>(.*?)</tr>", text)
