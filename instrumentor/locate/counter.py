@@ -97,7 +97,7 @@ def counted(loop: ast.For) -> str:
     name = dotted(loop.target)
     for call in (loop.iter, *own_nodes(loop.iter)):
         if isinstance(call, ast.Call) and callee(call) in ("range", "count", "trange"):
-            return name
+            return "" if name == "_" else name
     return ""
 
 

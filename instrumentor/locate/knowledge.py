@@ -33,6 +33,8 @@ from instrumentor.locate.syntax import (
 )
 from instrumentor.locate.values import External, Free, Member, Method, Value, Values
 
+#: `first_step` and `second_step` make one update of two forward + backward.
+_STEPS = ("step", "first_step", "second_step")
 _STEPPED = (Kind.OPTIMIZER, Kind.ENGINE)
 _DEPTH = 6
 
@@ -106,7 +108,7 @@ class Knowledge:
         self, source: Source, scope: ScopeNode, call: ast.Call, function: Value
     ) -> ast.expr | None:
         owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-        if isinstance(function, Member) and function.name == "step":
+        if isinstance(function, Member) and function.name in _STEPS:
             kind = self.kinds.of_value(function.owner)
             if kind is None and isinstance(call.func, ast.Attribute):
                 kind = self.kinds.of(source, scope, call.func.value)
@@ -115,7 +117,7 @@ class Knowledge:
             if kind is not None and kind[0] not in _STEPPED:
                 return None
             return owner if kind is not None else self._given_optimizer(source, scope, call)
-        if isinstance(function, Method) and function.function.name == "step":
+        if isinstance(function, Method) and function.function.name in _STEPS:
             kind = self.kinds.of_value(function.owner)
             return owner if kind is not None and kind[0] in _STEPPED else None
         if isinstance(function, (Function, Method)):

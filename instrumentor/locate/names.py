@@ -52,6 +52,11 @@ if TYPE_CHECKING:
 _BUILTINS = frozenset(dir(builtins))
 #: A name with more meanings than this is generated code or a dispatch table.
 _MANY = 12
+#: Names that lead to each other any deeper than this are followed no further.
+_DEEP = 40
+#: After so many answers also those are kept that a circle of names left incomplete: a program of
+#: many modules would else be asked the same thing over and over.
+_MUCH = 4000
 
 
 class Names:
@@ -62,6 +67,7 @@ class Names:
         self._answers: dict[object, Values] = {}
         self._active: set[object] = set()
         self._cut = False
+        self._work = 0
 
     # -- expressions -----------------------------------------------------------------------
 
@@ -145,16 +151,17 @@ class Names:
     def _kept(self, key: object, compute: Callable[[], Values]) -> Values:
         if key in self._answers:
             return self._answers[key]
-        if key in self._active:
+        if key in self._active or len(self._active) > _DEEP:
             self._cut = True  # a name defined by itself: what the other bindings say is the answer
             return NOTHING
+        self._work += 1
         self._active.add(key)
         before, self._cut = self._cut, False
         try:
             found = compute()
         finally:
             self._active.discard(key)
-        if not self._cut or not self._active:
+        if not self._cut or not self._active or self._work > _MUCH:
             self._answers[key] = found
         self._cut = bool(self._active) and (self._cut or before)
         return found

@@ -324,7 +324,7 @@ class Program:
         """Names that are bound to something written with a word: `run` of `run = self.step`."""
         table: dict[str, set[str]] = defaultdict(set)
         for source in self.sources.values():
-            for node in source.nodes:
+            for node in source.places:
                 if isinstance(node, ast.Assign) and isinstance(node.value, _MAY_ALIAS):
                     given = node.value.args if isinstance(node.value, ast.Call) else ()
                     words = {last(dotted(value)) for value in (node.value, *given)}

@@ -23,6 +23,8 @@ def entered(located: Located, region: Region) -> tuple[str, ...]:
     statement = region.forward
     if region.batch or region.forward_source is not source or statement is loop:
         return ()
+    if source.scope_of(statement) is not located.candidate.scope:
+        return ()
     around = []
     for parent in source.parents(statement):
         if parent is loop:

@@ -371,9 +371,8 @@ optimizer.second_step(zero_grad=True)
 
 def test_two_steps_of_one_update() -> None:
     source = looped(SAM)
-    reason = reason_of(source)
-    assert (reason.kind, reason.line) == ("several-steps", line_of(source, "first_step"))
-    assert "two forward + backward" in reason.message
+    plan = plan_of(source)
+    assert (plan["label"], plan["region"]["end_line"]) == ("step", line_of(source, "second_step"))
 
 
 def test_steps_of_a_loop_inside_are_no_line_search() -> None:

@@ -152,7 +152,7 @@ SHAPES = (
     accepted("prefetch_after_backward"),
     accepted("inline_validation"),
     accepted("relative_imports"),
-    accepted("sharpness_aware", "step", open="two passes and two kinds of step are timed as one"),
+    accepted("sharpness_aware", "step"),
     declined("hf_trainer", "hf-trainer"),
     declined("spawned_workers", "distributed"),
     declined("no_training", "no-loop"),

@@ -18,7 +18,6 @@ from instrumentor.locate.syntax import (
     callee,
     dotted,
     last,
-    own_calls,
     receiver,
 )
 
@@ -84,10 +83,6 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
     if compiled is not None:
         return compiled
     for candidate in without_update:
-        perturbed = _two_part_step(candidate)
-        if perturbed is not None:
-            return perturbed
-    for candidate in without_update:
         return Reason(
             candidate.source.path,
             candidate.loop.lineno,
@@ -114,27 +109,6 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
         "Give the script that holds the loop, or one that reaches it through imports of "
         "its own repository.",
     )
-
-
-def _two_part_step(candidate: Candidate) -> Reason | None:
-    """`optimizer.first_step(); ...; optimizer.second_step()` of sharpness-aware minimization."""
-    places: list[tuple[Source, ast.AST]] = [(candidate.source, candidate.loop)]
-    places += [(f.source, f.node) for s in candidate.sites for f in s.chain]
-    for source, place in places:
-        calls = [c for c in own_calls(place) if callee(c) in ("first_step", "second_step")]
-        if {callee(c) for c in calls} == {"first_step", "second_step"}:
-            first = next(c for c in calls if callee(c) == "first_step")
-            owner = receiver(first)
-            return Reason(
-                source.path,
-                first.lineno,
-                "several-steps",
-                f"{owner}.first_step() and {owner}.second_step() make one update of two "
-                "forward + backward: there is no single one",
-                "Time the lines of the whole step with --region FILE:START-END, or use an "
-                "optimizer with one step().",
-            )
-    return None
 
 
 def _calls(source: Source) -> Iterator[tuple[ast.Call, int]]:
