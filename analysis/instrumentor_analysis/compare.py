@@ -145,7 +145,7 @@ def _facts(shown: Side, group: Sequence[Side]) -> SideFacts:
     if len(group) == 1:
         return facts
     names = tuple(side.name for side in group)
-    return replace(facts, name=f"{names[0]} and {len(group) - 1} more", runs=names)
+    return replace(facts, name=f"{names[0]} ({len(group)} runs)", runs=names)
 
 
 def _named_apart(base: Side, new: Side) -> tuple[Side, Side]:

@@ -358,7 +358,7 @@ def _bounds(comparison: Comparison, gate: Gate) -> str:
 
 def _more_runs(gate: Gate) -> str:
     if gate.runs is None:
-        return "No number of runs would do: quiet the machine first."
+        return "More than 1,000 runs would be needed: quiet the machine first."
     first = " at first" if gate.assumed else ""
     return (
         f"Takes {gate.runs} runs on each side{first}: instrument run --repeat {gate.runs}, then "

@@ -195,9 +195,9 @@ def test_several_runs_are_compared_by_their_medians() -> None:
     assert timing.interval.low == pytest.approx(timing.ratio * math.exp(-reached), rel=1e-5)
     assert timing.interval.high == pytest.approx(timing.ratio * math.exp(reached), rel=1e-5)
     assert timing.real
-    assert timing.statement.startswith("new0 and 2 more takes 1.10 times as long (95 % interval ")
+    assert timing.statement.startswith("new0 (3 runs) takes 1.10 times as long (95 % interval ")
     assert "3 and 3 runs, which differ by 0.96 %" in timing.statement
-    assert (found.base.name, found.base.runs) == ("base0 and 2 more", ("base0", "base1", "base2"))
+    assert (found.base.name, found.base.runs) == ("base0 (3 runs)", ("base0", "base1", "base2"))
 
 
 def test_runs_that_differ_more_than_the_sides_are_inconclusive() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.compare import compare, judge
+from instrumentor_analysis.compare import compare, compare_runs, judge
 from instrumentor_analysis.neighbours import doubts, other_cpus
 from instrumentor_analysis.summary import analyse
 from tests.analysis.comparison.sides import side
@@ -59,3 +59,10 @@ def test_a_comparison_says_of_which_run() -> None:
     assert judge(compare(side([1.0] * 5), side([9.0] * 5, "new")), 5).outcome == "regression"
     busy = compare(side([1.0] * 5), side([9.0] * 5, "new", run={"machine": BUSY}))
     assert judge(busy, 5).outcome == "undecided"
+
+
+def test_a_comparison_of_many_runs_says_it_once() -> None:
+    sides = [side([1.0] * 5, name, run={"machine": BUSY}) for name in "abcd"]
+    notes = compare_runs(sides[:2], sides[2:]).notes
+    assert sum("was busy" in note for note in notes) == 1
+    assert any(note.startswith("4 of 4 runs, such as a: the machine was busy") for note in notes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from instrumentor_analysis.comparison.differences import differences
 from instrumentor_analysis.comparison.model import Comparison, Difference
 from instrumentor_analysis.comparison.side import Side, as_number
-from instrumentor_analysis.neighbours import doubts
+from instrumentor_analysis.neighbours import doubts, other_cpus
 
 #: What tells one code from another, beside what may explain a difference by itself.
 _CODE = ("commit", "script", "arguments")
@@ -40,11 +40,7 @@ def notes(
             f"the wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
             "time, overhead and ops are of the one with it"
         )
-    found += [
-        f"{side.name}: {doubt}"
-        for side in (*groups[0], *groups[1])
-        for doubt in doubts(side.mapping("run").get("machine"))
-    ]
+    found += _doubted([*groups[0], *groups[1]])
     found += _not_steady([*groups[0], *groups[1]], comparison)
     for side in (base, new):
         slow = _outliers(side)
@@ -85,6 +81,16 @@ def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> list[str]:
 
 def _mixes(difference: Difference) -> bool:
     return difference.weight == "doubt" or difference.what in _CODE
+
+
+def _doubted(sides: Sequence[Side]) -> list[str]:
+    """What the machine gives reason to doubt: of several runs once, of the busiest."""
+    machines = {side.name: side.mapping("run").get("machine") for side in sides}
+    busy = {name: doubts(machine) for name, machine in machines.items() if doubts(machine)}
+    if len(busy) < 3:
+        return [f"{name}: {text}" for name, texts in busy.items() for text in texts]
+    worst = max(busy, key=lambda name: other_cpus(machines[name]) or 0.0)
+    return [f"{len(busy)} of {len(sides)} runs, such as {worst}: {text}" for text in busy[worst]]
 
 
 def _not_steady(sides: Sequence[Side], comparison: Comparison) -> list[str]:
