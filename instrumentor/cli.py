@@ -15,6 +15,13 @@ _PREVIEW_VARIABLES = tuple(
     for name in ("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION", "FULL")
 )
 
+# A test holds these against the application, which is not built to look at a first word.
+VERBS = (
+    *("run", "explain", "apply", "report", "compare", "history", "doctor", "diagnose", "restore"),
+    *("profile", "tune", "skill", "kernel"),
+)
+_RUN_MODULES = ("run", "explain")
+
 # Verbs without children, threads or temporary files of their own.
 _ONLY_READ = (["report"], ["--dry-run"])
 
@@ -96,7 +103,35 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     from instrumentor.app import invoke
 
-    return invoke(argv)
+    return invoke(_as_meant(argv))
+
+
+def _as_meant(argv: list[str]) -> list[str]:
+    """`instrument train.py` and `instrument -m package.train` run the script.
+
+    Raises:
+        UsageError: the first word is neither a verb nor a script.
+    """
+    from pathlib import Path
+
+    first = argv[0] if argv else ""
+    if first == "-m":
+        return _as_meant(["run", *argv])
+    if first in _RUN_MODULES and "-m" in argv:
+        at = argv.index("-m") + 2
+        if not any(Path(word).is_file() for word in argv[1 : at - 2]):
+            return [*argv[:at], "--", *argv[at:]]  # what follows the module is the script's
+    if not first or first.startswith("-") or first in VERBS:
+        return argv
+    if first.endswith((".py", ".ipynb")) or Path(first).exists():
+        return ["run", *argv]
+    import difflib
+
+    from instrumentor.errors import UsageError
+
+    near = difflib.get_close_matches(first, VERBS, 1)
+    hint = f"Did you mean: instrument {near[0]}" if near else f"Commands: {', '.join(VERBS)}."
+    raise UsageError(f"{first!r} is neither a command nor a script that exists", hint)
 
 
 def _plain_preview(argv: list[str]) -> bool:

@@ -94,6 +94,16 @@ def script_path(script: Path) -> Path:
     path = Path(script).expanduser()
     if not path.exists():
         raise UsageError(f"{script}: no such file", "Give the path of a training script.")
+    if path.is_dir():
+        raise UsageError(
+            f"{script}: a folder, not a script",
+            f"Give the training script in it; instrument explain --summary {script} looks at all.",
+        )
+    if path.suffix == ".ipynb":
+        raise UsageError(
+            f"{script}: a notebook, not a script",
+            f"jupyter nbconvert --to script {script} writes one.",
+        )
     if not path.is_file():
         raise UsageError(f"{script}: not a file", "Give the path of a training script (.py).")
     absolute = path.absolute()
@@ -101,6 +111,22 @@ def script_path(script: Path) -> Path:
     if plain.exists() and plain.samefile(absolute):
         return plain
     return absolute.parent.resolve() / path.name  # a `..` behind a link leads elsewhere
+
+
+def module_path(name: str, cwd: Path) -> Path:
+    """The file that `python -m name` runs from a folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    base = cwd.joinpath(*name.split("."))
+    for path in (base.with_name(f"{base.name}.py"), base / "__main__.py"):
+        if path.is_file():
+            return path
+    raise UsageError(
+        f"-m {name}: no such module in {cwd}",
+        "Start from the folder that holds the package, as python -m does.",
+    )
 
 
 def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Prepared:

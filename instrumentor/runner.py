@@ -64,6 +64,7 @@ class RunOptions:
         timeout_s: limit for the whole run, seconds.
         stall_s: how long nothing may happen before it is said.
         batch_dim: axis of a batch along which its samples lie; None finds it.
+        module: the script's name as a module: it runs as `python -m` would from `cwd`.
         keep: keep the files that the script wrote into the copy, under `<output>/files`.
         link, no_link: folders of the project to link into the copy, or not to.
         in_place: run the user's own file, swapped for the instrumented one while the run lasts.
@@ -82,6 +83,7 @@ class RunOptions:
     profiler: str = "auto"
     output: Path | None = None
     batch_dim: int | None = None
+    module: str = ""
     label: str = "baseline"
     python: str | None = None
     python_configured: bool = False
@@ -250,7 +252,8 @@ def _shown_command(
         folder = options.tracy_tools_folder or (machine.tools.folder if machine.tools else None)
         if folder:
             head += ["--tracy-tools-folder", str(folder)]
-    return (*head, str(script), *arguments)
+    what = ["-m", options.module] if options.module else [str(script)]
+    return (*head, *what, *arguments)
 
 
 def run(
@@ -513,6 +516,7 @@ class _Run:
             script=site.script,
             typed=self.typed if (site.cwd / self.typed).resolve() == site.script.resolve() else "",
             arguments=self.arguments,
+            module=self.options.module,
             cwd=site.cwd,
             env=site.environment(base, self.machine.import_paths),
             scratch=site.scratch,

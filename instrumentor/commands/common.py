@@ -176,6 +176,14 @@ Yes = Annotated[
         ),
     ),
 ]
+Module = Annotated[
+    str,
+    typer.Option(
+        "-m",
+        metavar="MODULE",
+        help="Run a module as python -m does; what follows are its arguments.",
+    ),
+]
 Link = Annotated[
     list[Path] | None,
     typer.Option(
@@ -213,6 +221,24 @@ Verbose = Annotated[
 def names(text: str) -> tuple[str, ...]:
     """A comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def script_of(
+    script: Path | None, arguments: Sequence[str] | None, module: str
+) -> tuple[Path, list[str]]:
+    """The script and its arguments, of `SCRIPT ARGS` or of `-m MODULE ARGS`.
+
+    Raises:
+        UsageError: neither is given, or there is no such module.
+    """
+    given = list(arguments or [])
+    if not module:
+        if script is None:
+            raise UsageError("no script was given", "instrument run train.py [ARGUMENTS]")
+        return script, given
+    from instrumentor.prepare import module_path
+
+    return module_path(module, Path.cwd()), [*([str(script)] if script else []), *given]
 
 
 def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[str]) -> None:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 def run(
     context: typer.Context,
-    script: Annotated[Path, typer.Argument(help="The training script.")],
+    script: Annotated[Path | None, typer.Argument(help="The training script.")] = None,
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
     ] = None,
+    module: common.Module = "",
     profiler: common.ProfilerName = "auto",
     steps: common.Steps = None,
     warmup: common.Warmup = None,
@@ -129,6 +130,7 @@ def run(
     """Measure a step: instrument a copy, run it, analyse, report."""
     from instrumentor.runner import RunOptions
 
+    script, handed = common.script_of(script, arguments, module)
     options = RunOptions(
         rewrite=common.make_options(
             steps=steps,
@@ -145,6 +147,7 @@ def run(
         profiler=profiler,
         output=output,
         batch_dim=batch_dim,
+        module=module,
         label=label,
         python=python,
         python_configured="python" in common.configured(context),
@@ -162,9 +165,9 @@ def run(
         no_link=tuple(no_link or ()),
     )
     if not quiet:
-        common.tell_handed_over(context, script, arguments or [])
+        common.tell_handed_over(context, script, handed)
     if dry_run:
-        _preview(script, arguments or [], options, json=json, full=full)
+        _preview(script, handed, options, json=json, full=full)
         return
     results: list[RunResult] = []
     for number in range(1, repeat + 1):
@@ -172,7 +175,7 @@ def run(
             console.say(f"Run {number} of {repeat}")
         result = _measure(
             script,
-            arguments or [],
+            handed,
             repeats.numbered(options, number),
             json=json,
             quiet=quiet,

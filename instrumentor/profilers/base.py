@@ -32,6 +32,7 @@ class LaunchRequest:
         import_paths: folders put before the user's PYTHONPATH.
         programs_per_read: programs that Tracy's device buffers must hold; None keeps its 1000.
         mid_run_dump: read the device buffers during the run.
+        module: name of the script's module when it runs as ``python -m`` does, else ''.
         typed: the script as the user typed it, where that leads to ``script`` from ``cwd``: what
             the script sees as ``sys.argv[0]``. Empty: its absolute path.
     """
@@ -51,6 +52,7 @@ class LaunchRequest:
     programs_per_read: int | None = None
     mid_run_dump: bool = False
     typed: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,9 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
 
 
 def direct_argv(request: LaunchRequest) -> tuple[str, ...]:
-    """``PYTHON SCRIPT ARGS``, exactly."""
+    """``PYTHON SCRIPT ARGS`` or ``PYTHON -m MODULE ARGS``, exactly."""
+    if request.module:
+        return (str(request.python), "-m", request.module, *request.arguments)
     return (str(request.python), request.typed or str(request.script), *request.arguments)
 
 
