@@ -20,6 +20,7 @@ from instrumentor.commands import (
     explain,
     history,
     kernel,
+    panels,
     profile,
     report,
     restore,
@@ -29,8 +30,9 @@ from instrumentor.commands import (
 )
 from instrumentor.errors import EXIT_CODES, UsageError
 
+_OF_THE_BARE_COMMAND = ("dry_run", "version", "install_completion", "show_completion")
 _EPILOG = (
-    "Exit codes: "
+    "Start with: instrument --dry-run train.py, then instrument run train.py. Exit codes: "
     + "; ".join(f"{code} {text.split(':')[0]}" for code, text in EXIT_CODES.items())
     + "."
 )
@@ -55,6 +57,14 @@ _WORDS = {bool: "true or false", list: "a list", str: "a text"}
 class _Group(typer.core.TyperGroup):
     """Takes the defaults of pyproject.toml before any option is read."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for option in self.params:
+            if isinstance(option, typer.core.TyperOption):
+                option.show_envvar = False
+                # what --dry-run SCRIPT takes besides stands in the help of explain and run
+                option.hidden = option.name not in _OF_THE_BARE_COMMAND
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args[:1] in _UNCONFIGURED:
             for option in self.params:
@@ -66,32 +76,31 @@ class _Group(typer.core.TyperGroup):
 
 app = typer.Typer(
     name="instrument",
-    help="Measure one training step with one command; your files are never touched.",
+    help="Measure one training step with one command; your files are never modified.",
     epilog=_EPILOG,
     cls=_Group,
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# What no option of ours is goes to the script: `explain train.py --config x.yaml --json`.
+_OURS_AND_THEIRS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
 _SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
-app.command("run", context_settings=_SCRIPT_LAST)(run.run)
-app.command("explain", context_settings={"allow_interspersed_args": True})(explain.explain)
-app.command("apply")(apply.apply)
-app.command("report")(report.report)
+app.command("run", cls=panels.Command, context_settings=_SCRIPT_LAST)(run.run)
+app.command("explain", cls=panels.Command, context_settings=_OURS_AND_THEIRS)(explain.explain)
+app.command("apply", cls=panels.Command)(apply.apply)
+app.command("report", cls=panels.Command)(report.report)
 app.command("compare", cls=compare.Command)(compare.compare)
-app.command("history")(history.history)
-# Its own options count wherever they stand; of the script's only --config is looked at.
-app.command(
-    "doctor", context_settings={"allow_interspersed_args": True, "ignore_unknown_options": True}
-)(doctor.doctor)
-app.command("diagnose")(diagnose.diagnose)
-app.command("restore")(restore.restore)
-app.command("profile", context_settings=_SCRIPT_LAST)(profile.profile)
-app.command("tune", context_settings=_SCRIPT_LAST)(tune.tune)
-app.command("skill")(skill.skill)
+app.command("history", cls=panels.Command)(history.history)
+app.command("doctor", cls=panels.Command, context_settings=_OURS_AND_THEIRS)(doctor.doctor)
+app.command("diagnose", cls=panels.Command)(diagnose.diagnose)
+app.command("restore", cls=panels.Command)(restore.restore)
+app.command("profile", cls=panels.Command, context_settings=_SCRIPT_LAST)(profile.profile)
+app.command("tune", cls=panels.Command, context_settings=_SCRIPT_LAST)(tune.tune)
+app.command("skill", cls=panels.Command)(skill.skill)
 app.add_typer(kernel.app, name="kernel")
 
 
@@ -111,7 +120,7 @@ def _start(
         typer.Option(
             "--dry-run",
             metavar="SCRIPT",
-            help="Print the diff that a run would apply; write nothing.",
+            help="Print the diff that a run would apply; write nothing. Takes explain's options.",
         ),
     ] = None,
     steps: common.Steps = None,

@@ -107,7 +107,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _as_meant(argv: list[str]) -> list[str]:
-    """`instrument train.py` and `instrument -m package.train` run the script.
+    """A script, or `-m` and a module, alone are run.
 
     Raises:
         UsageError: the first word is neither a verb nor a script.

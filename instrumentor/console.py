@@ -125,7 +125,7 @@ def fail(error: InstrumentError) -> None:
     """An error as what / do this."""
     say(f"{paint('error:', 'red', sys.stderr)} {visible(error.message)}")
     if error.hint:
-        say(f"{paint('do:', 'bold', sys.stderr)} {visible(error.hint)}")
+        say(f"{paint('hint:', 'bold', sys.stderr)} {visible(error.hint)}")
 
 
 def diff(patch: bytes) -> None:

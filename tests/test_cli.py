@@ -17,6 +17,7 @@ import typer
 
 from instrumentor import cli
 from instrumentor.app import app
+from instrumentor.cli import VERBS
 from instrumentor.engine import strip
 from instrumentor.errors import EXIT_CODES, UsageError
 from instrumentor.options import Options
@@ -96,7 +97,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[RunO
 
 
 def test_every_option_of_run_is_tried_here() -> None:
-    assert set(RUN_OPTIONS) | SHOWN_ELSEWHERE == set(options_of(COMMANDS["run"]))
+    assert set(RUN_OPTIONS) | SHOWN_ELSEWHERE | {"-m"} == set(options_of(COMMANDS["run"]))
 
 
 @pytest.mark.parametrize("option", sorted(RUN_OPTIONS))
@@ -182,7 +183,7 @@ def test_a_working_directory_that_is_gone(run_cli: RunCli, tmp_path: Path, words
                           text=True)  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: the working directory no longer exists\ndo: cd to one that does.\n"
+        "error: the working directory no longer exists\nhint: cd to one that does.\n"
     )
 
 
@@ -309,7 +310,7 @@ def test_a_declined_dry_run_says_why_and_prints_nothing(
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("error: ")
     assert "train.py:1" in done.stderr
-    assert "do: " in done.stderr
+    assert "hint: " in done.stderr
 
 
 def test_a_dry_run_stands_alone(git_repo: RepoFactory, run_cli: RunCli) -> None:
@@ -327,7 +328,7 @@ def test_a_reader_that_stops_early_is_no_error(git_repo: RepoFactory) -> None:
 
 
 EXPLAINED = """\
-import torch_xla
+import torch, torch_xla
 
 
 def train(model, loader, optimizer, logger):
@@ -344,8 +345,8 @@ def train(model, loader, optimizer, logger):
         torch_xla.sync()
         optimizer.step()
         if step % 5 == 0:
-            save_checkpoint(
-                model,
+            torch.save(
+                model, "model.pt",
             )
 """
 
@@ -386,7 +387,7 @@ def test_explain_names_what_would_work(git_repo: RepoFactory, run_cli: RunCli) -
     assert done.returncode == 3
     assert done.stdout.startswith("declined: ")
     assert "other.py:1" in done.stdout
-    assert "would work: " in done.stdout
+    assert "hint: " in done.stdout
 
 
 def test_explain_looks_at_the_scripts_own_configuration(
@@ -467,6 +468,69 @@ class TestApply:
         repo = git_repo({"train.py": "print(1)\n"})
         assert run_cli("apply", "train.py", "-o", "copy.py", cwd=repo).returncode == 3
         assert not (repo / "copy.py").exists()
+
+
+# -- what people type -----------------------------------------------------------------------------
+
+
+class TestTyped:
+    def test_a_script_alone_runs(self, git_repo: RepoFactory, run_cli: RunCli) -> None:
+        repo = git_repo({"train.py": script()})
+        done = run_cli("train.py", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        assert "Wrote repo_baseline/" in done.stderr
+
+    @pytest.mark.parametrize("words", [("run", "--steps", "3", "-m"), ("-m",)])
+    def test_a_module_runs_with_its_relative_imports(
+        self, git_repo: RepoFactory, run_cli: RunCli, words: tuple[str, ...]
+    ) -> None:
+        entry = "from .names import NAME\n" + script() + "\nimport sys\nprint(NAME, sys.argv[1:])\n"
+        files = {"pkg/__init__.py": "", "pkg/names.py": "NAME = 'mine'\n", "pkg/train.py": entry}
+        repo = git_repo(files)
+        done = run_cli(*words, "pkg.train", "--epochs", "3", "--json", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        log = (repo / "pkg_baseline" / "run.log").read_text()
+        assert "mine ['--epochs', '3', '--json']" in log
+
+    def test_an_unknown_module_is_named(self, tmp_path: Path, run_cli: RunCli) -> None:
+        done = run_cli("run", "-m", "pkg.train", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "-m pkg.train: no such module" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("typed", "message", "hint"),
+        [
+            ("rnu", "'rnu' is neither a command nor a script", "Did you mean: instrument run"),
+            ("nothing", "neither a command nor a script", "Commands: run, explain"),
+            ("folder", "a folder, not a script", "explain --summary"),
+            ("notes.ipynb", "a notebook, not a script", "nbconvert --to script"),
+        ],
+    )
+    def test_what_is_no_script_is_named(
+        self, tmp_path: Path, run_cli: RunCli, typed: str, message: str, hint: str
+    ) -> None:
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "notes.ipynb").write_text("{}")
+        done = run_cli(typed, cwd=tmp_path)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert hint in done.stderr
+
+    def test_the_scripts_options_need_no_dashes(
+        self, git_repo: RepoFactory, run_cli: RunCli
+    ) -> None:
+        repo = git_repo({"train.py": script()})
+        done = run_cli("explain", "train.py", "--config", "x.yaml", "--json", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["eligible"]
+
+    def test_the_first_words_are_the_verbs(self) -> None:
+        assert set(VERBS) == {name.split()[0] for name in commands()}
+
+    def test_every_option_has_its_panel(self) -> None:
+        for name, command in COMMANDS.items():
+            for option in options_of(command).values():
+                assert option.rich_help_panel != "Options", f"{name} {option.name}"
 
 
 # -- what is documented ------------------------------------------------------------------------

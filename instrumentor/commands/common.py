@@ -36,7 +36,8 @@ Scope = Annotated[
     typer.Option(
         "--scope",
         envvar="INSTRUMENT_SCOPE",
-        help="What a sample covers: auto, fwd-bwd, or step (with the optimizer).",
+        metavar="auto|fwd-bwd|step",
+        help="What a sample covers: forward and backward, or the whole step with the optimizer.",
     ),
 ]
 Loop = Annotated[
@@ -61,7 +62,8 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         envvar="INSTRUMENT_MODE",
-        help="What to time: train, inference (loops under no_grad), or auto, what is there.",
+        metavar="auto|train|inference",
+        help="Which loop to time: training, or inference (under no_grad); auto: what is there.",
     ),
 ]
 Region = Annotated[
@@ -76,7 +78,10 @@ Region = Annotated[
 ProfilerName = Annotated[
     str,
     typer.Option(
-        "--profiler", envvar="INSTRUMENT_PROFILER", help="auto, tracy, torch or wallclock."
+        "--profiler",
+        envvar="INSTRUMENT_PROFILER",
+        metavar="auto|tracy|torch|wallclock",
+        help="How to measure; auto: tracy with a Tenstorrent device, else torch.",
     ),
 ]
 Full = Annotated[

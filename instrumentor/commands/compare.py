@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common
+from instrumentor.commands import common, panels
 from instrumentor.commands.history import Store
 from instrumentor.errors import RegressionFound, Undecided, UsageError
 from instrumentor.outputs import refuse_outputs, write_new
@@ -95,7 +95,7 @@ def compare(
         raise UsageError(error.message, error.hint) from error
 
 
-class Command(typer.core.TyperCommand):
+class Command(panels.Command):
     """Keeps the ``--`` between two groups of runs, which would only end the options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -57,7 +57,7 @@ def explain(
     else:
         for reason in explanation.reasons:
             console.out(f"declined: {reason}")
-        console.out(f"would work: {explanation.reasons[0].remedy}")
+        console.out(f"hint: {explanation.reasons[0].remedy}")
     raise typer.Exit(0 if explanation.eligible else 3)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common
+from instrumentor.commands import common, panels
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.outputs import refuse_outputs, write_new
 
@@ -101,7 +101,7 @@ RunTest = Annotated[
 ]
 
 
-@app.command("explain")
+@app.command("explain", cls=panels.Command)
 def explain(
     script: Script,
     kernel: KernelName = "",
@@ -167,7 +167,7 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
         for reason in document["declined"]:
             where = f"{console.shown(Path(reason['file']))}:{reason['line']}"
             console.out(f"declined: {where}: {reason['message']}")
-        console.out(f"would work: {document['declined'][0]['remedy']}")
+        console.out(f"hint: {document['declined'][0]['remedy']}")
         return
     console.out("edits:")
     for edit in document["edits"]:
@@ -210,7 +210,7 @@ def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | No
         console.out(f"         in a loop at line {loop['line']}: {loop['text']}")
 
 
-@app.command("run", context_settings=_SCRIPT_LAST)
+@app.command("run", cls=panels.Command, context_settings=_SCRIPT_LAST)
 def run(
     context: typer.Context,
     script: Script,
@@ -275,7 +275,7 @@ def run(
         console.say(f"Validated by {result.verdict.by}: {result.verdict.detail}")
 
 
-@app.command("report")
+@app.command("report", cls=panels.Command)
 def report(
     path: Annotated[
         Path,
@@ -305,7 +305,7 @@ def report(
         console.say(f"Wrote {html}")
 
 
-@app.command("iterate", context_settings=_SCRIPT_LAST)
+@app.command("iterate", cls=panels.Command, context_settings=_SCRIPT_LAST)
 def iterate(
     context: typer.Context,
     script: Script,

@@ -200,7 +200,7 @@ def test_the_newest_run_is_never_an_older_one(
         code, out, err = compared(capsys, first, "@last", "--fail-on-regression", 5)
         assert (code, out) == (2, "")
         assert f"newest run of project/train.py is run 2, which is {first} itself" in err
-        assert "do: Measure again: instrument run project/train.py" in err
+        assert "hint: Measure again: instrument run project/train.py" in err
     code, out, _ = compared(capsys, folder.parent / "1", "@last")
     assert code == 0 and out.startswith("@last (run 2) against 1")
 

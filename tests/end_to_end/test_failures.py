@@ -236,7 +236,7 @@ def test_the_machine_is_not_ready_for_tracy(
     ran = measure(repo, "--python", bare_python, "train.py", profiler="tracy")
     assert ran.code == 4
     assert "tracy is not installed in" in ran.err
-    assert "do: " in ran.err
+    assert "hint: " in ran.err
     assert not ran.folder.exists()
 
 
@@ -247,7 +247,7 @@ def test_missing_tracy_tools(
     ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy", env=tracy)
     assert ran.code in (1, 4)
     assert "tools" in ran.err
-    assert "do: " in ran.err
+    assert "hint: " in ran.err
 
 
 def test_a_profile_without_device_operations_is_not_believed(

@@ -30,7 +30,7 @@ def test_explain_of_several_kernels_says_what_to_type(run_cli: RunCli) -> None:
     done = run_cli("kernel", "explain", "two_kernels.py", cwd=FIXTURES)
     assert done.returncode == 3
     assert "declined:" in done.stdout
-    assert "would work: Choose one: --kernel scores." in done.stdout
+    assert "hint: Choose one: --kernel scores." in done.stdout
     done = run_cli(
         "kernel", "explain", "--json", "--kernel", "apply", "two_kernels.py", cwd=FIXTURES
     )
