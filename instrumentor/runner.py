@@ -555,6 +555,12 @@ class _Run:
             return refused
         if made.samples or made.failure is not None:
             return None
+        steps = [record for record in made.records if record.get("event") == "refused"]
+        if steps:
+            return RunFailed(
+                f"no step could be timed: {steps[-1].get('reason')}",
+                "Let the step return its loss as a tensor, or keep its model in sight of the loop.",
+            )
         return RunFailed(
             f"the script ended without running the loop at {_loop(self.prepared)}",
             f"See {self.folder / 'run.log'}; give the arguments with which it trains.",

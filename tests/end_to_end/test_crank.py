@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.conftest import RepoFactory
 from tests.end_to_end.conftest import STANDINS, Measure, Ran
 from tests.end_to_end.small import read, records
 
@@ -63,21 +64,32 @@ def timed(ran: Ran, folder: Path) -> list[tuple[float, float, float]]:
     return found
 
 
+LAST = "reading the loss, the first and the last gradient and parameter"
+
+
 @pytest.mark.parametrize(
-    ("reads", "method"),
+    ("script", "folder", "reads", "method"),
     [
-        ("tensor", "reading the loss, the first and the last gradient and parameter"),
-        ("queue", "reading the loss"),
+        ("tiny_llama/train_crank.py", "train_crank", "queue", "reading the loss"),
+        ("tiny_llama/train_crank.py", "train_crank", "tensor", LAST),
+        ("tiny_llama_lora/train_crank.py", "train_crank", "tensor", LAST),
+        ("tiny_llama_crank/train.py", "tiny_llama_crank", "tensor", LAST),
     ],
 )
 def test_the_true_time_of_a_step_on_a_device_without_synchronize(
-    own_experiments_repo: Path, measure: Measure, tmp_path: Path, reads: str, method: str
+    own_experiments_repo: Path,
+    measure: Measure,
+    tmp_path: Path,
+    script: str,
+    folder: str,
+    reads: str,
+    method: str,
 ) -> None:
     repo = own_experiments_repo
-    config = shortened(repo, "tiny_llama")
-    script = f"{SCRIPTS}/tiny_llama/train_crank.py"
+    config = shortened(repo, script.partition("/")[0])
     env = environment(repo, tmp_path, TT_STANDIN_READ=reads)
-    ran = measure(repo, script, "--config", config, env=env, folder="train_crank_baseline")
+    arguments = (f"{SCRIPTS}/{script}", "--config", config)
+    ran = measure(repo, *arguments, env=env, folder=f"{folder}_baseline")
     assert ran.code == 0, ran.err
 
     samples = timed(ran, tmp_path)
@@ -89,10 +101,45 @@ def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     # Not one of them was recorded before the device was done.
     assert all(one >= truth for one, truth, _ in samples)
 
-    barrier = read(ran.folder)["barrier"]
+    summary = read(ran.folder)
+    barrier = summary["barrier"]
     assert (barrier["device"], barrier["method"]) == ("tt", method)
     assert barrier["left_ms"] < MS["backward"] / 10
     assert all(left > MS["backward"] / 2 for left in barrier["given_up"].values())
     assert f"waited for by {method[:16]}" in ran.out
     for page in ("summary.md", "report.html"):
         assert method in (ran.folder / page).read_text(encoding="utf-8")
+    # The model's FLOPs and the chip's peak come without an argument.
+    mfu = summary["wall_clock_ms"]["mfu"]
+    assert "of attention a token" in mfu["formula"] and mfu["peak_source"].startswith("blackhole")
+
+
+def test_where_nothing_can_be_read_nothing_is_recorded(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    """A helper that keeps its tensors to itself, on a device that only a read waits for."""
+    script = """\
+import torch
+import tt_crank.torch
+
+
+def step(held, number):
+    held["x"] = held["x"] @ held["x"]
+    return number
+
+
+def main():
+    held = {"x": torch.eye(8).to("tt")}
+    for number in range(50):
+        result = step(held, number)
+
+
+main()
+"""
+    repo = git_repo({"train.py": script})
+    env = {"PYTHONPATH": str(STANDINS / "crank")}
+    ran = measure(repo, "--region", "train.py:13-13", "train.py", env=env)
+    assert ran.code == 1
+    assert records(ran.folder, "sample") == []
+    assert "nothing proves that the device tt is idle" in ran.err
+    assert "Let the step return its loss" in ran.err

@@ -117,7 +117,7 @@ class Barrier:
                 self.ways[0].wait(self.loss, self.leaves)
                 return self.ways[0].name
             except Exception as error:  # an unknown device's own
-                self.problem = "%s: %r" % (self.ways.pop(0).name, error)
+                self.problem = "%s: %s" % (self.ways.pop(0).name, error)
                 if self.ways:
                     self.problem = ""
         return ""
@@ -181,8 +181,8 @@ class Barrier:
         self.strikes = 0
         if len(self.ways) > 1:
             self.ways.pop(0)
-        else:
-            self.problem = "work was left after " + self.ways[0].name
+        else:  # which waits for all that there is: other work on the machine
+            self.records.warn("reading took unlike times after " + self.ways[0].name)
 
     def device_of(self, value: Any) -> Optional[str]:
         """As :func:`produced.device_holding`; what raises is told once."""

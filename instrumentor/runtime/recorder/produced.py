@@ -72,7 +72,8 @@ def trained(values: Iterable[Any], kind: Optional[str] = None) -> List[Any]:
     parts = list(values)
     for part in parts:  # grows by what the part holds
         if device_type(part) is None or is_module(part):
-            whole = is_module(part) or isinstance(part, list)  # or the list of an optimizer
+            first = part[0] if isinstance(part, list) and part else None
+            whole = is_module(part) or device_type(first) is not None  # as an optimizer's list
             if whole or len(parts) < 400:
                 parts.extend(itertools.islice(inside(part, None), None if whole else 64))
             continue
