@@ -28,6 +28,8 @@ BLANKS = frozenset(
         *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     )
 )
+#: Of programs that the file gives no names to.
+UNNAMED = "(unnamed program)"
 _RETURN, _ZERO = ord("\r"), ord("0")
 #: Digits that an unsigned 64-bit integer holds, whatever they are.
 _DIGITS = 19
@@ -107,7 +109,7 @@ class RowReader:
         for run in self._runs:
             cells = starts[:, run.first].tolist(), ends[:, run.last].tolist()
             if tuple(run.columns.values()) == ("attributes",):
-                told = _attributed(run, block, *cells, self._modelled(codes))
+                told = _attributed(run, block, *cells, self._modelled(codes, len(ends)))
             else:
                 told = _looked_up(run, block, *cells)
             run.codes.append(told)
@@ -127,11 +129,17 @@ class RowReader:
         for name in NUMBERS.values():
             there = name in self._numbers
             columns[name] = figures[names.index(name)] if there else np.full(self._rows, np.nan)
+        if not {"op_code", "op_type"} <= columns.keys():
+            columns = _unnamed(self._rows) | columns
         columns["line"] = np.arange(self._first_line, self._first_line + self._rows)
         return Table(columns)
 
     def warnings(self) -> tuple[str, ...]:
-        """Texts among the figures, each column's first."""
+        """Names that are missing; texts among the figures, each column's first."""
+        found = [] if "OP TYPE" in self._header.columns else [_no_names(self._path, self._header)]
+        return (*found, *self._texts_among_figures())
+
+    def _texts_among_figures(self) -> tuple[str, ...]:
         theirs = {ours: name for name, ours in NUMBERS.items()}
         return tuple(
             f"{self._path.name}, line {odd[0][0]}, column {theirs[name]!r}: "
@@ -185,9 +193,11 @@ class RowReader:
                 self._odd.setdefault(name, []).append((line, text))
         self._figures.append(values.reshape(len(at), rows))
 
-    def _modelled(self, codes: Mapping[str, npt.NDArray[np.int32]]) -> Mask:
+    def _modelled(self, codes: Mapping[str, npt.NDArray[np.int32]], rows: int) -> Mask:
         """Rows whose ATTRIBUTES say something by the op's name."""
-        run = next(run for run in self._runs if "op_code" in run.columns.values())
+        run = self._runs[0]
+        if "op_code" not in run.columns.values():
+            return np.zeros(rows, np.bool_)
         marks = [any(name.encode() in text for name in ATTRIBUTED) for text in run.known]
         return np.asarray(marks, np.bool_)[codes["op_code"]]
 
@@ -209,6 +219,20 @@ def _runs(columns: Sequence[str], texts: Mapping[int, str]) -> list[_Run]:
             runs.append(_Run(at, at, {at: texts[at]}))
     # What the attributes are needed for is known by the op's name.
     return sorted(runs, key=lambda run: "op_code" not in run.columns.values())
+
+
+def _no_names(path: Path, header: Header) -> str:
+    what = "signposts" if "OP CODE" in header.columns else "names of ops and no signposts"
+    return f"{path.name} is of the device alone: it has times of programs, but no {what}"
+
+
+def _unnamed(rows: int) -> dict[str, Categorical]:
+    """What a CSV of the device alone does not say: every row is an op of a device."""
+    same = np.zeros(rows, np.int32)
+    return {
+        "op_code": Categorical(same, [UNNAMED]),
+        "op_type": Categorical(same, ["tt_dnn_device"]),
+    }
 
 
 def _looked_up(

@@ -14,7 +14,7 @@ from io import RawIOBase
 from pathlib import Path
 
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
-from instrumentor_analysis.schema import REQUIRED
+from instrumentor_analysis.schema import DEVICE_ONLY, REQUIRED, is_records, known_names
 
 # Small enough to stay in a core's cache for the passes over each block.
 _BLOCK = 1 << 19
@@ -93,11 +93,17 @@ def read_header(path: Path) -> Header:
             f"(tr '\\r' '\\n' < {path.name} > NEW.csv gives it some)",
         )
     try:
-        columns = tuple(next(csv.reader([text])))
+        columns = known_names(next(csv.reader([text])))
     except csv.Error as error:
         raise NotAnOpsFile(path, f"{path.name}, line 1: {error}") from error
+    if is_records(columns):
+        raise NotAnOpsFile(
+            path,
+            f"{path.name} holds records of the real-time profiler: start and end of programs in "
+            "ticks of the device, no ops and no durations",
+        )
     missing = tuple(name for name in REQUIRED if name not in columns)
-    if missing:
+    if missing and not all(name in columns for name in DEVICE_ONLY):
         listed = ", ".join(repr(name) for name in missing)
         raise NotAnOpsFile(path, f"{path.name}, line 1: no column {listed}", missing)
     return Header(columns, raw)
@@ -129,7 +135,10 @@ class _Found:
         self.quoted = False
         self.lines = self.size = 0
         columns = header.columns
-        self.kind, self.code = columns.index("OP TYPE"), columns.index("OP CODE")
+        # A CSV of the device alone has no signposts.
+        there = "OP TYPE" in columns and "OP CODE" in columns
+        self.kind = columns.index("OP TYPE") if there else len(columns)
+        self.code = columns.index("OP CODE") if there else len(columns)
         self.stamp = columns.index("HOST START TS") if "HOST START TS" in columns else None
 
     def row(self, cells: bytes, start: int, line: int) -> None:

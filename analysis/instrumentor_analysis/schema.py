@@ -50,6 +50,25 @@ NUMBERS = {
 
 #: Without these a file is no ops CSV.
 REQUIRED = ("OP CODE", "OP TYPE", "DEVICE KERNEL DURATION [ns]")
+#: What a CSV of the device alone has (profiling in real time, or without the host's half): the
+#: durations of programs, and at most their names.
+DEVICE_ONLY = ("GLOBAL CALL COUNT", "DEVICE ID", "DEVICE KERNEL DURATION [ns]")
+#: The same column, as such a CSV calls it.
+_ALIASES = {"OP NAME": "OP CODE"}
+
+
+def known_names(header: Sequence[str]) -> tuple[str, ...]:
+    """The columns, those of a CSV of the device alone by their usual names."""
+    if "OP CODE" in header:
+        return tuple(header)
+    return tuple(_ALIASES.get(name, name) for name in header)
+
+
+def is_records(header: Sequence[str]) -> bool:
+    """The columns are those of the real-time profiler's records: ticks, no durations."""
+    names = {name.strip().lower().replace(" ", "_") for name in header}
+    ticks = {"start_timestamp", "end_timestamp"} <= names
+    return ticks and bool(names & {"program_id", "runtime_id", "chip_id"})
 
 
 def detect_format(header: Sequence[str]) -> CsvFormat:

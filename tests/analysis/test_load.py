@@ -11,6 +11,7 @@ import pytest
 from instrumentor_analysis.errors import BadOption, DamagedFile, NotAnOpsFile
 from instrumentor_analysis.load import Region, load, load_hosts
 from instrumentor_analysis.scan import scan
+from instrumentor_analysis.summary import summarise
 from instrumentor_analysis.table import Categorical
 from tests.analysis.ops_rows import FIXTURES, REAL, header, op, signpost, step, text
 
@@ -186,3 +187,41 @@ def test_what_is_wrong_is_said_in_words(
     file = write(tmp_path / "ops.csv", spoil(lines))
     with pytest.raises((NotAnOpsFile, DamagedFile), match=said):
         load(file)
+
+
+def test_a_csv_of_the_device_alone_is_read_for_what_it_holds(tmp_path: Path) -> None:
+    """As profiling in real time, or without the host's half, leaves it: no OP CODE, no OP TYPE."""
+    columns = [c for c in header() if c not in ("OP CODE", "OP TYPE")]
+    path = write(tmp_path / "x.csv", text([op(us=3.0), op(us=5.0)], columns))
+    ops = load(path)
+    assert ops.frame["kernel_duration_ns"].tolist() == [3000.0, 5000.0]
+    assert ops.frame["op_code"].tolist() == ["(unnamed program)"] * 2
+    assert "no names of ops" in ops.warnings[0]
+    assert scan(path).signposts == ()
+    summary = summarise(path)
+    assert (summary.op_count, summary.device_time_ms) == (2, 0.008)
+    assert any("of the device alone" in warning for warning in summary.warnings)
+
+
+def test_its_programs_may_have_names(tmp_path: Path) -> None:
+    content = text([op(us=3.0)], [c for c in header() if c != "OP TYPE"])
+    path = write(tmp_path / "x.csv", content.replace("OP CODE", "OP NAME", 1))
+    ops = load(path)
+    assert ops.frame["op_code"].tolist() == ["UnaryDeviceOperation"]
+    assert "no signposts" in ops.warnings[0]
+
+
+def test_records_of_the_real_time_profiler_are_named(tmp_path: Path) -> None:
+    content = "program_id,start_timestamp,end_timestamp,frequency,chip_id\n1,5,9,1.35,0\n"
+    with pytest.raises(NotAnOpsFile, match="records of the real-time profiler") as caught:
+        load(write(tmp_path / "x.csv", content))
+    assert caught.value.hint
+
+
+def test_newer_columns_pass_through(tmp_path: Path) -> None:
+    columns = ["SOME NEW TEXT", *header(), "SOME NEW UTIL (%)"]
+    rows = [op(us=3.0) | {"SOME NEW TEXT": "a", "SOME NEW UTIL (%)": "81.5"}, op(us=4.0)]
+    ops = load(write(tmp_path / "x.csv", text([*rows, signpost("s")], columns)))
+    assert ops.warnings == ()
+    assert ops.frame["kernel_duration_ns"].tolist()[:2] == [3000.0, 4000.0]
+    assert [post.name for post in scan(tmp_path / "x.csv").signposts] == ["s"]
