@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +41,23 @@ def parse_source(path: Path, data: bytes) -> Source:
         ) from error
 
 
+#: Reasons that do not stand against lines which the user names.
+_REGION_HELPS = frozenset(
+    {
+        *(
+            "several-loops",
+            "closure",
+            "generator",
+            "compiled-step",
+            "train-and-eval",
+            "line-search",
+        ),
+        *("conditional-step", "async", "forward-apart", "no-optimizer-step", "step-elsewhere"),
+        *("step-in-region", "hidden-backward"),
+    }
+)
+
+
 def locate(source: Source, options: Options, roots: Sequence[Path] | None = None) -> Located:
     """Find the loop of a module, or with `roots` of the program that the module starts.
 
@@ -47,6 +65,21 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
         Declined: with every reason, in order of weight.
         UsageError: `--loop` names a line without a training loop.
     """
+    try:
+        return _locate(source, options, roots)
+    except Declined as declined:
+        raise Declined(*map(_with_region, declined.reasons)) from None
+
+
+def _with_region(reason: Reason) -> Reason:
+    """The reason with the way that is always open: lines of the user's choice."""
+    if reason.kind not in _REGION_HELPS or "--region" in reason.remedy:
+        return reason
+    more = f"{reason.remedy} Or time lines of your choice with --region FILE:FIRST-LAST."
+    return dataclasses.replace(reason, remedy=more)
+
+
+def _locate(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:
     if options.region is not None or options.mode == "inference":
         return _locate_other(source, options, roots)
     program = Program.single(source, roots or ())

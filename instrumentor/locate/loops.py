@@ -267,6 +267,17 @@ def manual_update(source: Source, scope: ScopeNode, statement: ast.stmt, call: a
     return Update(source, scope, statement, call, "parameters", None, manual=True)
 
 
+#: Stands for the optimizer of a loop that was asked for although no step of one is seen in it.
+UNKNOWN = "unknown"
+
+
+def end_of_iteration(candidate: Candidate) -> Update:
+    """An update behind the last statement of a loop's body."""
+    call = ast.Call(ast.Name(UNKNOWN, ast.Load()), [], [])
+    last = candidate.loop.body[-1]
+    return Update(candidate.source, candidate.scope, last, call, UNKNOWN, None, manual=True)
+
+
 def _manual_update(statement: ast.stmt) -> ast.Call | None:
     """`for p in params: p.data -= lr * p.grad` and kin: an update without an optimizer object.
 

@@ -15,7 +15,7 @@ from instrumentor.locate.counter import counters, find_counter, header_count
 from instrumentor.locate.forward import Forward, find_forward
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, Site, find_candidates
+from instrumentor.locate.loops import UNKNOWN, Candidate, Site, end_of_iteration, find_candidates
 from instrumentor.locate.model import Declined, Located, Reason, Stop
 from instrumentor.locate.program import Program
 from instrumentor.locate.regions import Region, find_regions
@@ -25,7 +25,7 @@ from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.several_loops import several
 from instrumentor.locate.skips import Skips, warnings_of
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, callee, dotted, own_nodes
 from instrumentor.locate.tree import contains
 from instrumentor.locate.vocabulary import host_read
 from instrumentor.options import Options
@@ -42,17 +42,12 @@ def choose(program: Program, options: Options) -> Located | Reason | None:
         ]
     stepping = _without_inner(program, [c for c in candidates if c.updates])
     if options.loop is not None:
-        chosen = _by_line(candidates, options)
+        chosen = _by_line(program, candidates, options)
         return _understand(program, knowledge, chosen, options)
+    stepping = [c for c in stepping if is_reachable(program, c)] or stepping
     if len(stepping) > 1:
         reasons = [r for c in stepping for r in reasons_against(knowledge, c)]
-        if reasons:
-            raise Declined(*dict.fromkeys(reasons))
-        reachable = [c for c in stepping if is_reachable(program, c)]
-        if len(reachable) == 1:
-            stepping = reachable
-        else:
-            raise Declined(*several(reachable or stepping))
+        raise Declined(*dict.fromkeys(reasons or several(stepping)))
     if not stepping:
         closure = closure_reason(program, knowledge)
         return closure or no_loop(program, knowledge, candidates)
@@ -93,15 +88,31 @@ def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iter
                     yield dataclasses.replace(site, statement=statement, call=call, chain=chain)
 
 
-def _by_line(candidates: list[Candidate], options: Options) -> Candidate:
+def _by_line(program: Program, candidates: list[Candidate], options: Options) -> Candidate:
     assert options.loop is not None
     file, line = options.loop
     named = [c for c in candidates if not file or c.source.path.name == Path(file).name]
     exact = [c for c in named if c.loop.lineno == line]
     around = [c for c in named if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)]
     if exact or around:
-        return (exact or sorted(around, key=lambda c: -c.loop.lineno))[0]
+        chosen = (exact or sorted(around, key=lambda c: -c.loop.lineno))[0]
+        if not chosen.updates:  # asked for all the same: the iteration ends with its last statement
+            chosen.updates.append(end_of_iteration(chosen))
+        return chosen
     have = ", ".join(f"{c.source.path.name}:{c.loop.lineno}" for c in candidates) or "none"
+    bodies = [
+        f"{source.path.name}:{s.body[0].lineno}-{s.end_lineno}"
+        for source in program.sources.values()
+        if not file or source.path.name == Path(file).name
+        for s in source.places
+        if isinstance(s, LOOPS) and s.lineno == line
+    ]
+    if bodies:
+        raise UsageError(
+            f"--loop {file}:{line}: no backward is seen to run in this loop",
+            f"Time its iterations all the same with --region {bodies[0]}. "
+            f"Loops with a backward: {have}.",
+        )
     raise UsageError(
         f"--loop {file}:{line}: no training loop starts there", f"Loops with a backward: {have}."
     )
@@ -121,6 +132,11 @@ def _understand(
         raise Declined(*dict.fromkeys(reasons))
     candidate, forwards = _with_forward(program, knowledge, candidate)
     warnings = list(_warnings(knowledge, candidate))
+    if candidate.updates and candidate.updates[0].optimizer == UNKNOWN:
+        warnings.append(
+            f"{candidate.source.path.name}:{candidate.loop.lineno}: no optimizer step is known "
+            "here: the run ends behind an iteration, wherever the update is"
+        )
     regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)
     warnings.extend(_inserted_sync(program, regions))
     first = regions[0]

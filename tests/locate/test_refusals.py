@@ -734,3 +734,41 @@ def test_declining_is_an_answer_of_explain(tmp_path: Path) -> None:
     assert document["reasons"][0]["kind"] == "closure"
     assert document["reasons"][0]["line"] == line_of(script.read_text(), "optimizer.step(closure)")
     assert document["reasons"][0]["file"] == str(script)
+
+
+UNKNOWN_STEP = """\
+import torch
+from elsewhere import apply_all
+
+model = torch.nn.Linear(4, 4)
+for x in loader:
+    loss = model(x).sum()
+    loss.backward()
+    apply_all(model)
+for x in loader:
+    print(x)
+"""
+
+
+def test_a_loop_without_a_known_step_is_taken_when_it_is_asked_for() -> None:
+    plan = rewrite(UNKNOWN_STEP, Options(loop=("train.py", 5)), filename="train.py").plan
+    assert plan.explanation["region"] == {"start_line": 6, "end_line": 7}
+    assert plan.explanation["stop"]["line"] == 8
+    assert any("no optimizer step is known" in w for w in plan.warnings)
+
+
+def test_a_loop_without_a_backward_is_answered_with_its_lines() -> None:
+    with pytest.raises(UsageError) as caught:
+        rewrite(UNKNOWN_STEP, Options(loop=("train.py", 9)), filename="train.py")
+    assert "--region train.py:10-10" in str(caught.value.hint)
+
+
+def test_lines_of_the_users_choice_are_offered_in_a_decline() -> None:
+    assert "--region FILE:FIRST-LAST" in reason_of(UNKNOWN_STEP).remedy
+
+
+def test_a_loop_that_is_never_reached_is_no_rival() -> None:
+    loop = "for x in loader:\n    model(x).sum().backward()\n    optimizer.step()\n"
+    unused = "def other():\n" + "".join(f"    {line}\n" for line in loop.splitlines())
+    plan = rewrite(PREAMBLE + unused + loop, filename="train.py").plan
+    assert plan.explanation["loop"]["line"] == 9
