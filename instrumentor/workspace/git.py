@@ -122,9 +122,10 @@ def _failed(root: Path, command: str, told: str) -> NotReady:
             f"git {command} failed in {root}: {locked['file']} is there, as while git is at work",
             f"If no git runs there, one was killed: rm {shlex.quote(locked['file'])}",
         )
-    words = told.strip().splitlines()
+    lines = told.strip().splitlines() or ["no message"]
+    fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
     return NotReady(
-        f"git {command} failed in {root}: {words[-1] if words else 'no message'}",
+        f"git {command} failed in {root}: {fatal}",
         "See that `git status` works there. A folder owned by somebody else needs "
         f"`git config --global --add safe.directory {root}`.",
     )

@@ -149,6 +149,15 @@ def test_notes_the_scripts_own_exit_code(
     assert ran.returncode == code
 
 
+def test_counts_the_processes_of_the_script(launcher: Launcher, script: Path) -> None:
+    script.write_text(
+        "import multiprocessing\nif __name__ == '__main__':\n"
+        "    for _ in range(2):\n        process = multiprocessing.Process(target=print)\n"
+        "        process.start()\n        process.join()\n"
+    )
+    assert launcher.run(script).outcome == {"exit_code": 0, "exception": None, "workers": 2}
+
+
 def test_traceback_names_the_script(launcher: Launcher, script: Path) -> None:
     script.write_text("def f():\n    raise ValueError('no such thing')\nf()\n")
     ran = launcher.run(script)

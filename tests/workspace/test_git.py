@@ -123,3 +123,12 @@ def test_a_lock_is_named_with_what_to_do(git_repo) -> None:
     with pytest.raises(NotReady, match=str(lock)) as caught:
         git.write(repo, "update-ref", "refs/instrumentor/x", "HEAD")
     assert caught.value.hint.endswith(f"rm {lock}")
+
+
+def test_a_repository_that_git_does_not_accept_is_no_folder_without_one(
+    git_repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = git_repo({"a.py": "a\n"})
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(NotReady, match="ownership"):
+        git.common_folder(repo)

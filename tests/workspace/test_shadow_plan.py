@@ -148,6 +148,17 @@ def test_a_script_in_an_ignored_folder_is_copied_with_its_neighbours(git_repo) -
     assert planned.links == ("data/data",)
 
 
+def test_what_is_named_is_taken_however_large_its_folder(git_repo, monkeypatch) -> None:
+    """A folder that git ignores is left out when it is not small, but not the script's own."""
+    monkeypatch.setattr(planner, "SMALL_FOLDER_FILES", 3)
+    repo = git_repo({"train.py": "", ".gitignore": "mine/\nothers/\n"})
+    write(repo, *(f"{folder}/{n}.txt" for folder in ("mine", "others") for n in range(5)))
+    (repo / "mine" / "train.py").write_text("")
+    planned = plan(repo, "mine/train.py")
+    assert len([name for name in planned.copies if name.startswith("mine/")]) == 6
+    assert left_out(planned) == {"others": "ignored by git, and neither small nor known as data"}
+
+
 def test_only_the_ignored_part_of_a_folder_is_linked(git_repo) -> None:
     repo = git_repo({"train.py": "", ".gitignore": "data/*\n!data/prepare.py\n"})
     write(repo, "data/prepare.py", "data/raw_data/x.bin", "data/small.txt")
