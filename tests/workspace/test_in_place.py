@@ -185,7 +185,7 @@ def test_an_edit_during_the_run_is_kept_beside_the_original(
     before = facts(script)
     with pytest.raises(RestoreNeeded) as caught, opened(script):
         save(script)
-    assert caught.value.exit_code == 5
+    assert caught.value.exit_code == 5 and caught.value.hint.startswith("Compare the versions")
     assert "train.py.before-instrument" in caught.value.message
     assert script.read_bytes() == b"mine\n"
     assert facts(repo / "train.py.before-instrument") == before

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.workspace import Linked, linked
+from instrumentor.workspace.linked import fate
 
 
 @pytest.fixture
@@ -107,3 +108,10 @@ def test_the_sentence_names_files_links_and_the_way_out(root: Path) -> None:
     assert "--no-link data --no-link weights.bin" in before.sentence(
         [*changed, Path("weights.bin")]
     )
+
+
+def test_what_is_said_at_the_end_is_what_was_seen() -> None:
+    assert fate(changed=False, whole=True) == "your files were not touched"
+    assert fate(changed=True, whole=True) == "files in linked folders changed: see above"
+    assert fate(changed=True, whole=False) == "files in linked folders changed: see above"
+    assert "as far as" in fate(changed=False, whole=False)
