@@ -89,8 +89,9 @@ class Barrier:
                 kind = found
             if kind not in (None, "cpu"):
                 break
-        if kind == "cpu" and self.device not in (None, "cpu", "unknown"):
-            return str(self.device)  # the check has seen that the step trains elsewhere
+        if kind == "cpu":
+            known = self.device not in (None, "unknown")
+            kind = self.device if known else where_it_trains(values)
         kind = kind or opened_device() or self.device
         if kind is None:
             self.records.warn("no tensor at the barrier, and no device is open: nothing waited for")
@@ -139,11 +140,6 @@ class Barrier:
     def wait_harder(self, values: Any, milliseconds: float) -> Optional[float]:
         """As :meth:`check`; what it found is recorded."""
         leaves = trained(values)
-        if self.device == "cpu":
-            kinds = [str(device_type(leaf)) for leaf in leaves]
-            elsewhere = [kind for kind in kinds if kind not in ("cpu", "meta")]
-            if elsewhere:
-                self.turn_to(elsewhere[0])
         self.leaves = [leaf for leaf in leaves if device_type(leaf) == self.device] or self.leaves
         tensors = ([] if self.loss is None else [self.loss]) + self.leaves
         if self.device == "xla":  # where a part of a tensor is a graph of its own
@@ -193,6 +189,16 @@ class Barrier:
                 self.looked_in = False
                 self.records.warn("the barrier cannot look in: %r" % (error,))
         return None
+
+
+def where_it_trains(values: Iterable[Any]) -> Optional[str]:
+    """The device of a step that hands out tensors on the CPU, which may be copies.
+
+    That of what is trained; where nothing such is in sight None, if the script has opened another.
+    """
+    kinds = [device_type(leaf) for leaf in trained(values)]
+    elsewhere = [kind for kind in kinds if kind not in ("cpu", "meta")]
+    return elsewhere[0] if elsewhere else "cpu" if kinds or opened_device() is None else None
 
 
 def cut_graph() -> None:

@@ -36,8 +36,10 @@ class Counting:
     def stop(self) -> int:
         """End; returns the FLOPs, 0 when nothing was counted."""
         if self.mode is not None:
-            self.mode.__exit__(None, None, None)
-            self.mode = None
+            mode, self.mode = self.mode, None
+            dispatch = import_module("torch.utils._python_dispatch")
+            if dispatch._get_current_dispatch_mode() is mode:  # and none of the script's on top
+                mode.__exit__(None, None, None)
         return self.total
 
 

@@ -160,12 +160,16 @@ def widest(module: Any, axis: Optional[int]) -> int:
 
 
 def hardware() -> Dict[str, Any]:
-    """Architecture and number of chips, where a device module tells them."""
+    """Architecture and number of chips, where a device tells them."""
     tt = getattr(sys.modules.get("torch"), "tt", None)
-    if tt is None:
-        return {}
     try:
-        rows, columns = tt.mesh_shape()
-        return {"arch": str(tt.arch()), "chips": int(rows) * int(columns)}
+        if tt is not None:
+            rows, columns = tt.mesh_shape()
+            return {"arch": str(tt.arch()), "chips": int(rows) * int(columns)}
+        runtime = sys.modules.get("torch_xla.runtime")
+        attributes = runtime.global_runtime_device_attributes() if runtime is not None else None
+        if attributes and "device_arch" in attributes[0]:
+            return {"arch": str(attributes[0]["device_arch"]).lower()}
     except Exception:  # another version
-        return {}
+        pass
+    return {}

@@ -13,3 +13,4 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: str = "torch.float32"
     device: object = field(default_factory=lambda: SimpleNamespace(type="cpu"))
+    requires_grad: bool = False

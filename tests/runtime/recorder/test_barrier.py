@@ -95,6 +95,23 @@ def test_an_object_that_holds_itself_is_no_endless_search(recorder: Recorder) ->
     assert recorder.barrier.device_of(around.parts) is None
 
 
+@pytest.mark.parametrize(
+    ("values", "device"),
+    [
+        ((on("cpu"),), "cuda"),  # a copy, for all that is known
+        ((on("cpu"), Module(Tensor((4,), device=on("cpu").device, requires_grad=True))), "cpu"),
+        ((on("cpu"), Module(Tensor((4,), device=on("cuda").device, requires_grad=True))), "cuda"),
+    ],
+)
+def test_a_loss_on_the_cpu_is_no_proof_where_another_device_is_open(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, values: tuple[object, ...], device: str
+) -> None:
+    cuda = SimpleNamespace(is_initialized=lambda: True)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.delitem(sys.modules, "torch_xla", raising=False)
+    assert recorder.barrier.find_device(values) == device
+
+
 class Simulated:
     """A device in simulated time: what runs on it, and what a read of one of its tensors waits for.
 
