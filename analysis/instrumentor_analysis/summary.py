@@ -139,7 +139,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         warnings += [*_recompiled(each), *_not_steady(each), *_scatter(each)]
         warnings += [
             f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median "
-            "of the others: a recompilation (changing shapes), or other work on the machine"
+            "of the others: a pause, other work on the machine, or a compilation that nobody counts"
             for outlier in each.outliers
         ]
     loop = folder.mapping("loop")

@@ -18,10 +18,13 @@ _MOST = 3
 
 
 def entered(located: Located, region: Region) -> tuple[str, ...]:
-    """Names for the recorder to look at behind the clock; none where the loop names a batch."""
+    """Names for the recorder to look at behind the clock; none where the loop names the batch.
+
+    One name of the loop that is not what the model is given may be a batch or a number.
+    """
     source, loop = located.candidate.source, located.candidate.loop
     statement = region.forward
-    if region.batch or region.forward_source is not source or statement is loop:
+    if len(region.batch) > 1 or region.forward_source is not source or statement is loop:
         return ()
     if source.scope_of(statement) is not located.candidate.scope:
         return ()
@@ -42,7 +45,10 @@ def entered(located: Located, region: Region) -> tuple[str, ...]:
         for node in own_nodes(loop)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
     }
-    names = [*_given(statement.value), *_targets(statement)]
+    given = list(_given(statement.value))
+    if set(given) & set(region.batch):
+        return ()
+    names = [name for name in (*given, *_targets(statement)) if name not in region.hints]
     return tuple(n for n in dict.fromkeys(names) if n not in gone and n not in ("_", "self"))[
         :_MOST
     ]
@@ -50,8 +56,14 @@ def entered(located: Located, region: Region) -> tuple[str, ...]:
 
 def _given(value: ast.expr) -> Iterator[str]:
     """Names that calls are given, of the innermost call first: `criterion(model(x), y)`."""
+    while isinstance(value, (ast.Attribute, ast.Subscript)):
+        value = value.value
+    if isinstance(value, ast.BinOp):
+        yield from _given(value.left)
+        yield from _given(value.right)
     if not isinstance(value, ast.Call):
         return
+    yield from _given(value.func)
     given = [*value.args, *(keyword.value for keyword in value.keywords)]
     for argument in given:
         yield from _given(argument)

@@ -38,7 +38,7 @@ def given(body: str) -> str:
     ("body", "names"),
     [
         ("out, loss = model(x, y)", "x, y, out"),
-        ("loss = (model(x) - y).pow(2).mean()", "loss"),
+        ("loss = (model(x) - y).pow(2).mean()", "x"),
         ("x = data[i:i + 4]\n    out = model(x)\n    loss = out.mean()", "x, out"),
         ("out = model(data[i:i + 4])\n    loss = out.mean()", "out"),
         ("out = model(x.to('cpu'))\n    loss = out.mean()", "x, out"),
@@ -59,6 +59,15 @@ def test_a_loop_that_names_its_batch_is_asked_for_nothing_more() -> None:
     script = LOOP.format(body="out = model(x)\n    loss = out.mean()")
     named = script.replace("for i in range(0, 64, 4):", "for x, y in zip(data, labels):")
     assert "batch=[" not in instrumented(named)
+
+
+def test_one_name_of_the_loop_may_be_a_number() -> None:
+    script = LOOP.format(body="x = torch.randn(size, 8)\n    out = model(x)\n    loss = out.mean()")
+    sizes = script.replace("for i in range(0, 64, 4):", "for size in [4, 8]:")
+    assert "begin(size)" in instrumented(sizes) and "batch=[x, out]" in instrumented(sizes)
+    batches = LOOP.format(body="out = model(**batch)\n    loss = out.mean()")
+    batches = batches.replace("for i in range(0, 64, 4):", "for batch in loader:")
+    assert "batch=[" not in instrumented(batches)
 
 
 def test_names_of_a_helper_in_the_same_file_are_not_bound_in_the_loop() -> None:

@@ -28,7 +28,8 @@ class Batches:
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
         """Rows, by the first axis, and tokens are None when one of the batches is unknown."""
-        if batch:  # the last micro-batch: the others are taken to be alike
+        if batch and not all(shape for shape, _ in self.seen):
+            # The last micro-batch: the others are taken to be alike.
             self.seen = [first_tensor(batch)] * len(self.seen)
         shape, kind = self.seen[0]
         shapes = [each for each, _ in self.seen if each]

@@ -61,6 +61,12 @@ def test_what_entered_the_forward_counts_where_the_begin_saw_none(
                                 "tokens": 1024}  # fmt: skip
 
 
+def test_a_batch_that_the_begin_has_seen_stays(recorder: Any, tmp_path: Path) -> None:
+    recorder.begin(TOKENS)
+    recorder.end(IMAGES, batch=(IMAGES,))
+    assert sample(tmp_path)["samples"] == 8
+
+
 def test_micro_batches_that_are_seen_at_the_end_only_are_taken_to_be_alike(
     recorder: Any, tmp_path: Path
 ) -> None:
