@@ -82,7 +82,7 @@ def _once(code: str, arguments: Sequence[str]) -> Cost:
 def show(what: str, theirs: Cost, ours: Cost, target: str) -> None:
     """One line of the table."""
     print(
-        f"{what:34} {theirs.seconds:7.2f} s {theirs.megabytes:6.0f} MB |"
+        f"{what:50} {theirs.seconds:7.2f} s {theirs.megabytes:6.0f} MB |"
         f" {ours.seconds:6.2f} s {ours.megabytes:5.0f} MB |"
         f" {theirs.seconds / ours.seconds:5.1f}x CPU {theirs.megabytes / ours.megabytes:4.1f}x MB"
         f" | must: {target}",
@@ -102,62 +102,82 @@ def main() -> None:
         _run(folder, arguments.ops)
 
 
-def _file(folder: Path, ops: int) -> Path:
+def _file(folder: Path, ops: int, *, paired: bool = True) -> Path:
     sys.path.insert(0, str(HERE))
     from ops_csv import write
 
-    path = folder / f"ops_{ops}.csv"
+    path = folder / f"ops_{ops}{'' if paired else '_unpaired'}.csv"
     if not path.exists():
-        write(path, ops)
+        write(path, ops, paired=paired)
     return path
 
 
 def _run(folder: Path, ops: int) -> None:
-    large, small = _file(folder, ops), _file(folder, 2000)
-    print(f"{'':34} {'tt-perf-report':>21} | {'analysis':>17} |")
-    out = str(folder / "theirs.csv")
-    quiet = ("--no-color", "--no-summary", "--no-advice")
+    print(f"{'':50} {'tt-perf-report':>21} | {'instrument report':>17} |")
+    _steps(folder, ops)
+    _small(folder)
+    _whole(folder, 20_000, "12x CPU", repeat=3)
+    _growth(folder, ops)
+    _whole(folder, ops, "25x CPU, below 1000 MB", repeat=1)
+
+
+def _steps(folder: Path, ops: int) -> None:
+    """One step of a large file, by our signposts and by somebody's own."""
     step = (ops // 2000) - 1
-    names = (f"step_steady_{step}_start", f"step_steady_{step}_end")
+    quiet = ("--no-color", "--no-summary", "--no-advice")
+    windows = {
+        "_start and _end": (f"step_steady_{step}_start", f"step_steady_{step}_end"),
+        "other signposts": (f"iteration {step - 1}", f"iteration {step}"),
+    }
+    for at, (what, (start, end)) in enumerate(windows.items()):
+        large = str(_file(folder, ops, paired=at == 0))
+        named = ("--start-signpost", start, "--end-signpost", end)
+        library = OURS.format(options=f"start_signpost={start!r}, end_signpost={end!r}")
+        theirs, (command, own) = by_turns(
+            (THEIRS, large, *quiet, *named),
+            (COMMAND, "report", large, *quiet, *named),
+            (library, large, "2000"),
+        )
+        show(f"one step (2000) of {ops} ops, {what}", theirs, command, "10x CPU, below 300 MB")
+        show("  as a library", theirs, own, "-")
+
+
+def _small(folder: Path) -> None:
+    """From process start to the last line, of files that take no time."""
+    for size in (27, 2000):
+        path = str(_file(folder, size))
+        theirs, (command, summary) = by_turns(
+            (THEIRS, path, "--no-color", "--ignore-signposts"),
+            (COMMAND, "report", path, "--no-color", "--ignore-signposts"),
+            (OURS_SUMMARY, path, str(size)),
+            repeat=5,
+        )
+        show(f"{size} ops, whole, from process start", theirs, command, "0.5 s")
+        show("  its summary as a library", theirs, summary, "-")
+
+
+def _whole(folder: Path, ops: int, target: str, repeat: int) -> None:
+    """All ops to a CSV, on both sides without the stacked report."""
+    out = ("--csv", str(folder / "out.csv"), "--ignore-signposts", "--no-summary", "--no-advice")
+    path = str(_file(folder, ops))
+    theirs, (command,) = by_turns(
+        (THEIRS, path, "--no-color", *out),
+        (COMMAND, "report", path, "--no-color", "--force", *out),
+        repeat=repeat,
+    )
+    show(f"whole file to a CSV, {ops} ops", theirs, command, target)
+
+
+def _growth(folder: Path, ops: int) -> None:
+    """That the cost of an op does not grow with the file."""
     whole = OURS.format(options="ignore_signposts=True")
-    window = OURS.format(options=f"start_signpost={names[0]!r}, end_signpost={names[1]!r}")
-    rows = ops + 2 * (ops // 2000) + 1
-
-    named = ("--start-signpost", names[0], "--end-signpost", names[1])
-    theirs, (command, library, summary) = by_turns(
-        (THEIRS, str(large), *quiet, *named),
-        (COMMAND, "report", str(large), *quiet, *named),
-        (window, str(large), "2000"),
-        (OURS_SUMMARY, str(large), "2000"),
-    )
-    show(f"one step (2000) of {ops} ops", theirs, command, "10x CPU, below 300 MB")
-    show("  as a library", theirs, library, "-")
-    show("  the summary of it, all steps", theirs, summary, "-")
-
-    theirs, (command, library, summary) = by_turns(
-        (THEIRS, str(small), "--no-color", "--ignore-signposts"),
-        (COMMAND, "report", str(small), "--no-color", "--ignore-signposts"),
-        (OURS.format(options="ignore_signposts=True"), str(small), "2003"),
-        (OURS_SUMMARY, str(small), "2000"),
-        repeat=5,
-    )
-    show("2000 ops, whole, from process start", theirs, command, "2x CPU")
-    show("  as a library", theirs, library, "-")
-    show("  its summary", theirs, summary, "-")
-
-    costs: dict[int, Cost] = {}
+    start = measure("import instrumentor_analysis.report_options", repeat=3).seconds
     for size in (20_000, 100_000, 500_000):
         if size <= ops:
             count = size + 2 * (size // 2000) + 1
-            costs[size] = measure(whole, str(_file(folder, size)), str(count), repeat=2)
-    start = measure("import pandas", repeat=3).seconds
-    for size, cost in costs.items():
-        per_op = (cost.seconds - start) / size * 1e6
-        print(f"growth: {size:7} ops {cost.seconds:6.2f} s, {per_op:5.2f} us per op after imports")
-
-    theirs = measure(THEIRS, str(large), *quiet, "--ignore-signposts", "--csv", out)
-    ours = measure(whole, str(large), str(rows), repeat=2)
-    show(f"whole file, {ops} ops", theirs, ours, "25x CPU, 4x MB")
+            cost = measure(whole, str(_file(folder, size)), str(count), repeat=2)
+            per_op = (cost.seconds - start) / size * 1e6
+            print(f"growth: {size:7} ops {cost.seconds:6.2f} s, {per_op:.2f} us per op")
 
 
 if __name__ == "__main__":

@@ -97,8 +97,14 @@ def layer(hidden: int = 1024, tokens: int = 2048) -> tuple[Op, ...]:
     return (*forward, *backward, *optimizer)
 
 
-def rows(ops: int, ops_per_step: int = 2000, seed: int = 7, devices: int = 1) -> Iterator[str]:
-    """Lines of the file, the header first; ``ops`` rows per device of ops plus signposts."""
+def rows(
+    ops: int, ops_per_step: int = 2000, seed: int = 7, devices: int = 1, *, paired: bool = True
+) -> Iterator[str]:
+    """Lines of the file, the header first; ``ops`` rows per device of ops plus signposts.
+
+    Args:
+        paired: signposts of ours around every step; else one of somebody's own before it.
+    """
     yield ",".join(HEADER)
     draw = random.Random(seed)
     # Real traces have one ATTRIBUTES text for every two to six ops of a step.
@@ -108,7 +114,7 @@ def rows(ops: int, ops_per_step: int = 2000, seed: int = 7, devices: int = 1) ->
     step = 0
     while count < ops:
         name = "step_compile" if step == 0 else f"step_steady_{step}"
-        yield _signpost(f"{name}_start", now)
+        yield _signpost(f"{name}_start" if paired else f"iteration {step}", now)
         for at in range(min(ops_per_step, ops - count)):
             cells, us = kinds[at % len(kinds)]
             kernel = round(us * 1000 * draw.uniform(0.97, 1.05))
@@ -120,16 +126,25 @@ def rows(ops: int, ops_per_step: int = 2000, seed: int = 7, devices: int = 1) ->
                 yield _row(cells, count + 1, device, now, cycle + device, slower, gap)
             count += 1
         now += 40_000
-        yield _signpost(f"{name}_end", now)
+        if paired:
+            yield _signpost(f"{name}_end", now)
         now += 40_000
         step += 1
     yield _signpost("benchmark_complete", now)
 
 
-def write(path: Path, ops: int, ops_per_step: int = 2000, seed: int = 7, devices: int = 1) -> None:
+def write(
+    path: Path,
+    ops: int,
+    ops_per_step: int = 2000,
+    seed: int = 7,
+    devices: int = 1,
+    *,
+    paired: bool = True,
+) -> None:
     """Write :func:`rows` with the line ends of the real writer."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        for line in rows(ops, ops_per_step, seed, devices):
+        for line in rows(ops, ops_per_step, seed, devices, paired=paired):
             file.write(line + "\r\n")
 
 
