@@ -11,8 +11,10 @@ import pytest
 
 from instrumentor_analysis import plots
 from instrumentor_analysis.model import SlowOp
+from instrumentor_analysis.report_options import ReportOptions, per_op_report
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.summary import analyse
+from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_cpu, tracy
 
 
@@ -89,3 +91,23 @@ assert "matplotlib.pyplot" not in sys.modules
 """
     root = Path(__file__).resolve().parents[2]
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=120)
+
+
+def test_the_stacked_report_is_a_bar_per_device() -> None:
+    report = per_op_report(
+        FIXTURES / "two_devices_v1.csv", ReportOptions(no_merge_devices=True, group_by="op")
+    )
+    (axes,) = plots.stacked_figure(report.stacked).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["device 0", "device 1"]
+    ends = [max(p.get_x() + p.get_width() for p in axes.patches if p.get_y() < y < p.get_y() + 1)
+            for y in (0, 1)]  # fmt: skip
+    # 10 + 30 + 100 + 44 + 12 us, and 2 + 8 - 5 + 1 us more.
+    assert ends == pytest.approx([0.196, 0.202])
+
+
+def test_classic_colours_tell_ops_of_a_category_apart() -> None:
+    stacked = per_op_report(FIXTURES / "training_v2_1.csv").stacked
+    for classic in (False, True):
+        (axes,) = plots.stacked_figure(stacked, classic=classic).axes
+        colours = {tuple(patch.get_facecolor()[:3]) for patch in axes.patches}
+        assert (len(colours) == len(axes.patches)) is classic
