@@ -63,7 +63,7 @@ SHAPES = (
     accepted("checkpoint_sequential"),
     accepted("critic_ahead_of_the_actor"),
     accepted("layers_in_a_loop"),
-    accepted("eval_then_cache_latents", open="a set-up in eval mode is removed as validation"),
+    accepted("eval_then_cache_latents"),
     accepted("test_loader"),
     accepted("get_eval_model"),
     accepted("helper_trains_then_evaluates", "", open="an evaluation in the helper is timed"),

@@ -55,16 +55,26 @@ class Forks:
         assert self._server.stdout is not None
         assert self._server.stdout.readline() == "ready\n"
 
-    def tool(self, *arguments: str, cwd: Path, observed: Path | None = None) -> Done:
-        """Run ``instrument ARGUMENTS``."""
-        return self._order("tool", list(arguments), cwd, observed)
+    def tool(
+        self, *arguments: str, cwd: Path, observed: Path | None = None, seeded: str = ""
+    ) -> Done:
+        """Run ``instrument ARGUMENTS``, its plan with a mistake of :mod:`tests.shapes.seeding`."""
+        return self._order("tool", list(arguments), cwd, observed, {"SEEDED": seeded})
 
     def script(self, *arguments: str, cwd: Path, observed: Path) -> Done:
         """Run ``python ARGUMENTS`` without the tool."""
         return self._order("script", list(arguments), cwd, observed)
 
-    def _order(self, kind: str, argv: list[str], cwd: Path, observed: Path | None) -> Done:
-        environment = {**os.environ, "PYTHONPATH": str(STANDINS), "OBSERVED": str(observed or "")}
+    def _order(
+        self,
+        kind: str,
+        argv: list[str],
+        cwd: Path,
+        observed: Path | None,
+        further: Mapping[str, str] | None = None,
+    ) -> Done:
+        own = {"PYTHONPATH": str(STANDINS), "OBSERVED": str(observed or "")}
+        environment = {**os.environ, **own, **(further or {})}
         with tempfile.TemporaryFile() as output, Path(os.devnull).open() as nothing:
             streams = [nothing.fileno(), output.fileno(), output.fileno()]
             code = order(self._address, kind, argv, str(cwd), environment, streams)

@@ -86,6 +86,10 @@ def _answer(connection: socket.socket) -> None:
 def _tool(argv: list[str]) -> int:
     from instrumentor import cli
 
+    if os.environ.get("SEEDED"):
+        import seeding
+
+        seeding.install(os.environ["SEEDED"])
     sys.argv[:] = ["instrument", *argv]
     return cli.call(argv)
 

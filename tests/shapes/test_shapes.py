@@ -6,7 +6,6 @@ What happened is told by :mod:`tests.shapes.observer`, which knows nothing of th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,6 @@ from tests.end_to_end.small import records, snapshot
 from tests.shapes.catalogue import FOLDER, SHAPES, Shape
 from tests.shapes.forks import Done, Forks
 from tests.shapes.verdict import violations
-
-pytest.importorskip("torch", reason="needs torch: make test installs it")
-
-
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    server = Forks(tmp_path_factory.mktemp("forks"))
-    yield server
-    server.close()
 
 
 def _cases() -> list[object]:
@@ -37,13 +27,15 @@ def _cases() -> list[object]:
     ]
 
 
-def _run(shape: Shape, repo: Path, forks: Forks, out: Path) -> Done:
+def run_of(shape: Shape, repo: Path, forks: Forks, out: Path, seeded: str = "") -> Done:
+    """`instrument run` of a shape, observed."""
     python, done = str(forks.python), ("--no-history", "--profiler", "wallclock")
     options = ("--output", str(out), "--timeout", "60", *done, *shape.options)
     return forks.tool(
         *("run", "--python", python, *options, "train.py", *shape.arguments),
         cwd=repo,
         observed=out.with_name("seen.json"),
+        seeded=seeded,
     )
 
 
@@ -53,7 +45,7 @@ def test_every_sample_is_the_step(
 ) -> None:
     repo = git_repo(shape.files())
     before = snapshot(repo)
-    done = _run(shape, repo, forks, tmp_path / "out")
+    done = run_of(shape, repo, forks, tmp_path / "out")
     assert snapshot(repo) == before
     assert git(repo, "status", "--porcelain") == ""
     if shape.promise is None:

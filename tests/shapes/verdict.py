@@ -58,15 +58,38 @@ def violations(
         seen: what was observed in the run that was measured.
         alone: what was observed in the script without the tool.
     """
-    broken = _numbers(promise, samples)
-    for sample in samples:
-        broken += _sample(promise, sample, seen)
+    return [
+        *_numbers(promise, samples),
+        *misplaced(promise, samples, seen),
+        *_stopped(promise, samples, seen),
+        *_same_training(seen, alone),
+    ]
+
+
+def misplaced(promise: Promise, samples: Sequence[Mapping[str, Any]], seen: Observed) -> list[str]:
+    """What lies on the wrong side of the clock's readings."""
+    broken = [sentence for sample in samples for sentence in _sample(promise, sample, seen)]
+    if not samples:
+        return broken
     spans = [_span(sample) for sample in samples]
+    end = spans[-1].end
+    if samples[-1]["label"] == "fwd+bwd":  # all backwards up to the update are the step's
+        end = min([u["start"] for u in seen["updates"] if u["start"] > end], default=end)
     backwards = [Span("backward", each["start"], each["end"]) for each in seen["backwards"]]
-    outside = [b for b in backwards if not any(s.holds(b) for s in spans)]
+    measured = [b for b in backwards if b.start < end]
+    outside = [b for b in measured if not any(s.holds(b) for s in spans)]
     if outside and not promise.elsewhere:
-        broken.append(f"{len(outside)} of {len(backwards)} backwards lie outside of all samples")
-    return broken + _same_training(seen, alone)
+        broken.append(f"{len(outside)} of {len(measured)} backwards lie outside of all samples")
+    return broken
+
+
+def _stopped(promise: Promise, samples: Sequence[Mapping[str, Any]], seen: Observed) -> list[str]:
+    """Nothing is trained once the samples are there."""
+    end = max((_span(sample).end for sample in samples), default=0.0)
+    late = sum(each["start"] > end for each in seen["backwards"])
+    if late and not promise.elsewhere:
+        return [f"{late} backwards follow the last sample"]
+    return []
 
 
 def _numbers(promise: Promise, samples: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -42,6 +42,7 @@ class Evidence:
         self.changed_inside = False  # parameters, after the backward
         self.changed_gap = False
         self.changed_later = False  # at a place that fits the label
+        self.changed_unseen = False  # inside of a later region that is to hold no update
         self.late: List[Tuple[str, List[Place]]] = []  # eval, train, inference after all work
         self.counts: Optional[Dict[str, int]] = None
         self.cost_s = 0.0
@@ -126,7 +127,10 @@ def check_backward(
     unverified: Dict[str, str],
     notes: List[str],
 ) -> None:
-    """All backwards of a step are inside: those up to the update that follows the region."""
+    """All backwards of a step are inside: those up to the update that follows the region.
+
+    A region without any is no step, unless gradients come from torch.autograd.grad.
+    """
     inside = [b for b in evidence.backwards if b.inside]
     own = {leaf for b in inside for leaf in b.leaves}
     after = [b for b in evidence.backwards if not b.inside]
@@ -135,12 +139,14 @@ def check_backward(
     cut = [b.places for b in missed if not (b.after_step or stepped)]
     if cut:
         problems.append(problem("backward", "the backward runs after the timed region", cut))
+    elif not (inside or evidence.gradients):
+        text = "no backward runs in the timed region"
+        problems.append(problem("backward", text, [b.places for b in missed]))
     elif missed:
         notes.append("another backward of the same parameters follows the region")
-    if not inside and evidence.gradients:
-        unverified["backward"] = "gradients are taken by torch.autograd.grad"
-    elif not inside:
-        unverified["backward"] = "no backward of torch.autograd ran in the first sample"
+    if not inside:
+        taken = "gradients are taken by torch.autograd.grad"
+        unverified["backward"] = taken if evidence.gradients else "none ran in the first sample"
 
 
 def check_forward(
@@ -182,6 +188,9 @@ def check_optimizer(
     elif evidence.nested_step:
         notes.append("the optimizer steps within the backward, and is part of the sample")
         unverified["optimizer"] = "it steps within the backward"
+    elif evidence.changed_unseen and evidence.counts is None:  # nor did an optimizer step between
+        text = "parameters change inside a later region that is to time forward and backward"
+        problems.append(problem("optimizer", text, []))
     elif not (inside or after or evidence.changed()):
         unverified["optimizer"] = "no step of an optimizer was seen"
 

@@ -93,6 +93,7 @@ class Witness:
         if self.tracked and self.total() != self.versions:
             self.evidence.changed_inside |= first
             self.evidence.changed_later |= not first and label != "fwd+bwd"
+            self.evidence.changed_unseen |= not first and label == "fwd+bwd"
             self.versions = self.total()
         if first:
             self.evidence.label = label

@@ -27,7 +27,13 @@ class Xla:
 
 
 @pytest.fixture
-def xla(monkeypatch: pytest.MonkeyPatch) -> Xla:
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The regions here hold no step, which the witness would say where torch is there."""
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+
+
+@pytest.fixture
+def xla(monkeypatch: pytest.MonkeyPatch, untrained: None) -> Xla:
     made = Xla()
     monkeypatch.setitem(sys.modules, "torch_xla", SimpleNamespace(_XLAC=made))
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
@@ -35,7 +41,7 @@ def xla(monkeypatch: pytest.MonkeyPatch) -> Xla:
 
 
 @pytest.fixture
-def dynamo(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counter[str]]:
+def dynamo(monkeypatch: pytest.MonkeyPatch, untrained: None) -> dict[str, Counter[str]]:
     counters: dict[str, Counter[str]] = {}
     monkeypatch.delitem(sys.modules, "torch_xla", raising=False)
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))

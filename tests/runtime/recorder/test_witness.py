@@ -492,6 +492,20 @@ def ends_before_the_second_backward(r: Recorder) -> None:
             return
 
 
+@wrong("backward", "model(batch()).mean().backward()")
+def begins_behind_the_backward(r: Recorder) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in steps():
+        optimizer.zero_grad()
+        model(batch()).mean().backward()
+        r.begin()
+        optimizer.step()
+        r.end(label="step")
+        if r.finished():
+            return
+
+
 @wrong("optimizer", "optimizer.step()")
 def ends_after_the_update(r: Recorder) -> None:
     model = net()
@@ -610,3 +624,37 @@ def test_a_mistake_is_named(name: str, run: Callable[[Loop], Any]) -> None:
     assert Path(file).read_text().splitlines()[number - 1].strip() == line
     assert sum(event["event"] == "sample" for event in events) < 3
     assert not any(event.get("kind") == "steady" for event in events)
+
+
+def holds_nothing(r: Recorder) -> None:
+    """Backward: a region from which the step was taken out."""
+    optimizer = torch.optim.SGD(net().parameters(), lr=0.1)
+    for _ in steps():
+        r.begin()
+        optimizer.zero_grad()
+        r.end(label="step")
+        if r.finished():
+            return
+
+
+def holds_a_later_update(r: Recorder) -> None:
+    """Optimizer: the update of every second micro-batch is timed with its forward and backward."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n in steps(12):
+        r.begin()
+        loss = model(batch()).mean()
+        loss.backward()
+        if n % 2:
+            optimizer.step()
+        r.end(loss)
+        if r.finished():
+            return
+
+
+@pytest.mark.parametrize("loop", [holds_nothing, holds_a_later_update])
+def test_a_mistake_without_a_place_of_its_own(loop: Loop, run: Callable[[Loop], Any]) -> None:
+    found = verdict(run(loop))
+    assert found["status"] == "failed"
+    check, _, _ = (loop.__doc__ or "").partition(":")
+    assert [problem["check"] for problem in found["problems"]] == [check.lower()]
