@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,10 @@ def shortened(repo: Path, experiment: str) -> str:
     """Path of a YAML like the experiment's own, for a very small model."""
     (default,) = (repo / SCRIPTS / experiment / "single_chip").glob("*.yaml")
     settings = yaml.safe_load(default.read_text(encoding="utf-8"))
-    (repo / "tiny.yaml").write_text(yaml.safe_dump({**settings, **TINY}), encoding="utf-8")
+    settings.update(TINY)
+    if experiment == "tiny_llama_crank":
+        settings["perf_metrics_enabled"] = True
+    (repo / "tiny.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     return "tiny.yaml"
 
 
@@ -112,6 +116,13 @@ def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     # The model's FLOPs and the chip's peak come without an argument.
     mfu = summary["wall_clock_ms"]["mfu"]
     assert "of attention a token" in mfu["formula"] and mfu["peak_source"].startswith("blackhole")
+    if folder != "tiny_llama_crank":
+        assert mfu["hfu_percent"] is None
+        return
+    # Reports of the forward's and the backward's graph, which the script reads and removes.
+    (told,) = re.findall(r"(\d+) FLOPs per step, by the compiler", ran.log)
+    median_s = summary["wall_clock_ms"]["median"] / 1000
+    assert mfu["hfu_percent"] == pytest.approx(int(told) / median_s / 152.064e12 * 100)
 
 
 def test_where_nothing_can_be_read_nothing_is_recorded(
