@@ -11,7 +11,7 @@ from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
 from instrumentor.locate.model import Declined, Reason, Stop
-from instrumentor.locate.regions import update_unit
+from instrumentor.locate.modes import update_unit
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.model import Located
-from instrumentor.locate.regions import End, Region, sync_in_helper
+from instrumentor.locate.modes import End
+from instrumentor.locate.regions import Region, sync_in_helper
 from instrumentor.locate.syntax import Source, address
 from instrumentor.options import Options
 from instrumentor.passes.entered import entered
