@@ -56,10 +56,12 @@ class Launcher:
         self.cwd = folder
 
     def run(self, script: Path, *arguments: str, env: dict[str, str] | None = None) -> Ran:
+        return self.order({"script": str(script), "arguments": arguments}, env)
+
+    def order(self, what: dict[str, object], env: dict[str, str] | None = None) -> Ran:
         own = {**os.environ, **(env or {})}
         order = {
-            "script": str(script),
-            "arguments": arguments,
+            **what,
             "cwd": str(self.cwd),
             "environment": {name: own.get(name) for name in ("PYTHONPATH", "PWD")},
         }
@@ -147,6 +149,29 @@ def test_notes_the_scripts_own_exit_code(
     ran = launcher.run(script)
     assert ran.outcome == {"exit_code": code, "exception": exception}
     assert ran.returncode == code
+
+
+SAYS = "import sys; print(sys.argv, __name__, '__file__' in globals(), sys.path[0])"
+
+
+def test_runs_code_and_modules_as_python_would(launcher: Launcher, script: Path) -> None:
+    done = launcher.order({"code": SAYS, "arguments": ["a"]})
+    assert done.stdout.startswith("['-c', 'a'] __main__ False \n"), done.stderr
+    (launcher.cwd / "says.py").write_text(SAYS)
+    done = launcher.order({"module": "says", "arguments": ["a"]})
+    where = launcher.cwd / "says.py"
+    assert done.stdout.startswith(f"['{where}', 'a'] __main__ True {launcher.cwd}\n"), done.stderr
+
+
+def test_another_program_takes_the_process(launcher: Launcher) -> None:
+    done = launcher.order({"program": "echo", "arguments": ["a b", "c"]})
+    assert (done.stdout, done.returncode) == ("a b c\n", 0)
+
+
+def test_the_name_as_it_was_typed(launcher: Launcher, script: Path) -> None:
+    script.write_text("import sys; print(sys.argv, __file__)")
+    done = launcher.order({"script": str(script), "arguments": [], "typed": "exp/x.py"})
+    assert done.stdout.startswith(f"['exp/x.py'] {script}\n")
 
 
 def test_counts_the_processes_of_the_script(launcher: Launcher, script: Path) -> None:

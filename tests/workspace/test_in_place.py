@@ -18,6 +18,7 @@ from instrumentor.locate.model import Declined
 from instrumentor.project import find_project
 from instrumentor.workspace import Originals, in_place, journal, restore
 from instrumentor.workspace import disk as disk_module
+from instrumentor.workspace.in_place import inspect
 from tests.conftest import git
 
 TEXT = b"import time\r\nx = 1\n"
@@ -60,6 +61,8 @@ def test_the_file_is_swapped_and_put_back(repo: Path) -> None:
         assert script.read_bytes() == INSTRUMENTED
         assert script.stat().st_mode == before[1]
         assert site.script == script and site.root == repo and site.new_files() == ()
+        assert site.description == "train.py: instrumented in place until the run ends"
+        assert site.counterpart(Path("train.py")) == site.source_of(Path("train.py")) == script
         (pending,) = journal.pending()
         entry = journal.parse(pending.read_bytes()).entries[0]
         assert (entry.path, entry.mtime_ns, entry.mode) == (script, before[2], 0o755)
@@ -198,6 +201,23 @@ def test_an_edit_is_kept_when_an_earlier_one_was(repo: Path) -> None:
     with pytest.raises(RestoreNeeded, match="before-instrument-2"), opened(repo / "train.py"):
         edited(repo / "train.py")
     assert (repo / "train.py.before-instrument").read_text() == "older"
+
+
+@pytest.mark.parametrize(("touched", "action"), [(True, "restored"), (False, "unchanged")])
+def test_a_file_that_holds_its_original_gets_its_times_back(
+    repo: Path, touched: bool, action: str
+) -> None:
+    script = repo / "train.py"
+    before = facts(script)
+    entry = inspect(script, TEXT, INSTRUMENTED, disk_module.Disk())
+    record = journal.new((entry,), repo)
+    with journal.written(record, disk_module.Disk()):
+        journal.hold(record, disk_module.Disk())
+    if touched:
+        os.utime(script, ns=(1, 1))
+        script.chmod(0o600)
+    assert [each.action for each in restore()] == [action]
+    assert facts(script) == before and left_over(repo) == []
 
 
 def test_a_removed_file_is_put_back(repo: Path) -> None:

@@ -115,3 +115,9 @@ def test_what_is_said_at_the_end_is_what_was_seen() -> None:
     assert fate(changed=True, whole=True) == "files in linked folders changed: see above"
     assert fate(changed=True, whole=False) == "files in linked folders changed: see above"
     assert "as far as" in fate(changed=False, whole=False)
+
+
+def test_a_folder_that_cannot_be_read_holds_nothing(tmp_path: Path) -> None:
+    assert linked._entries(str(tmp_path / "gone")) == []
+    (tmp_path / "file").touch()
+    assert linked._entries(str(tmp_path / "file")) == []
