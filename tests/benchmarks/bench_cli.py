@@ -1,7 +1,8 @@
 """What the tool costs, as ratios measured in one run: ``make bench``.
 
-1. ``instrument --dry-run`` on a 200-line script, against a process that only imports libcst and
-   typer and parses the file. Both are started in turn, so that a busy machine hits both.
+1. ``instrument --dry-run`` on a 200-line script, and on an experiment inside its repository, where
+   modules are followed, against a process that only imports libcst and typer and parses the file.
+   Both are started in turn, so that a busy machine hits both.
 2. ``rewrite()`` against ``libcst.parse_module(source).code``, in one process.
 3. What the injected code costs per step where there is no device to wait for: a loop whose
    forward and backward do nothing, with and without it.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -79,7 +81,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.py"
         path.write_text(_script_of(LINES), encoding="utf-8")
-        _report("instrument --dry-run / import and parse", *_command_line(path), limit=1.4)
+        _report("instrument --dry-run / import and parse", *_command_line(path), limit=1.3)
+        repository = Path(folder) / "repository"
+        shutil.copytree(ROOT / "fixtures/experiments", repository)
+        (repository / "pyproject.toml").touch()
+        script = repository / "blacksmith/experiments/torch/mnist/train.py"
+        _report("the same inside its repository", *_command_line(script), limit=1.3)
         _report("rewrite() / parse_module + code", *_rewriting(path), limit=4.0)
         _report_step_cost(_step_cost_us(Path(folder)), limit_us=30.0)
 
