@@ -30,6 +30,8 @@ ORDER = (
     "extra_step",
     "recorder",
 )
+#: What observes a script as it is stands after them.
+OBSERVING = ("after_import", "observer", "whole_step")
 
 _OWN = "from instrumentor."
 _TYPING = "from typing import "
@@ -46,6 +48,13 @@ def __getattr__(name):
         _recorder.records.load(taker.get("__file__", ""))
     return _recorder
 '''
+_OBSERVE = '''
+
+def observe(what):
+    """Watch the script that is about to start, once it has imported torch."""
+    learner = Observer(_recorder.records) if what == "step" else WholeSteps(_recorder)
+    AfterTorch(learner.start)
+'''
 _FACTORY = """\
 def {factory}(file):
 {body}
@@ -57,11 +66,16 @@ def {factory}(file):
 {recorder} = {factory}(globals().get("__file__", ""))"""
 
 
-def module_text(options: Options) -> str:
-    """The module :data:`MODULE`: ``from _instrument_recorder import recorder``."""
-    imports, body = _joined()
+def module_text(options: Options, *, observing: bool = False) -> str:
+    """The module :data:`MODULE`: ``from _instrument_recorder import recorder``.
+
+    Args:
+        observing: with ``observe("step")`` and ``observe("whole step")``, for a script as it is.
+    """
+    imports, body = _joined(*(OBSERVING if observing else ()))
     head = '"""Added by instrument beside its temporary copy: what the inserted lines call."""'
-    return f"{head}\n\n{imports}\n\n\n{body}\n\n{_MODULE_END.format(make=_make(options))}"
+    end = _MODULE_END.format(make=_make(options)) + (_OBSERVE if observing else "")
+    return f"{head}\n\n{imports}\n\n\n{body}\n\n{end}"
 
 
 def block_text(options: Options, *, recorder: str, factory: str) -> str:
@@ -77,11 +91,11 @@ def _make(options: Options) -> str:
     )
 
 
-def _joined() -> tuple[str, str]:
+def _joined(*more: str) -> tuple[str, str]:
     """(import lines, everything else) of all modules."""
     imports: set[str] = set()
     parts = []
-    for name in ORDER:
+    for name in (*ORDER, *more):
         text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
         found = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
         imports.update(line for line in map(ast.unparse, found) if not line.startswith(_OWN))

@@ -192,6 +192,7 @@ class Narrator:
             "linked": "Linked",
             "in place": "Swapped",
             "untraced": "Running",
+            "discover": "Discovering:",
             "reset": "Resetting",
             "running": "Running",
             "analysing": "Analysing",
@@ -208,7 +209,9 @@ class Narrator:
             )
         elif record.get("event") == "profiled":
             self._say(f"  one more step under the profiler: {float(record['ms']):.1f} ms")
-        elif record.get("event") == "complete":
+        elif record.get("event") == "observed":
+            self._say("  its step was seen: stopping the script")
+        elif record.get("event") == "complete" and self.steps:
             self._say("  enough samples: stopping the script")
 
     def line(self, text: str) -> None:

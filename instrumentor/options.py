@@ -30,6 +30,7 @@ class Options:
         keep_validation: leave initial and in-loop validation in place.
         mode: what to look for: a training loop, an inference loop, or the one that is there.
         region: (file or '', first line, last line) to time instead of a loop's step.
+        region_label: what those lines hold, where a run has shown it: "fwd+bwd" or "step".
         loop: (file or '', line) of the loop to take when there are several.
         only, skip: names of passes.
         self_contained: the instrumented file holds the recorder itself, so that it runs anywhere;
@@ -49,6 +50,7 @@ class Options:
     keep_validation: bool = False
     mode: str = "auto"
     region: tuple[str, int, int] | None = None
+    region_label: str = "region"
     loop: tuple[str, int] | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()

@@ -22,6 +22,8 @@ from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
 
 SCHEMA = "instrument-plan/1"
+#: Label of a plan without edits: samples run from one optimizer step's end to the next.
+WHOLE_STEP = "whole step"
 _MARK = b"_instrument"
 
 
@@ -101,7 +103,7 @@ def make_plan(located: Located, options: Options) -> Plan:
     for name in (*options.only, *options.skip):
         if name not in known:
             raise UsageError(f"no pass is called {name!r}", f"Passes: {', '.join(known)}.")
-    if not located.regions[0].sites:
+    if not located.regions[0].sites and options.region_label == "region":
         options = for_inference(options)
     names = _fresh_names(located)
     edits: list[PlannedEdit] = []
@@ -247,20 +249,26 @@ def _lines(located: Located, what: str) -> list[int]:
 
 def explain_declined(declined: Declined) -> dict[str, Any]:
     """The same document for a script that is declined."""
+    reasons = [
+        {
+            "file": str(r.file),
+            "line": r.line,
+            "kind": r.kind,
+            "message": r.message,
+            "remedy": r.remedy,
+        }
+        for r in declined.reasons
+    ]
+    return {**explain_nothing(), "reasons": reasons}
+
+
+def explain_nothing() -> dict[str, Any]:
+    """The same document where nothing was found in the script."""
     return {
         "schema": SCHEMA,
         "eligible": False,
         "mode": None,
-        "reasons": [
-            {
-                "file": str(r.file),
-                "line": r.line,
-                "kind": r.kind,
-                "message": r.message,
-                "remedy": r.remedy,
-            }
-            for r in declined.reasons
-        ],
+        "reasons": [],
         "loop": None,
         "region": None,
         "forward": None,

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from instrumentor import leftovers
 from instrumentor.batch_size import batch_facts
-from instrumentor.bundle import MODULE
+from instrumentor.bundle import MODULE, module_text
 from instrumentor.environment import device_root
 from instrumentor.errors import (
     InstrumentError,
     Interrupted,
+    NotVerified,
     RestoreNeeded,
     RunFailed,
     UsageError,
@@ -36,12 +37,15 @@ from instrumentor.machine_load import MachineLoad
 from instrumentor.options import Options
 from instrumentor.outputs import write_json
 from instrumentor.own_lines import OwnLines
-from instrumentor.prepare import Prepared, prepare
+from instrumentor.plan import WHOLE_STEP
+from instrumentor.prepare import Prepared, prepare, script_path
 from instrumentor.progress import Progress, Silent
-from instrumentor.verification import failure, verification
+from instrumentor.project import Project
+from instrumentor.verification import failure, of_several_processes, shown, verification
 
 if TYPE_CHECKING:
     from instrumentor.attempt import Attempt
+    from instrumentor.discovery import Observed
     from instrumentor.doctor import Situation
     from instrumentor.environment import Machine
     from instrumentor.profilers import Launch, LaunchRequest, Profiler
@@ -67,6 +71,8 @@ class RunOptions:
         module: the script's name as a module: it runs as `python -m` would from `cwd`.
         keep: keep the files that the script wrote into the copy, under `<output>/files`.
         link, no_link: folders of the project to link into the copy, or not to.
+        discover: run the script as it is for two optimizer steps, in a copy, when reading it does
+            not show its step, or the run shows that it was read wrongly.
         in_place: run the user's own file, swapped for the instrumented one while the run lasts.
         untraced: run once without a profiler first, for an honest wall clock.
         op_support_count: programs that Tracy's buffers on the device must hold.
@@ -94,6 +100,7 @@ class RunOptions:
     keep: bool = False
     link: tuple[Path, ...] = ()
     no_link: tuple[Path, ...] = ()
+    discover: bool = True
     in_place: bool = False
     untraced: bool = False
     op_support_count: int | None = None
@@ -179,13 +186,14 @@ def _run_folder(script: Path, options: RunOptions, cwd: Path) -> Path:
             ) from error
 
 
-def _machine(
-    prepared: Prepared, options: RunOptions, cwd: Path, *, preview: bool = False
+def machine_of(
+    project: Project, options: RunOptions, cwd: Path, *, preview: bool = False
 ) -> Machine:
+    """The interpreter, packages and devices that a run of the project has."""
     from instrumentor.environment import examine
 
     return examine(
-        prepared.project.root,
+        project.root,
         python=options.python,
         tt_xla=options.tt_xla,
         tools_folder=options.tracy_tools_folder,
@@ -210,7 +218,7 @@ def dry_run(
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
     prepared = prepare(script, options.rewrite, arguments)
-    machine = _machine(prepared, options, cwd, preview=True)
+    machine = machine_of(prepared.project, options, cwd, preview=True)
     profiler, reason = choose(options.profiler, machine)
     plan = plan_shadow(
         prepared.project,
@@ -308,6 +316,7 @@ class _Run:
         self.linked_whole = True
         self.originals_changed = False
         self.verification: dict[str, Any] | None = None
+        self.seen: Observed | None = None
 
     def go(self) -> RunResult:
         """All stages; raises the failure at the very end, with the partial result."""
@@ -315,10 +324,10 @@ class _Run:
         from instrumentor.readiness import ready
 
         leftovers.undo(self.progress.note, self.progress.note)
-        self.prepared = prepare(self.script, self.options.rewrite, self.arguments)
+        self.prepared = self._prepare()
         self.warnings.extend(self.prepared.plan.warnings)
         self.progress.stage("found", _found(self.prepared))
-        self.machine = _machine(self.prepared, self.options, self.cwd)
+        self.machine = machine_of(self.prepared.project, self.options, self.cwd)
         if self.machine.python_of_project:
             named = f"{self.machine.python} ({self.machine.python_source} of the project)"
             self.progress.stage("interpreter", named)
@@ -339,6 +348,30 @@ class _Run:
                 "interrupted during the analysis",
                 f"Next: instrument report {shlex.quote(str(self.folder))}",
             ) from stop
+
+    def _prepare(self) -> Prepared:
+        """The plan by reading, else by running the script for two steps.
+
+        Raises:
+            Declined: neither shows the step.
+        """
+        from instrumentor.discovery import discover, may_help, prepared_by
+        from instrumentor.locate.model import Declined
+
+        rewrite = self.options.rewrite
+        try:
+            return prepare(self.script, rewrite, self.arguments)
+        except Declined as declined:
+            path = script_path(self.script)
+            allowed = self.options.discover and not self.options.in_place
+            if not (allowed and may_help(declined, path, rewrite)):
+                raise
+            try:
+                self.seen = discover(path, self.arguments, self.options, self.progress, declined)
+            except RunFailed as error:
+                declined.message += f"\nrunning it did not show its step either: {error.message}"
+                raise declined from error
+            return prepared_by(self.seen, path, rewrite, self.arguments, declined)
 
     def _run(self) -> None:
         """Every pass, then the proof that the user's files are as they were."""
@@ -386,6 +419,33 @@ class _Run:
             )
             self._set_aside()
             made = self._pass(self.profiler, programs_per_read=count, mid_run_dump=True)
+        if isinstance(self.failure, NotVerified):
+            self._once_more_as_seen()
+
+    def _once_more_as_seen(self) -> None:
+        """Plan again from what a run of the script as it is shows, and measure that."""
+        from instrumentor.discovery import look, prepared_again
+
+        allowed = self.options.discover and not self.options.in_place and self.seen is None
+        if not allowed or self.verification is None or of_several_processes(self.verification):
+            return
+        wrong = self.failure
+        assert wrong is not None
+        why = wrong.message.partition("\n")[0]
+        self.progress.stage("discover", f"{why}: running the script as it is for two steps")
+        path, rewrite = self.prepared.script, self.options.rewrite
+        try:
+            self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
+            self.prepared = prepared_again(self.seen, path, rewrite, self.arguments, why)
+        except InstrumentError as error:
+            wrong.message += f"\nrunning it as it is did not help: {error.message}"
+            return
+        self.warnings[:] = self.prepared.plan.warnings
+        self.progress.stage("found", _found(self.prepared))
+        self._set_aside()
+        self._pass(self.profiler)
+        if self.failure is None and not shown(self.verification, ("forward", "backward")):
+            self.failure = wrong
 
     def _foreseen(self) -> int | None:
         """Programs that Tracy's buffers must hold, when an earlier run shows that 1000 is few."""
@@ -526,12 +586,15 @@ class _Run:
             tools_folder=self.options.tracy_tools_folder or tools,
             port=self.options.port,
             import_paths=(self._recorder_in(site.scratch / RECORDER),),
+            observe=WHOLE_STEP if self.prepared.plan.label == WHOLE_STEP else "",
         )
 
     def _recorder_in(self, folder: Path) -> Path:
         """The folder, with the module in it that the instrumented files import."""
         folder.mkdir()
-        (folder / f"{MODULE}.py").write_bytes(self.prepared.recorder)
+        whole = self.prepared.plan.label == WHOLE_STEP
+        text = module_text(self.prepared.plan.options, observing=whole)
+        (folder / f"{MODULE}.py").write_text(text, encoding="utf-8")
         return folder
 
     def _doubt(self, made: Attempt, site: Site) -> InstrumentError | None:
@@ -834,6 +897,8 @@ def _found(prepared: Prepared) -> str:
     e = prepared.plan.explanation
     counter = f", counter {e['counter']['name']} {e['counter']['line']}" if e["counter"] else ""
     backward = f", backward {e['backward']['line']}" if e["backward"] else ""
+    if prepared.plan.label == WHOLE_STEP:
+        return f"{_loop(prepared)} (whole steps of what is called there)"
     places = f"forward {e['forward']['line']}{backward}{counter}"
     return f"{_loop(prepared)} ({places})"
 

@@ -51,6 +51,16 @@ def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
     )
 
 
+def shown(found: Mapping[str, Any] | None, checks: Iterable[str]) -> bool:
+    """Whether all of these were verified."""
+    return found is not None and set(checks) <= set(found["verified"])
+
+
+def of_several_processes(found: Mapping[str, Any]) -> bool:
+    """Whether what was wrong is that the script trains in several processes."""
+    return any(problem["check"] == _WORLD for problem in found["problems"])
+
+
 def _problem(problem: Mapping[str, Any], own_lines: OwnLines) -> dict[str, Any]:
     stacks = [problem["places"], *problem["others"]]
     places = [place for place in (_place(stack, own_lines) for stack in stacks) if place]

@@ -61,6 +61,7 @@ RUN_OPTIONS: dict[str, tuple[list[str], str, object, Callable[[RunOptions], obje
     "--op-support-count": (["4000"], "4000", 4000, lambda o: o.op_support_count, 4000),
     "--batch-dim": (["1"], "1", 1, lambda o: o.batch_dim, 1),
     "--untraced": ([], "1", True, lambda o: o.untraced, True),
+    "--no-discover": ([], "1", True, lambda o: o.discover, False),
     "--in-place": ([], "1", True, lambda o: o.in_place, True),
     "--reset": ([], "1", True, lambda o: o.reset, True),
     "--yes": ([], "1", True, lambda o: o.yes, True),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+
+if TYPE_CHECKING:
+    from instrumentor.options import Options
+    from instrumentor.prepare import Explanation
 
 
 def explain(
@@ -26,6 +30,14 @@ def explain(
     keep_validation: common.KeepValidation = False,
     only: common.Only = "",
     skip: common.Skip = "",
+    discover: Annotated[
+        bool,
+        typer.Option(
+            "--discover",
+            help="Run the script as it is for two optimizer steps, in a copy; say what was seen.",
+        ),
+    ] = False,
+    timeout: common.Timeout = None,
     json: common.Json = False,
     summary: Annotated[
         bool, typer.Option("--summary", help="SCRIPT is a folder: a tally over all its files.")
@@ -49,7 +61,10 @@ def explain(
         only=only,
         skip=skip,
     )
-    explanation = explain_script(script, options, arguments or [])
+    if discover:
+        explanation = _by_running(script, options, arguments or [], timeout)
+    else:
+        explanation = explain_script(script, options, arguments or [])
     if json:
         console.out_json(explanation.to_json())
     elif explanation.eligible:
@@ -61,8 +76,31 @@ def explain(
     raise typer.Exit(0 if explanation.eligible else 3)
 
 
+def _by_running(
+    script: Path, options: Options, arguments: list[str], timeout_s: float | None
+) -> Explanation:
+    from instrumentor.discovery import discover, prepared_by
+    from instrumentor.prepare import Explanation, script_path
+    from instrumentor.runner import RunOptions
+
+    path = script_path(script)
+    chosen = RunOptions(rewrite=options, timeout_s=timeout_s)
+    seen = discover(path, arguments, chosen, console.Narrator())
+    console.say(f"Seen in {seen.sentence}")
+    for name, chains in seen.chains.items():
+        for file, line, function in chains[0] if chains else ():
+            console.say(f"  {name:<9} {file}:{line} in {function}")
+    plan = prepared_by(seen, path, options, arguments).plan
+    return Explanation(True, (), plan, plan.to_json())
+
+
 def _show(script: Path, document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
+    if region is None:
+        console.out(f"{loop['file']}:{loop['line']}: {document['label']} of what is called there")
+        for warning in document["warnings"]:
+            console.warn(warning)
+        return
     where = f" in {loop['function']}()" if loop["function"] else ""
     console.out(
         f"{loop['file']}:{loop['line']}: training loop{where}, lines "

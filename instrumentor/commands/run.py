@@ -86,6 +86,17 @@ def run(
             help="Run once without the profiler first: an honest wall clock, and Tracy's cost.",
         ),
     ] = False,
+    no_discover: Annotated[
+        bool,
+        typer.Option(
+            "--no-discover",
+            envvar="INSTRUMENT_NO_DISCOVER",
+            help=(
+                "Never run the script as it is, for two optimizer steps in a copy, where reading "
+                "it does not show its step."
+            ),
+        ),
+    ] = False,
     in_place: Annotated[
         bool,
         typer.Option(
@@ -156,6 +167,7 @@ def run(
         port=port,
         op_support_count=op_support_count,
         untraced=untraced,
+        discover=not no_discover,
         in_place=in_place,
         reset=reset,
         yes=yes,

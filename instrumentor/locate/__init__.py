@@ -116,7 +116,7 @@ def _locate_other(source: Source, options: Options, roots: Sequence[Path] | None
     program = Program.single(source) if roots is None else Program.load(source, roots)
     knowledge = Knowledge(program)
     if options.region is not None:
-        return locate_marked(program, knowledge, options.region)
+        return locate_marked(program, knowledge, options.region, options.region_label)
     return locate_inference(program, knowledge, options.loop)
 
 

@@ -255,7 +255,9 @@ def _counter(candidate: Candidate) -> Counter | None:
     return Counter(name, loop.lineno, "enumerate", None) if name else None
 
 
-def locate_marked(program: Program, knowledge: Knowledge, mark: tuple[str, int, int]) -> Located:
+def locate_marked(
+    program: Program, knowledge: Knowledge, mark: tuple[str, int, int], label: str = "region"
+) -> Located:
     """The lines FILE:START-END as a region.
 
     Raises:
@@ -264,6 +266,7 @@ def locate_marked(program: Program, knowledge: Knowledge, mark: tuple[str, int, 
     """
     file, start, stop = mark
     sources = [s for s in program.sources.values() if not file or s.path.name == Path(file).name]
+    sources = [s for s in sources if s.path == Path(file)] or sources
     if not sources:
         raise UsageError(f"--region {file}: not a module of {program.entry.path.name}")
     source = sources[0]
@@ -292,7 +295,7 @@ def locate_marked(program: Program, knowledge: Knowledge, mark: tuple[str, int, 
     scope = source.scope_of(begin)
     anchor = loops[0] if loops else begin
     candidate = Candidate(source, scope, anchor)  # type: ignore[arg-type]
-    region = _region(knowledge, source, anchor, begin, covered[-1], begin, "region")
+    region = _region(knowledge, source, anchor, begin, covered[-1], begin, label)
     located = _located(program, knowledge, candidate, region, Forward(begin, begin, source, True))
     if not loops:
         located.warnings.append(

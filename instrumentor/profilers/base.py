@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from instrumentor.bundle import MODULE
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 
@@ -35,6 +38,8 @@ class LaunchRequest:
         module: name of the script's module when it runs as ``python -m`` does, else ''.
         typed: the script as the user typed it, where that leads to ``script`` from ``cwd``: what
             the script sees as ``sys.argv[0]``. Empty: its absolute path.
+        observe: what the recorder's module, in the first of ``import_paths``, is to do with a
+            script that is not instrumented: "step" or "whole step"; empty for one that is.
     """
 
     python: Path
@@ -53,6 +58,17 @@ class LaunchRequest:
     mid_run_dump: bool = False
     typed: str = ""
     module: str = ""
+    observe: str = ""
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """What launch.py is to run: the script, watched when it runs as it is."""
+        named = {"module": self.module} if self.module else {"script": str(self.script)}
+        plain: dict[str, Any] = {**named, "arguments": list(self.arguments)}
+        if not self.observe:
+            return plain
+        module = self.import_paths[0] / f"{MODULE}.py"
+        return {**plain, "observe": self.observe, "observer": str(module), "typed": self.typed}
 
 
 @dataclass(frozen=True)
@@ -143,7 +159,16 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
 
 
 def direct_argv(request: LaunchRequest) -> tuple[str, ...]:
-    """``PYTHON SCRIPT ARGS`` or ``PYTHON -m MODULE ARGS``, exactly."""
+    """``PYTHON SCRIPT ARGS`` or ``PYTHON -m MODULE ARGS``, exactly.
+
+    What is to be watched is started by a launcher in scratch.
+    """
+    if request.observe:
+        launcher = request.scratch / "launch.py"
+        shutil.copyfile(RUNTIME / "launch.py", launcher)
+        order = json.dumps(request.order)
+        (request.scratch / "launch.json").write_text(order, encoding="utf-8")
+        return (str(request.python), str(launcher))
     if request.module:
         return (str(request.python), "-m", request.module, *request.arguments)
     return (str(request.python), request.typed or str(request.script), *request.arguments)

@@ -227,7 +227,7 @@ def _write_launcher(
     launcher = request.scratch / "launch.py"
     shutil.copyfile(RUNTIME / "launch.py", launcher)
     whole = {
-        **(order or _order(request)),
+        **(order or request.order),
         "typed": request.typed,
         "cwd": str(request.cwd),
         "environment": {name: env.get(name) for name in ("PYTHONPATH", "PWD", "OLDPWD")},
@@ -270,12 +270,6 @@ def _arguments(request: LaunchRequest, options: frozenset[str]) -> list[str]:
     if request.mid_run_dump and "--dump-device-data-mid-run" in options:
         wanted.append("--dump-device-data-mid-run")
     return wanted
-
-
-def _order(request: LaunchRequest) -> dict[str, object]:
-    """What runtime/launch.py is to run."""
-    what = {"module": request.module} if request.module else {"script": str(request.script)}
-    return {**what, "arguments": list(request.arguments)}
 
 
 def script_outcome(scratch: Path) -> int | None:

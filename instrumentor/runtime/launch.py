@@ -12,7 +12,8 @@ process takes.
 
 Beside it appear ``launch.pid`` (the process that runs the script) and, at the end,
 ``outcome.json``: ``{"exit_code", "exception"}`` of the script itself, and ``workers``, the number
-of processes that it made with multiprocessing, when there were some.
+of processes that it made with multiprocessing, when there were some. With ``observe`` the order
+asks the module at ``observer`` to watch the script first.
 
 Self-contained, Python 3.8 or newer.
 """
@@ -134,6 +135,19 @@ def execute(order: dict[str, Any]) -> None:
     exec(code, module.__dict__)
 
 
+def observer(path: str) -> Any:
+    """The module that watches the script as it is, under the name that instrumented files know."""
+    import importlib.util
+
+    name = os.path.split(path)[1][: -len(".py")]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def workers() -> int:
     """How many processes multiprocessing has made here."""
     counter = getattr(sys.modules.get("multiprocessing.process"), "_process_counter", None)
@@ -154,6 +168,8 @@ def launch(folder: str) -> None:
     try:
         if "cwd" in order:
             enter(order["cwd"], order.get("environment", {}))
+        if "observe" in order:
+            observer(order["observer"]).observe(order["observe"])
         execute(order)
     except BaseException as error:
         outcome = {"exit_code": exit_code_of(error), "exception": type(error).__name__}

@@ -80,7 +80,8 @@ def test_a_wrong_region_has_no_figures(
     monkeypatch.setattr("instrumentor.prepare.make_plan", begins_late)
     repo = git_repo({"train.py": TRAIN})
     with pytest.raises(NotVerified) as caught:
-        run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
+        options = RunOptions(profiler="wallclock", cwd=repo, discover=False)
+        run(repo / "train.py", options=options)
     error = caught.value
     assert error.exit_code == 8
     assert f"outside of the timed region\n  {repo}/train.py:11" in error.message

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.bundle import FOLDER, MODULE, ORDER, block_text, module_text
+from instrumentor.bundle import FOLDER, MODULE, OBSERVING, ORDER, block_text, module_text
 from instrumentor.options import Options
 
 SCRIPT = """\
@@ -22,10 +22,12 @@ print(_instrument.finished(), _instrument.sampling.steps)
 
 
 def test_every_module_is_part_of_it() -> None:
-    assert sorted(ORDER) == sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__init__")
+    assert sorted((*ORDER, *OBSERVING)) == sorted(
+        p.stem for p in FOLDER.glob("*.py") if p.stem != "__init__"
+    )
 
 
-@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize("name", (*ORDER, *OBSERVING))
 def test_a_module_holds_nothing_that_joining_would_spoil(name: str) -> None:
     tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"), feature_version=(3, 8))
     docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}

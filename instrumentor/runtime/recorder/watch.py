@@ -97,8 +97,8 @@ class Watch:
         def instrument_mark(this: Any) -> Any:
             if str(this.name).startswith(STEP):
                 frame = caller()
-                optimizer = frame.f_locals.get("self") or frame.f_locals["args"][0]
-                self.tell(Event("step", places_of(frame), optimizer, self.depth > 0))
+                about = optimizer_in(frame)
+                self.tell(Event("step", places_of(frame), about, self.depth > 0))
             return real(this)
 
         return instrument_mark
@@ -128,6 +128,11 @@ class Watch:
             return real(*args, **kwargs)
 
         return instrument_function
+
+
+def optimizer_in(frame: Any) -> Any:
+    """The optimizer whose step set the profiler's mark."""
+    return frame.f_locals.get("self") or frame.f_locals["args"][0]
 
 
 def caller() -> Any:

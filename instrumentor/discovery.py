@@ -1,0 +1,329 @@
+"""When reading a script is not enough: run it as it is, in the copy, and see where its step lies.
+
+The script runs untouched up to the second step of its first optimizer (see
+runtime/recorder/observer.py). What was seen chooses the loop, or the lines from the first forward
+to the last backward; where the loop is a library's, whole steps are timed without any edit.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from instrumentor.bundle import MODULE, module_text
+from instrumentor.errors import InstrumentError, RunFailed
+from instrumentor.locate.model import Declined
+from instrumentor.options import Options
+from instrumentor.own_lines import OwnLines
+from instrumentor.plan import WHOLE_STEP, Plan, explain_nothing
+from instrumentor.prepare import Prepared, prepare, script_path
+from instrumentor.project import find_project
+
+if TYPE_CHECKING:
+    from instrumentor.environment import Machine
+    from instrumentor.progress import Progress
+    from instrumentor.runner import RunOptions
+    from instrumentor.workspace import Site
+
+#: What a run cannot help: another runtime or process trains, or somebody has to type.
+HOPELESS = frozenset(
+    {"jax", "foreign-runtime", "own-process", "multi-chip", "debugger", "not-a-file", "region"}
+)
+_TRAINS = (b"torch", b"transformers", b"lightning", b"accelerate")
+Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Where the step was seen to be, in the user's files.
+
+    Attributes:
+        file, function: of the loop; the innermost function that ran from one update to the next.
+        library: the loop is in no file of the project.
+        call: the user's innermost place from which the loop runs.
+        forward, backward, step: lines of ``function`` through which they ran, in order of time.
+        chains: for each of the three, the stacks seen: (file, line, function), innermost first.
+        parameters: ``trainable`` and ``with_gradient`` at the first update.
+    """
+
+    file: Path
+    function: str
+    library: bool
+    call: tuple[Path, int]
+    forward: tuple[int, ...]
+    backward: tuple[int, ...]
+    step: tuple[int, ...]
+    chains: Mapping[str, tuple[Chain, ...]]
+    parameters: Mapping[str, int] | None
+
+    @property
+    def sentence(self) -> str:
+        """What was seen, for the console."""
+        where = f"{self.file.name}, {self.function}()"
+        parts = [
+            f"{name} {'/'.join(map(str, lines))}"
+            for name, lines in (
+                ("forward", self.forward[:1]),
+                ("backward", self.backward),
+                ("optimizer step", self.step),
+            )
+            if lines
+        ]
+        return f"{where}: {', '.join(parts)}"
+
+
+def discover(
+    script: Path,
+    arguments: Sequence[str],
+    options: RunOptions,
+    progress: Progress,
+    declined: Declined | None = None,
+) -> Observed:
+    """Hold the device, and :func:`look`; raises as that, and NotReady."""
+    from instrumentor.doctor import Situation
+    from instrumentor.readiness import ready
+    from instrumentor.runner import machine_of
+
+    cwd = (options.cwd or Path.cwd()).absolute()
+    why = f"{declined.reasons[0]}: " if declined else ""
+    progress.stage("discover", f"{why}running the script as it is for two optimizer steps")
+    machine = machine_of(find_project(script), options, cwd)
+    env = dict(os.environ if options.env is None else options.env)
+    situation = Situation(machine, "wallclock", env=env, cwd=cwd)
+    with ready(situation, progress, end_holders=options.yes):
+        return look(script, arguments, options, machine, progress)
+
+
+def look(
+    script: Path,
+    arguments: Sequence[str],
+    options: RunOptions,
+    machine: Machine,
+    progress: Progress,
+) -> Observed:
+    """Run the script as it is in a copy, up to its second optimizer step.
+
+    The caller holds the device. What the script writes goes with the copy.
+
+    Raises:
+        NotReady: it could not be started.
+        RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
+    """
+    from instrumentor.attempt import Limits, attempt
+    from instrumentor.profilers import WALLCLOCK, LaunchRequest
+    from instrumentor.workspace.site import copied
+
+    project = find_project(script)
+    cwd = (options.cwd or Path.cwd()).absolute()
+    base = dict(os.environ if options.env is None else options.env)
+    with (
+        tempfile.TemporaryDirectory(prefix="instrument-") as name,
+        copied(project, script, cwd, {}, link=options.link, no_link=options.no_link) as site,
+    ):
+        own = site.scratch / "recorder"
+        own.mkdir()
+        text = module_text(options.rewrite, observing=True)
+        (own / f"{MODULE}.py").write_text(text, encoding="utf-8")
+        request = LaunchRequest(
+            python=machine.python,
+            script=site.script,
+            arguments=tuple(arguments),
+            cwd=site.cwd,
+            env=site.environment(base, machine.import_paths),
+            scratch=site.scratch,
+            record=Path(name) / "discovery.jsonl",
+            import_paths=(own,),
+            module=options.module,
+            observe="step",
+        )
+        made = attempt(
+            WALLCLOCK,
+            request,
+            output=Path(name),
+            log=Path(name) / "discovery.log",
+            limits=Limits(options.timeout_s, options.stall_s),
+            progress=progress,
+        )
+        seen = observed(made.records, site)
+        if isinstance(made.failure, RunFailed):
+            made.failure.message = OwnLines(site.root, project.root, {}).traceback(
+                made.failure.message
+            )
+    if seen is None:
+        nothing = RunFailed("the script ended without two steps of an optimizer of torch.optim")
+        raise made.failure or nothing
+    return seen
+
+
+def observed(records: Sequence[Mapping[str, Any]], site: Site) -> Observed | None:
+    """What a run as it is has shown; None when no optimizer stepped twice."""
+    found = next((r for r in records if r.get("event") == "observed"), None)
+    if found is None or found["loop"] is None:
+        return None
+    own = OwnLines(site.root, site.project.root, {})
+    file, line, function = found["loop"]
+    place = own.place(Path(file), line)
+    users = found["users"] or found["loop"]
+    call = own.place(Path(users[0]), users[1]) or (Path(users[0]), users[1])
+    return Observed(
+        file=place[0] if place else Path(file),
+        function=function,
+        library=place is None,
+        call=call,
+        forward=tuple(found["forward"]),
+        backward=tuple(found["backward"]),
+        step=tuple(found["step"]),
+        chains={
+            name: tuple(_own_chain(chain, own, site) for chain in chains)
+            for name, chains in found["chains"].items()
+        },
+        parameters=found["parameters"],
+    )
+
+
+def _own_chain(chain: Iterable[Sequence[Any]], own: OwnLines, site: Site) -> Chain:
+    """A chain in the user's files, without the frames of the launcher."""
+    kept = []
+    for file, line, function in chain:
+        if not Path(file).is_relative_to(site.scratch):
+            place = own.place(Path(file), line) or (Path(file), line)
+            kept.append((*place, str(function)))
+    return tuple(kept)
+
+
+def may_help(declined: Declined, script: Path, options: Options) -> bool:
+    """Whether running a declined script could tell more than reading it did."""
+    if options.region is not None or options.mode == "inference":
+        return False
+    if any(reason.kind in HOPELESS for reason in declined.reasons):
+        return False
+    return any(word in script.read_bytes() for word in _TRAINS)
+
+
+def prepared_by(
+    seen: Observed,
+    script: Path,
+    options: Options,
+    arguments: Sequence[str],
+    declined: Declined | None = None,
+) -> Prepared:
+    """The plan that follows from what was seen; why reading alone declined is a warning of it."""
+    why = f"{declined.reasons[0]}; " if declined else ""
+    warning = f"{why}the script was run for two steps to see its step ({seen.sentence})"
+    for choice in choices(seen, options):
+        try:
+            found = prepare(script, choice, arguments)
+        except (InstrumentError, SyntaxError):
+            continue
+        plan = dataclasses.replace(found.plan, warnings=(*found.plan.warnings, warning))
+        return dataclasses.replace(found, plan=plan)
+    return whole_steps(seen, script, options, warning)
+
+
+def prepared_again(
+    seen: Observed, script: Path, options: Options, arguments: Sequence[str], why: str
+) -> Prepared:
+    """The lines of the step that was seen, for a plan that the run has shown to be wrong.
+
+    Raises:
+        InstrumentError: those lines cannot be timed either.
+    """
+    warning = f"{why}; the lines are those of a run of the script as it is ({seen.sentence})"
+    if seen.library:
+        return whole_steps(seen, script, options, warning)
+    choice = next(lines_of_step(seen, options), None)
+    if choice is None:
+        raise RunFailed("its forward and backward are in no common block")
+    found = prepare(script, choice, arguments)
+    plan = dataclasses.replace(found.plan, warnings=(*found.plan.warnings, warning))
+    return dataclasses.replace(found, plan=plan)
+
+
+def choices(seen: Observed, options: Options) -> Iterator[Options]:
+    """The loop that was seen, then the lines of its forward and backward."""
+    if seen.library or not seen.backward:
+        return
+    tree = ast.parse(seen.file.read_bytes())
+    loop = loop_around(tree, (*seen.backward, *seen.step))
+    if loop is None:
+        return
+    yield dataclasses.replace(options, loop=(str(seen.file), loop.lineno))
+    yield from lines_of_step(seen, options)
+
+
+def lines_of_step(seen: Observed, options: Options) -> Iterator[Options]:
+    """`--region` from the first forward to the last backward, where those are in one block."""
+    if seen.library or not (seen.forward and seen.backward):
+        return
+    tree = ast.parse(seen.file.read_bytes())
+    loop = loop_around(tree, (*seen.backward, *seen.step))
+    span = None if loop is None else span_in(loop.body, seen.forward[0], max(seen.backward))
+    if span is not None:
+        updates = any(span[0] <= line <= span[1] for line in seen.step)
+        label = "step" if updates else "fwd+bwd"
+        mark = (str(seen.file), *span)
+        yield dataclasses.replace(options, loop=None, region=mark, region_label=label)
+
+
+def loop_around(tree: ast.AST, lines: Sequence[int]) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The innermost loop that holds all lines."""
+    held = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, _LOOPS) and all(_holds(node, line) for line in lines)
+    ]
+    return max(held, key=lambda loop: loop.lineno, default=None)
+
+
+def span_in(body: Sequence[ast.stmt], first: int, last: int) -> tuple[int, int] | None:
+    """First and last line of the statements from one line to another, in the innermost block."""
+    for statement in body:
+        if _holds(statement, first) and _holds(statement, last):
+            blocks = [getattr(statement, name, None) for name in ("body", "orelse", "finalbody")]
+            inner = (span_in(b, first, last) for b in blocks if isinstance(b, list))
+            found = next((each for each in inner if each is not None), None)
+            return found or (statement.lineno, statement.end_lineno or statement.lineno)
+    begin = next((s for s in body if _holds(s, first)), None)
+    end = next((s for s in body if _holds(s, last)), None)
+    if begin is None or end is None:
+        return None
+    return begin.lineno, end.end_lineno or end.lineno
+
+
+def _holds(statement: ast.stmt, line: int) -> bool:
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+
+
+def whole_steps(seen: Observed, script: Path, options: Options, warning: str) -> Prepared:
+    """Nothing is edited: samples run from one optimizer step's end to the next."""
+    path = script_path(script)
+    file, line = seen.call
+    explanation = {
+        **explain_nothing(),
+        "eligible": True,
+        "mode": "train",
+        "loop": {
+            "file": str(file),
+            "line": line,
+            "end_line": line,
+            "function": None,
+            "outer_lines": [],
+        },
+        "label": WHOLE_STEP,
+        "scope": "step",
+    }
+    includes = (
+        "whole steps, from one optimizer step's end to the next: data loading, logging and "
+        "callbacks are part of a sample"
+    )
+    warnings = (includes, warning)
+    explanation["warnings"] = list(warnings)
+    plan = Plan(path, (), explanation, (), WHOLE_STEP, options, warnings)
+    return Prepared(path, find_project(path), plan, {}, {})

@@ -1,0 +1,51 @@
+"""Times whole steps of a script as it is: from the end of one optimizer step to the next.
+
+For trainers of installed packages, which no edit of the user's files reaches. A sample holds all
+that happens in between: data loading, logging, callbacks, the update itself.
+"""
+
+import sys
+from typing import Any, List, Optional
+
+from instrumentor.runtime.recorder.recorder import Recorder
+from instrumentor.runtime.recorder.watch import STEP, caller, optimizer_in
+
+LABEL = "whole step"
+
+
+class WholeSteps:
+    """Opens and closes regions at the end of each step of the first optimizer that steps."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.optimizer: Optional[Any] = None
+
+    def start(self) -> None:
+        """From here on; what is replaced stays so, for it is what tells the steps."""
+        mark = sys.modules["torch"].autograd.profiler.record_function
+        leave = mark.__exit__
+
+        def instrument_leave(this: Any, *failure: Any) -> Any:
+            result = leave(this, *failure)
+            if str(this.name).startswith(STEP):
+                self.stepped(optimizer_in(caller()))
+            return result
+
+        mark.__exit__ = instrument_leave
+
+    def stepped(self, optimizer: Any) -> None:
+        if self.optimizer is None:
+            self.optimizer = optimizer
+        if optimizer is not self.optimizer or not self.recorder.records.ours:
+            return
+        if self.recorder.done:
+            raise SystemExit(0)
+        self.recorder.end(*trained_by(optimizer), label=LABEL)
+        if self.recorder.finished():
+            raise SystemExit(0)
+        self.recorder.begin()
+
+
+def trained_by(optimizer: Any) -> List[Any]:
+    """Some of the parameters that were just updated: where they are is the device."""
+    return [p for group in optimizer.param_groups for p in group["params"][:2]][:4]

@@ -1,0 +1,151 @@
+"""Where reading a script is not enough, running it is: two optimizer steps of it as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor import RunOptions, run
+from instrumentor.edits import Statement
+from instrumentor.plan import Plan, make_plan
+from tests.conftest import RepoFactory, RunCli
+from tests.end_to_end.conftest import Measure
+from tests.end_to_end.small import read
+from tests.end_to_end.test_witness import TRAIN
+
+pytest.importorskip("torch", reason="needs torch: make test installs it")
+
+CHOSEN_BY_NAME = """\
+import torch
+from torch import nn
+
+
+class Engine:
+    def __init__(self):
+        self.net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+        self.optimizer = torch.optim.AdamW(self.net.parameters())
+
+    def advance(self, hidden):
+        loss = self.net[2](hidden.relu()).mean()
+        getattr(loss, "back" + "ward")()
+        getattr(self.optimizer, "st" + "ep")()
+        self.optimizer.zero_grad()
+
+
+def main():
+    engine = Engine()
+    handlers = {"go": engine.advance}
+    with open("seen.txt", "a") as seen:
+        for n in range(30):
+            x = torch.randn(4, 8)
+            hidden = engine.net[0](x)
+            handlers["go"](hidden)
+            seen.write("step\\n")
+
+
+main()
+"""
+LIBRARY = """\
+class Trainer:
+    def __init__(self, model, optimizer, data):
+        self.model, self.optimizer, self.data = model, optimizer, data
+
+    def fit(self):
+        for x in self.data:
+            self.model(x).mean().backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+"""
+TRAINER = """\
+import torch
+from trainlib import Trainer
+
+model = torch.nn.Linear(8, 1)
+data = [torch.randn(4, 8) for _ in range(50)]
+Trainer(model, torch.optim.AdamW(model.parameters()), data).fit()
+"""
+
+
+def test_a_step_behind_names_that_are_put_together(
+    git_repo: RepoFactory, measure: Measure, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": CHOSEN_BY_NAME})
+    assert run_cli("explain", "train.py", cwd=repo).returncode == 3
+    shown = run_cli("explain", "--discover", "train.py", cwd=repo)
+    assert shown.returncode == 0, shown.stderr
+    assert "timed region   lines 23-24 (step)" in shown.stdout
+    assert f"forward   {repo}/train.py:23 in main" in shown.stderr
+    assert f"backward  {repo}/train.py:12 in advance" in shown.stderr
+
+    ran = measure(repo, "train.py")
+    assert ran.code == 0, ran.err
+    assert "running the script as it is for two optimizer steps" in ran.err
+    assert "region verified: forward, backward, optimizer" in ran.out
+    summary = read(ran.folder)
+    assert (summary["scope"], summary["wall_clock_ms"]["samples"] >= 4) == ("step", True)
+    assert any("the script was run for two steps" in each for each in summary["warnings"])
+    assert not (repo / "seen.txt").exists()
+
+
+def test_never_when_it_is_not_wanted(git_repo: RepoFactory, measure: Measure) -> None:
+    ran = measure(git_repo({"train.py": CHOSEN_BY_NAME}), "--no-discover", "train.py")
+    assert ran.code == 3
+    assert "two optimizer steps" not in ran.err
+
+
+def test_whole_steps_of_a_trainer_of_an_installed_package(
+    git_repo: RepoFactory, measure: Measure, tmp_path: Path
+) -> None:
+    package = tmp_path / "site-packages" / "trainlib"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(LIBRARY, encoding="utf-8")
+    repo = git_repo({"train.py": TRAINER})
+    ran = measure(repo, "train.py", env={"PYTHONPATH": str(package.parent)})
+    assert ran.code == 0, ran.err
+    summary = read(ran.folder)
+    assert summary["scope"] == "whole step"
+    assert summary["wall_clock_ms"]["samples"] >= 4
+    assert summary["loop"] == {"file": str(repo / "train.py"), "line": 6}
+    assert any("data loading, logging and callbacks" in each for each in summary["warnings"])
+    assert summary["verification"]["verified"] == ["forward", "backward", "optimizer"]
+    assert (ran.folder / "changes.diff").read_bytes() == b""
+
+
+def test_a_script_that_never_updates_stays_declined(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    source = (
+        "import torch\nfor n in range(3):\n    torch.ones(2, requires_grad=True).sum().item()\n"
+    )
+    ran = measure(git_repo({"train.py": source}), "--mode", "train", "train.py")
+    assert ran.code == 3
+    assert "without two steps of an optimizer" in ran.err
+
+
+def test_a_region_that_the_run_proved_wrong_is_planned_again(
+    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begins_late(located: Any, options: Any) -> Plan:
+        plan = make_plan(located, options)
+        if options.region is not None:
+            return plan
+        late = [
+            replace(each, edit=replace(each.edit, at=Statement(12, 8)))
+            if ".begin(" in each.edit.code
+            else each
+            for each in plan.edits
+        ]
+        return replace(plan, edits=tuple(late))
+
+    monkeypatch.setattr("instrumentor.prepare.make_plan", begins_late)
+    repo = git_repo({"train.py": TRAIN})
+    result = run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
+    assert result.summary.scope == "fwd+bwd"
+    assert result.summary.verification is not None
+    assert result.summary.verification["status"] == "verified"
+    plan = read(result.folder, "plan.json")
+    assert plan["region"] == {"start_line": 11, "end_line": 13}
+    assert any("the timed region is not the step" in each for each in result.warnings)
