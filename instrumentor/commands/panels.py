@@ -16,7 +16,7 @@ _PANELS = {
         "untraced only skip step start_signpost end_signpost signpost ignore_signposts id_range "
         "tracing_mode arch flops peak_tflops levers batch_sizes strategy budget loss_tolerance "
         "kernel call validate reference output_file rtol atol production_shape chips baseline run "
-        "fail_on_regression batch_size active_experts discover"
+        "fail_on_regression batch_size active_experts discover no_discover"
     ),
     _WHERE: (
         "python tt_xla tracy_tools_folder port op_support_count in_place reset yes timeout link "
