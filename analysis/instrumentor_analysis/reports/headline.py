@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from instrumentor_analysis.intervals import effective_samples
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
@@ -33,6 +34,8 @@ Tone = Literal["plain", "good", "room", "bad", "absent"]
 GOOD_PERCENT = 65.0
 #: Standard deviation over the steps from which an op is said to vary, percent of its mean.
 VARIES_PERCENT = 5.0
+#: Share of the steady steps that they are worth at most, where that is said.
+WORTH_SHARE = 0.75
 
 
 @dataclass(frozen=True)
@@ -141,18 +144,11 @@ def _untraced(summary: Summary) -> Section:
 
 
 def _wall_clock(wall: WallClock) -> Section:
-    interval = wall.median_interval_ms
-    between = (
-        ""
-        if interval is None
-        else f"{interval.confidence:.0%} interval {words.number(interval.low)} .. "
-        f"{words.number(interval.high)}".replace("%", " %")
-    )
     samples = words.plural(wall.samples, "steady step")
     lines = [
         *_throughput(wall),
         _line("mean", wall.mean_ms, _plus_minus(wall)),
-        _line("median", wall.median_ms, between),
+        _line("median", wall.median_ms, _between(wall)),
         *_latencies(wall),
         _line("min", wall.min_ms),
         _line("max", wall.max_ms),
@@ -168,6 +164,19 @@ def _wall_clock(wall: WallClock) -> Section:
         note = "from the first steady step to the last, by the line through them"
         lines.append(Line("trend", change, note, "bad" if wall.drifts else "plain"))
     return Section(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+
+
+def _between(wall: WallClock) -> str:
+    """The interval of the median, and why it is wider than so many steps would have it."""
+    interval = wall.median_interval_ms
+    if interval is None:
+        return ""
+    sure = f"{interval.confidence:.0%}".replace("%", " %")
+    found = f"{sure} interval {words.number(interval.low)} .. {words.number(interval.high)}"
+    worth = effective_samples(wall.samples_ms)
+    if wall.samples_ms and worth <= WORTH_SHARE * len(wall.samples_ms):
+        found += f"; neighbouring steps are alike: worth {max(1, round(worth))} independent ones"
+    return found
 
 
 def _compilations(wall: WallClock) -> list[Line]:
