@@ -220,6 +220,21 @@ def test_links_inside_lead_to_the_copy_and_links_outside_where_they_led(
         assert (root / "dangling").readlink() == Path("nowhere")
 
 
+def test_a_folder_that_holds_links_only_is_made_for_them(git_repo, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    repo = git_repo({"train.py": "", ".gitignore": "/deep/er/data/\n"})
+    for name, target in {"a/b/in": "../../train.py", "c/d/away": "../../../outside"}.items():
+        (repo / name).parent.mkdir(parents=True)
+        (repo / name).symlink_to(target)
+    (repo / "deep" / "er" / "data").mkdir(parents=True)
+    (repo / "deep" / "er" / "data" / "x.bin").touch()
+
+    with opened(repo) as workspace:
+        assert (workspace.root / "a" / "b" / "in").resolve() == workspace.root / "train.py"
+        assert (workspace.root / "c" / "d" / "away").resolve() == tmp_path / "outside"
+        assert (workspace.root / "deep" / "er" / "data" / "x.bin").exists()
+
+
 def test_a_checkpoint_folder_that_links_out_of_the_project_is_not_linked(
     git_repo, tmp_path: Path
 ) -> None:
