@@ -74,7 +74,7 @@ class RunOptions:
         discover: run the script as it is for two optimizer steps, in a copy, when reading it does
             not show its step, or the run shows that it was read wrongly.
         in_place: run the user's own file, swapped for the instrumented one while the run lasts.
-        untraced: run once without a profiler first, for an honest wall clock.
+        untraced: run once without a profiler first, for the wall clock without profiler overhead.
         op_support_count: programs that Tracy's buffers on the device must hold.
         port: Tracy's port; None chooses a free one.
         reset: reset the boards with tt-smi first.

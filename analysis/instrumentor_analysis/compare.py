@@ -1,4 +1,4 @@
-"""Two runs, or several of each code: which is faster, by how much for sure, and where from.
+"""Two runs, or several of each code: which is faster, by how much, and where from.
 
     from instrumentor_analysis.compare import compare, load_side
 

@@ -138,7 +138,7 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str], batch_dim
         )
     samples: list[Sample] = []
     profiled: Sample | None = None
-    # What a step was is known for sure once later ones were taken.
+    # What a step was is certain once later ones were taken.
     compiled = {str(e.get("name")): e for e in events if e["event"] == "compiled"}
     for event in events:
         if per_process and event.get("pid", main) != main:

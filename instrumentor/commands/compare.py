@@ -1,4 +1,4 @@
-"""`instrument compare BASE NEW`: which run is faster, and by how much for sure."""
+"""`instrument compare BASE NEW`: which run is faster, and by how much."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compare(
             envvar="INSTRUMENT_FAIL_ON_REGRESSION",
             metavar="PCT",
             help=(
-                "End with code 6 when a step is slower by more than this many percent for sure, "
+                "End with code 6 when a step is slower by more than this many percent, "
                 "with 7 when that takes more runs to tell (it says how many), with 0 when a step "
                 "that is slower by 3 % more would have been seen."
             ),
@@ -329,7 +329,7 @@ def _judge(comparisons: tuple[Comparison, ...], percent: float) -> None:
     if slower:
         raise RegressionFound(
             f"{', '.join(slower)}: slower than {comparisons[0].base.name} by more than "
-            f"{percent:g} % for sure",
+            f"{percent:g} % (significant)",
             "See the tables above for where the time went.",
         )
     for each, gate in judged:

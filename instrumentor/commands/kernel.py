@@ -199,7 +199,7 @@ def _describe_kernel(kernel: dict[str, Any]) -> None:
 
 def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | None) -> None:
     runs = chosen is not None and chosen["invocation"] == invocation
-    mark = "runs" if runs else "held back" if chosen is not None else ""
+    mark = "runs" if runs else "skipped" if chosen is not None else ""
     console.out(
         f"  {invocation['line']:>5}  call {invocation['number']}: {invocation['text']}"
         + (f"  [{mark}]" if mark else "")

@@ -79,8 +79,8 @@ def report(
         bool, _option("--no-host-ops", "Leave host ops out of table and stacked report.")
     ] = False,
     arch: Annotated[
-        str, _option("--arch", "Hold the ops against this architecture: wormhole, blackhole, p150, "
-                     "p100, bh20, n1; else what the file names.", "NAME"),
+        str, _option("--arch", "Compare against this architecture's peaks: wormhole, blackhole, "
+                     "p150, p100, bh20, n1; else what the file names.", "NAME"),
     ] = "",
     group_by: Annotated[
         str, _option("--group-by", "Stacked report by op, memory (op and place of its first "

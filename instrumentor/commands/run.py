@@ -83,7 +83,10 @@ def run(
         typer.Option(
             "--untraced",
             envvar="INSTRUMENT_UNTRACED",
-            help="Run once without the profiler first: an honest wall clock, and Tracy's cost.",
+            help=(
+                "Run once without the profiler first: wall clock without profiler overhead, and "
+                "Tracy's cost."
+            ),
         ),
     ] = False,
     no_discover: Annotated[

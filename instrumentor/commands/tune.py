@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 Levers = Annotated[
     str,
     typer.Option(
+        "--settings",
         "--levers",
-        envvar="INSTRUMENT_LEVERS",
-        metavar="LEVER,...",
+        envvar="INSTRUMENT_SETTINGS",
+        metavar="SETTING,...",
         help="What to try: optimization_level, dtype, bfp8, trace, batch_size; default all.",
     ),
 ]
@@ -56,7 +57,7 @@ def tune(
         typer.Option(
             "--strategy",
             envvar="INSTRUMENT_STRATEGY",
-            help="one-at-a-time: each lever on top of the best so far; grid: all settings.",
+            help="one-at-a-time: each setting on top of the best so far; grid: all combinations.",
         ),
     ] = "one-at-a-time",
     budget: Annotated[
@@ -79,7 +80,7 @@ def tune(
         typer.Option(
             "--loss-tolerance",
             envvar="INSTRUMENT_LOSS_TOLERANCE",
-            help="Relative change of the median loss above which a lever is not recommended.",
+            help="Relative change of the median loss above which a setting is not recommended.",
         ),
     ] = 1e-2,
     resume: Annotated[

@@ -1,7 +1,7 @@
 """Exactly one invocation: which one, and the edits that leave the others without effect.
 
 Every kernel is put behind a gate where it is defined, so that calls which no analysis can see
-(a kernel handed to a helper, a table of kernels) are held back as well; every visible call says
+(a kernel handed to a helper, a table of kernels) are skipped as well; every visible call says
 where it stands, so that the gate knows the chosen one. A held-back call gives back the argument
 that it would have written.
 """
@@ -315,7 +315,7 @@ def _reason(group: Sequence[Site], chosen: Invocation | None) -> str:
         return f"invocation {chosen.number} of {chosen.kernel.qualified}: the one that runs{once}"
     if any(site in chosen.told_apart for site in group):
         return "leads to the invocation that runs"
-    return "held back: does nothing, gives back its output argument"
+    return "skipped: does nothing, returns its output argument"
 
 
 def _warnings(found: Found, kernel: Kernel, chosen: Invocation | None) -> Iterator[str]:
@@ -340,7 +340,7 @@ def _warnings(found: Found, kernel: Kernel, chosen: Invocation | None) -> Iterat
     for producer, consumer, tensor in chained(found):
         if consumer is chosen:
             yield (
-                f"line {producer.leaf.line} ({producer.kernel.qualified}) is held back, and "
+                f"line {producer.leaf.line} ({producer.kernel.qualified}) is skipped, and "
                 f"{tensor} is read by the profiled call: its content is not computed, which "
                 "matters only to a kernel whose work depends on values"
             )

@@ -251,7 +251,7 @@ class _KernelRun:
         where = self.plan.invocation.leaf.line if self.plan.invocation else self.plan.kernel.line
         return RunFailed(
             f"the chosen invocation of {name} (line {where}) never ran"
-            + (f"; what ran and was held back: {reached}" if reached else ""),
+            + (f"; what ran and was skipped: {reached}" if reached else ""),
             "Give the arguments with which the script comes to it, or choose another: --call N.",
         )
 
@@ -287,7 +287,7 @@ class _KernelRun:
         if skipped:
             self.warnings.append(
                 f"the script ended with code {self.code} ({last[0]}) after the measured call: the "
-                "calls held back computed nothing, so its own checks say nothing"
+                "skipped calls computed nothing, so its own checks say nothing"
             )
         else:
             self.own_check = Verdict(False, "the script's own checks", last[0])
@@ -324,7 +324,7 @@ class _KernelRun:
             return self.own_check
         if not self.options.criteria.given:
             return None
-        self.progress.stage("Validating", "the script as it is, without profilers")
+        self.progress.stage("Validating", "your own file, without profilers")
         return validate(
             self.options.criteria,
             project=self.plan.project,
@@ -432,7 +432,7 @@ def _described(prepared: PreparedKernel) -> str:
     others = len(plan.held_back)
     return (
         f"{kernel.qualified} (line {kernel.line}), invoked at line {plan.invocation.leaf.line}"
-        + (f"; {others} other invocations held back" if others else "")
+        + (f"; {others} other invocations skipped" if others else "")
     )
 
 

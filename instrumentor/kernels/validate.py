@@ -1,7 +1,7 @@
 """Whether a kernel is still right: a command of the user's, or its output against a reference.
 
 Both run the user's own, unchanged script or command, without any profiler: in the measured copy
-other calls are held back, so that what it computes says nothing.
+other calls are skipped, so that what it computes says nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`instrument tune`: change one thing at a time, measure, keep what helps for sure.
+"""`instrument tune`: change one thing at a time, measure, keep what helps significantly.
 
 * :mod:`instrumentor.tune.levers` -- what can be changed, as data.
 * :mod:`instrumentor.tune.target` -- the script, its modules and its YAML.

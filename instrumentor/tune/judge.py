@@ -1,4 +1,4 @@
-"""A trial against the best so far: kept only when it helps for sure and the loss is the same."""
+"""A trial against the best so far: kept when the gain is significant, the loss the same."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class Setting:
         return Setting(tuple(pair for pair in self.values if pair[0] != name))
 
     def __str__(self) -> str:
-        return ", ".join(_spelled(*pair) for pair in self.values) or "as it is"
+        return ", ".join(_spelled(*pair) for pair in self.values) or "baseline"
 
     def to_json(self) -> dict[str, Any]:
         """Lever -> value."""

@@ -53,7 +53,7 @@ class TuneOptions:
         steady = self.rewrite.steps - self.rewrite.warmup
         if steady < FEWEST_STEADY:
             raise UsageError(
-                f"{steady} steady steps cannot show any difference for sure",
+                f"{steady} steady steps cannot show a significant difference",
                 f"Give --steps {self.rewrite.warmup + 10} or so.",
             )
         if self.budget_s is not None and self.budget_s <= 0:

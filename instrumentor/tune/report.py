@@ -105,23 +105,24 @@ def notes(tuned: Tuned) -> list[str]:
         )
     if search.drift:
         found.append(
-            f"The machine drifted: the first and the last run of the script as it is differ by "
+            f"The machine drifted: the first and the last baseline run differ by "
             f"{search.drift * 100:.1f} %. Verdicts on differences of that size are not to be "
             "trusted; tune again when nothing else runs."
         )
     elif search.noise.time:
         found.append(
-            f"Two runs of the script as it is differ by {search.noise.time * 100:.1f} %: a smaller "
+            f"Two baseline runs differ by {search.noise.time * 100:.1f} %: a smaller "
             "gain is not kept."
         )
     loss = search.noise.loss
     if loss is not None and loss > tuned.options.loss_tolerance:
         found.append(
-            f"The loss of two runs of the script as it is differs by {loss * 100:.1f} %, more than "
-            "the tolerance: what a lever does to it cannot be told. Give the script a fixed seed."
+            f"The loss of two baseline runs differs by {loss * 100:.1f} %, more than "
+            "the tolerance: the effect of a setting on it cannot be judged. Give the script a "
+            "fixed seed."
         )
     if not any(row.measured.outcome.losses for row in search.rows):
-        found.append("No loss was seen: what a lever does to it cannot be told.")
+        found.append("No loss was seen: the effect of a setting on it cannot be judged.")
     else:
         found.append(
             "The loss is read behind the clock of each step, in these trials only: a loss that is "
@@ -183,14 +184,14 @@ def markdown(report: Report) -> str:
 def conclusion(document: dict[str, Any]) -> str:
     """The result in a sentence or two."""
     if not document["best"]:
-        return "Nothing that was tried helps for sure: the script stays as it is."
+        return "No setting brings a significant gain: keep the baseline."
     settings = ", ".join(
         name if value is True else f"{name} {value}" for name, value in document["best"].items()
     )
     gain = document["best_against_baseline"]
     text = f"Best: {settings}"
     if gain is not None:
-        text += f", {gain['times_as_fast']:.2f} times as fast as the script as it is"
+        text += f", {gain['times_as_fast']:.2f} times as fast as the baseline"
         if gain["interval"] is not None:
             low, high = gain["interval"]
             text += f" (95 % interval {low:.2f} .. {high:.2f})"

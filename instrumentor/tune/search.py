@@ -115,7 +115,7 @@ class Search:
 
         Raises:
             UsageError: no such strategy, or too large a grid.
-            RunFailed: the script as it is cannot be measured.
+            RunFailed: the baseline cannot be measured.
             NothingToTry: no lever can act where its steps ran.
         """
         check_strategy(strategy)
@@ -178,7 +178,7 @@ class Search:
         if len(found) > LARGEST_GRID:
             raise UsageError(
                 f"--strategy grid: {len(found)} settings are more than {LARGEST_GRID}",
-                "Give fewer --levers or --batch-sizes, or --strategy one-at-a-time.",
+                "Give fewer --settings or --batch-sizes, or --strategy one-at-a-time.",
             )
         return found
 
@@ -197,10 +197,10 @@ class Search:
         first = self._measured(asks[0])
         if not first.outcome.measured:
             raise RunFailed(
-                f"the script as it is cannot be measured: {first.outcome.reason}",
+                f"the baseline cannot be measured: {first.outcome.reason}",
                 f"Its output is in {first.outcome.folder or 'the trial folder'}.",
             )
-        words = Judgement(BASELINE, "the script as it is")
+        words = Judgement(BASELINE, "the unchanged script")
         self.rows.append(Row(asks[0], first, words, Setting()))
         self._leave_out(first.outcome.device)
         again = self._measured(asks[1])
@@ -226,7 +226,7 @@ class Search:
             raise NothingToTry(
                 f"there is nothing to try: the steps ran on {device}, and "
                 f"{', '.join(self.without_effect)} can act on an XLA device only",
-                "Run it where the device is, or give other --levers.",
+                "Run it where the device is, or give other --settings.",
             )
         self.choices = left
 

@@ -54,7 +54,7 @@ def tune(
     Raises:
         Declined, UsageError, NotReady: before anything runs.
         NothingToTry: no lever can act on the script, or not where it runs.
-        RunFailed: the script as it is cannot be measured.
+        RunFailed: the baseline cannot be measured.
         KeyboardInterrupt: the trial under way was ended; the journal keeps the others.
     """
     options = options or TuneOptions()
@@ -132,8 +132,8 @@ def _survey(target: Target, options: TuneOptions) -> Mapping[str, Site | Refusal
     if len(refused) == len(found):
         reasons = (f"\n  {x.lever}: {x.file}:{x.line}: {x.reason}" for x in refused)
         raise NothingToTry(
-            f"{target.script.name}: no lever can be applied:{''.join(reasons)}",
-            "Give other --levers, or change what the reasons name.",
+            f"{target.script.name}: no setting can be applied:{''.join(reasons)}",
+            "Give other --settings, or change what the reasons name.",
         )
     return found
 

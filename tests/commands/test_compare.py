@@ -92,7 +92,7 @@ def repeats(folder: Path, *factors: float) -> list[Path]:
         (1.0, 0, "No regression by more than 5 % is shown"),
         (0.5, 0, "No regression by more than 5 % is shown"),
         (1.04, 0, "No regression by more than 5 % is shown"),
-        (1.2, 6, "b0 (3 runs): slower than a0 (3 runs) by more than 5 % for sure"),
+        (1.2, 6, "b0 (3 runs): slower than a0 (3 runs) by more than 5 % (significant)"),
         (1.08, 7, "undecided whether b0 (3 runs) is slower than a0 (3 runs) by more than 5 %"),
     ],
 )

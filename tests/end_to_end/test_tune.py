@@ -47,7 +47,7 @@ def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
     }
     verdicts = trials(document)
     best = "optimization_level 2, dtype bfloat16, trace, batch_size 8"
-    assert verdicts["as it is"] == verdicts["as it is again"] == "baseline"
+    assert verdicts["baseline"] == verdicts["baseline again"] == "baseline"
     assert verdicts["optimization_level 2"] == "kept"
     assert verdicts["optimization_level 2, dtype bfloat16"] == "kept"
     assert verdicts["optimization_level 2, dtype bfloat16, bfp8"] == "changes the loss"
@@ -89,11 +89,11 @@ def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: Ru
     assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
     assert [lever["own"] for lever in document["levers"]] == [None, 32]
     by_name = {trial["name"]: trial for trial in document["trials"]}
-    base, half = by_name["as it is"], by_name["dtype bfloat16"]
+    base, half = by_name["baseline"], by_name["dtype bfloat16"]
     assert half["status"] == "measured", half["reason"]
     assert base["batch_size"] == half["batch_size"] == 32
     assert half["loss"] == pytest.approx(base["loss"], rel=0.01)
-    assert base["loss"] == by_name["as it is again"]["loss"]
+    assert base["loss"] == by_name["baseline again"]["loss"]
     assert base["device"] == "cpu" and base["cuda_max_memory_allocated_bytes"] is None
     assert base["peak_rss_bytes"] > 50_000_000
     assert any("compile options and runtime trace act on an XLA" in n for n in document["notes"])
@@ -135,11 +135,11 @@ def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert trials(document) == {
-        "as it is": "baseline",
-        "as it is again": "baseline",
+        "baseline": "baseline",
+        "baseline again": "baseline",
         "optimization_level 1": "compile failure",
         "optimization_level 2": "timeout",
-        "as it is at the end": "baseline",
+        "baseline at the end": "baseline",
     }
     assert "failed to legalize" in document["trials"][2]["reason"]
     assert document["best"] == {} and document["patch"] is None
@@ -278,7 +278,7 @@ def test_without_a_lever_that_applies_nothing_is_run(
     repo = git_repo({"train.py": script(), "pyproject.toml": ""})
     done = run_cli("tune", *FEW, "--levers", "dtype,batch_size", "train.py", cwd=repo)
     assert done.returncode == 3, done.stderr
-    assert "no lever can be applied:" in done.stderr
+    assert "no setting can be applied:" in done.stderr
     assert "  dtype: " in done.stderr and "  batch_size: " in done.stderr
     assert not (repo / "repo_tune").exists()
 

@@ -85,8 +85,8 @@ def searched(model: Model, *names: str, strategy: str = "one-at-a-time", budget:
 def test_one_change_at_a_time_on_top_of_the_best() -> None:
     search, lab = searched(times, "optimization_level", "dtype", "bfp8", "batch_size")
     assert lab.asked == [
-        "as it is",
-        "as it is #1",
+        "baseline",
+        "baseline #1",
         "optimization_level 1",
         "optimization_level 2",
         "optimization_level 1, dtype bfloat16",
@@ -94,7 +94,7 @@ def test_one_change_at_a_time_on_top_of_the_best() -> None:
         "optimization_level 1, dtype bfloat16, batch_size 8",
         "optimization_level 1, dtype bfloat16, batch_size 16",
         "optimization_level 1, dtype bfloat16, batch_size 32",
-        "as it is #2",
+        "baseline #2",
     ]
     assert str(search.best) == "optimization_level 1, dtype bfloat16, batch_size 16"
     assert [row.judgement.verdict for row in search.rows] == [
@@ -106,8 +106,8 @@ def test_one_change_at_a_time_on_top_of_the_best() -> None:
 def test_every_row_says_what_it_was_held_against() -> None:
     search, _ = searched(times, "optimization_level", "dtype")
     assert [str(row.against) for row in search.rows[2:-1]] == [
-        "as it is",
-        "as it is",
+        "baseline",
+        "baseline",
         "optimization_level 1",
     ]
 
@@ -155,7 +155,7 @@ def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
     names = "optimization_level", "dtype", "bfp8", "trace"
     search = Search(lab, choices(*names), Judge(), tell=told.append)
     search.run(strategy)
-    assert lab.asked == ["as it is", "as it is #1", "dtype bfloat16", "as it is #2"]
+    assert lab.asked == ["baseline", "baseline #1", "dtype bfloat16", "baseline #2"]
     reason = "the steps ran on cpu, this acts on an XLA device only"
     assert search.without_effect == dict.fromkeys(("optimization_level", "bfp8", "trace"), reason)
     assert told[0] == f"optimization_level: not tried: {reason}"
@@ -172,7 +172,7 @@ def test_nothing_can_act_on_the_device() -> None:
     lab = Lab(times, device="cpu")
     with pytest.raises(NothingToTry, match="the steps ran on cpu, and optimization_level, trace"):
         Search(lab, choices("optimization_level", "trace"), Judge()).run("one-at-a-time")
-    assert lab.asked == ["as it is"]
+    assert lab.asked == ["baseline"]
     assert NothingToTry.exit_code == 3
 
 

@@ -411,7 +411,7 @@ def _repeated(facts: Facts) -> Iterator[Finding]:
             0,
             f"{times} profiles were printed: more than one kernel ran",
             "each call reads the device log anew, and repeated calls mix in it",
-            "Kernels of installed packages are not held back: call only one of them.",
+            "Kernels of installed packages are not skipped: call only one of them.",
         )
 
 
