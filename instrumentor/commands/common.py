@@ -10,7 +10,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.errors import UsageError
-from instrumentor.options import Options, parse_loop, parse_region
+from instrumentor.options import PROFILERS, Options, parse_loop, parse_region
 
 Steps = Annotated[
     int | None,
@@ -80,7 +80,7 @@ ProfilerName = Annotated[
     typer.Option(
         "--profiler",
         envvar="INSTRUMENT_PROFILER",
-        metavar="auto|tracy|torch|wallclock",
+        metavar="|".join(PROFILERS),
         help="How to measure; auto: tracy with a Tenstorrent device, else torch.",
     ),
 ]
