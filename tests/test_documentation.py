@@ -15,7 +15,7 @@ INVENTED = {
     "instrumentor/profilers/strace.py",
     "tests/profilers/test_strace.py",
 }
-_NAMED = re.compile(r"\b(?:instrumentor|analysis|tests|fixtures)/[\w./]+\.(?:py|yaml|j2|csv)\b")
+_NAMED = re.compile(r"`((?:instrumentor|analysis|tests|fixtures)/[\w./]+\.(?:py|yaml|j2|csv))`")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
