@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from instrumentor import leftovers
 from instrumentor.batch_size import batch_facts
 from instrumentor.bundle import MODULE, module_text
+from instrumentor.edits import Kind
 from instrumentor.environment import device_root
 from instrumentor.errors import (
     InstrumentError,
@@ -41,7 +42,14 @@ from instrumentor.plan import WHOLE_STEP
 from instrumentor.prepare import Prepared, prepare, script_path
 from instrumentor.progress import Progress, Silent
 from instrumentor.project import Project
-from instrumentor.verification import failure, of_several_processes, shown, verification
+from instrumentor.verification import (
+    against,
+    failure,
+    lacks_gradients,
+    of_several_processes,
+    shown,
+    verification,
+)
 
 if TYPE_CHECKING:
     from instrumentor.attempt import Attempt
@@ -421,6 +429,30 @@ class _Run:
             made = self._pass(self.profiler, programs_per_read=count, mid_run_dump=True)
         if isinstance(self.failure, NotVerified):
             self._once_more_as_seen()
+        elif self.failure is None:
+            self._compare_gradients()
+
+    def _compare_gradients(self) -> None:
+        """Where statements were taken out and gradients lack: see whether they always do."""
+        from instrumentor.discovery import look
+
+        found, plan = self.verification, self.prepared.plan
+        allowed = self.options.discover and not self.options.in_place and self.seen is None
+        if not allowed or found is None or not lacks_gradients(found):
+            return
+        off = [each for each in plan.edits if each.edit.kind is Kind.DISABLE and each.edit.at]
+        if not off:
+            return
+        self.progress.stage("discover", "not every parameter got a gradient: looking at the script")
+        path = self.prepared.script
+        try:
+            self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
+        except InstrumentError as error:
+            self.warnings.append(f"not every parameter got a gradient: {error.message}")
+            return
+        places = [(each.file, each.edit.at.line) for each in off if each.edit.at]
+        self.verification = against(found, self.seen.parameters, places)
+        self.failure = failure(self.verification)
 
     def _once_more_as_seen(self) -> None:
         """Plan again from what a run of the script as it is shows, and measure that."""

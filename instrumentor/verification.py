@@ -7,7 +7,7 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from instrumentor.errors import NotVerified
 from instrumentor.own_lines import OwnLines
 
 _WORLD = "world size"
+_GRADIENTS = "gradients"
 
 
 def verification(
@@ -42,6 +43,12 @@ def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
     problem = found["problems"][0]
     where = "".join(f"\n  {place['file']}:{place['line']}" for place in problem["places"])
     more = "".join(f"\n  and {each['text']}" for each in found["problems"][1:])
+    if problem["check"] == _GRADIENTS:
+        return NotVerified(
+            f"the instrumented copy trains less than the script: {problem['text']}{where}",
+            "--keep-validation leaves validation in place, --skip PASS leaves a pass out; no "
+            "figures are kept.",
+        )
     if problem["check"] == _WORLD:
         return NotVerified(problem["text"], "Start it with one process, or profile one rank alone.")
     return NotVerified(
@@ -49,6 +56,37 @@ def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
         "Give the lines of the step with --region FILE:FIRST-LAST, or another loop with "
         "--loop FILE:LINE; no figures are kept.",
     )
+
+
+def lacks_gradients(found: Mapping[str, Any]) -> bool:
+    """Whether a trainable parameter of the first optimizer had no gradient when it stepped."""
+    counts = found.get("parameters")
+    return bool(counts) and counts["with_gradient"] < counts["trainable"]
+
+
+def against(
+    found: Mapping[str, Any],
+    original: Mapping[str, int] | None,
+    taken_out: Sequence[tuple[Path, int]],
+) -> dict[str, Any]:
+    """The verdict beside the counts of the script as it is.
+
+    Args:
+        original: ``trainable`` and ``with_gradient`` there.
+        taken_out: files and lines of the statements that the copy lacks.
+    """
+    ours, theirs = found["parameters"], original or found["parameters"]
+    if theirs["with_gradient"] <= ours["with_gradient"]:
+        note = f"{ours['with_gradient']} of {ours['trainable']} parameters get a gradient, as in "
+        return {**found, "notes": [*found["notes"], f"{note}the script as it is"]}
+    text = (
+        f"{ours['with_gradient']} of {ours['trainable']} parameters get a gradient, "
+        f"{theirs['with_gradient']} in the script as it is; one of the statements taken out is "
+        "needed"
+    )
+    places = [{"file": str(file), "line": line} for file, line in taken_out]
+    problem = {"check": _GRADIENTS, "text": text, "places": places}
+    return {**found, "status": "failed", "verified": [], "problems": [problem]}
 
 
 def shown(found: Mapping[str, Any] | None, checks: Iterable[str]) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from instrumentor import RunOptions, run
-from instrumentor.edits import Statement
+from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import NotVerified
-from instrumentor.plan import Plan, make_plan
+from instrumentor.plan import Plan, PlannedEdit, make_plan
 from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.summary import summarise
 from tests.conftest import RepoFactory, git
@@ -110,3 +110,48 @@ torch.distributed.get_world_size = lambda: 2
     assert ran.code == 8
     assert "2 processes train together" in ran.err
     assert read(ran.folder)["wall_clock_ms"]["samples"] == 0
+
+
+DEEP = """\
+import torch
+from torch import nn
+
+
+def train():
+    torch.manual_seed(0)
+    layers = [nn.Linear(8, 8) for _ in range(8)]
+    head = nn.Linear(8, 1)
+    parameters = [p for each in (*layers, head) for p in each.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    for step in range(50):
+        x = torch.randn(4, 8)
+        optimizer.zero_grad()
+        for layer in layers:
+            x = layer(x)
+        loss = head(x).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+train()
+"""
+
+
+def test_a_statement_that_was_taken_out_and_is_needed(
+    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As activation checkpointing taken for the saving of a checkpoint: 2 of 18 parameters."""
+
+    def without_the_layers(located: Any, options: Any) -> Plan:
+        plan = make_plan(located, options)
+        edit = Edit(Kind.DISABLE, Statement(15, 12), reason="taken for a checkpoint")
+        return replace(plan, edits=(*plan.edits, PlannedEdit(plan.file, edit)))
+
+    monkeypatch.setattr("instrumentor.prepare.make_plan", without_the_layers)
+    repo = git_repo({"train.py": DEEP})
+    with pytest.raises(NotVerified) as caught:
+        run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
+    said = caught.value.message
+    assert "2 of 18 parameters get a gradient, 18 in the script as it is" in said
+    assert f"{repo}/train.py:15" in said
+    assert caught.value.result.summary.wall_clock is None
