@@ -61,7 +61,7 @@ def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
 def lacks_gradients(found: Mapping[str, Any]) -> bool:
     """Whether a trainable parameter of the first optimizer had no gradient when it stepped."""
     counts = found.get("parameters")
-    return bool(counts) and counts["with_gradient"] < counts["trainable"]
+    return counts is not None and bool(counts["with_gradient"] < counts["trainable"])
 
 
 def against(
