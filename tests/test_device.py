@@ -154,6 +154,15 @@ def test_a_failed_reset_says_why() -> None:
         reset(SMI, env)
 
 
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_failed_reset_is_quoted_from_where_it_spoke(tmp_path: Path, stream: str) -> None:
+    smi = tmp_path / "tt-smi"
+    smi.write_text(f"#!/bin/sh\necho first >&{stream}\necho the reason >&{stream}\nexit 3\n")
+    smi.chmod(0o755)
+    with pytest.raises(NotReady, match="failed with code 3: the reason"):
+        reset(smi, dict(os.environ))
+
+
 def test_a_reset_that_only_says_so_is_not_believed(tmp_path: Path) -> None:
     env = {
         **os.environ,

@@ -220,6 +220,19 @@ def test_a_file_that_holds_its_original_gets_its_times_back(
     assert facts(script) == before and left_over(repo) == []
 
 
+def test_a_link_that_took_the_files_place_is_the_users(repo: Path, tmp_path: Path) -> None:
+    script, theirs = repo / "train.py", tmp_path / "theirs.py"
+    theirs.write_text("theirs")
+    theirs.chmod(0o640)
+    os.utime(theirs, ns=(1, 1))
+    before = facts(theirs)
+    with pytest.raises(RestoreNeeded, match="both versions are kept"), opened(script):
+        script.unlink()
+        script.symlink_to(theirs)
+    assert script.is_symlink() and facts(theirs) == before
+    assert (repo / "train.py.before-instrument").read_bytes() == TEXT
+
+
 def test_a_removed_file_is_put_back(repo: Path) -> None:
     before = facts(repo / "train.py")
     with opened(repo / "train.py"):
