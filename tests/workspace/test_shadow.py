@@ -413,4 +413,4 @@ def test_a_copy_that_does_not_fit_is_refused_with_numbers_and_a_remedy(
 def test_sizes_are_told_in_units_that_read_well() -> None:
     assert copying._size(3 * 2**20 // 2) == "1.5 MiB"
     assert copying._size(2**30 - 1) == "1024.0 MiB"
-    assert copying._size(5 * 2**29) == "2.5 GiB"
+    assert copying._size(2**30) == "1.0 GiB" and copying._size(5 * 2**29) == "2.5 GiB"
