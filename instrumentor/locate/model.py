@@ -80,6 +80,17 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """An evaluation or a save that stays, and why."""
+
+    source: Source
+    statement: ast.stmt
+    initial: bool
+    what: str  # validation | checkpoint
+    why: str
+
+
+@dataclass(frozen=True)
 class Deferred:
     """A statement moved behind the barrier.
 
@@ -107,6 +118,7 @@ class Located:
     scope: str  # fwd-bwd | step
     stops: list[Stop] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
     deferred: list[Deferred] = field(default_factory=list)
     cache_clears: list[tuple[Source, ast.stmt]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

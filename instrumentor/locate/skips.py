@@ -19,7 +19,7 @@ from instrumentor.locate.forward import leading_to
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.liveness import loads, reads_of
 from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Skipped
+from instrumentor.locate.model import Kept, Skipped
 from instrumentor.locate.names import external_name
 from instrumentor.locate.objects import Objects
 from instrumentor.locate.program import Function
@@ -46,17 +46,6 @@ from instrumentor.locate.vocabulary import (
 )
 
 _Use = tuple[ast.AST, Source, ScopeNode]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """An evaluation or a save that stays, and why."""
-
-    source: Source
-    statement: ast.stmt
-    initial: bool
-    what: str  # validation | checkpoint
-    why: str
 
 
 @dataclass(eq=False)

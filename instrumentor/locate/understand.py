@@ -363,6 +363,7 @@ def _skips(located: Located, options: Options) -> None:
         # what is called may stand in other files than the loop
         finder = Skips(Knowledge(whole), located.candidate, located.regions, keep)
     located.skipped = finder.find()
+    located.kept = finder.kept
     located.warnings.extend(warnings_of(finder.kept))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from instrumentor.edits import Edit, Kind
-from instrumentor.locate.model import Located, Skipped
+from instrumentor.locate.model import Kept, Located, Skipped
 from instrumentor.locate.syntax import Source, address
 from instrumentor.options import Options
 from instrumentor.passes.names import Names
@@ -18,6 +18,19 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     for skipped in located.skipped:
         if skipped.what == "validation":
             yield from disable(skipped)
+    for kept in located.kept:
+        if kept.initial and kept.source is located.candidate.source:
+            yield from _timed(kept, names)
+
+
+def _timed(kept: Kept, names: Names) -> Iterator[tuple[Source, Edit]]:
+    """Says in the run how long a piece took that stays ahead of the first sample."""
+    at, line = address(kept.statement), kept.statement.lineno
+    what = f"{kept.what} at {kept.source.path.name}:{line}"
+    reason = f"tells how long the {kept.what} takes that stays"
+    begin, end = f"{names.recorder}.aside({what!r})", f"{names.recorder}.aside()"
+    yield kept.source, Edit(Kind.INSERT_BEFORE, at, begin, reason=reason)
+    yield kept.source, Edit(Kind.INSERT_AFTER, at, end, reason=reason)
 
 
 def disable(skipped: Skipped) -> Iterator[tuple[Source, Edit]]:

@@ -248,6 +248,13 @@ main()
     assert "off| print(" in rewritten(source).code.decode()
 
 
+def test_what_stays_ahead_of_the_samples_is_timed() -> None:
+    lines = code_lines(with_initial("v = validate(model)", "scheduler.step(v)"))
+    at = lines.index("v = validate(model)")
+    assert lines[at - 1] == "_instrument.aside('validation at train.py:14')  # [instrument]"
+    assert lines[at + 1] == "_instrument.aside()  # [instrument]"
+
+
 def test_final_validation_is_not_reached_and_stays() -> None:
     source = looped(STEP, before=VALIDATE) + "print(validate(model))\n"
     plan = plan_of(source)

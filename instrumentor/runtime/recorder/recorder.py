@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.extra_step import ExtraStep
@@ -28,6 +28,7 @@ class Recorder:
         self.extra = ExtraStep(self.records)
         self.witness = Witness(self.records)
         self.taken = 0  # samples so far
+        self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.refused = 0  # steps for which nothing proved the device idle
         self.name: Optional[str] = None  # of the open region
         self.done = False
@@ -119,6 +120,16 @@ class Recorder:
         print(line % (self.taken, label, milliseconds, shown), flush=True)
         if self.witness.failed:
             self.complete()
+
+    def aside(self, what: str = "") -> None:
+        """Time what stays ahead of the first sample: opened with its name, closed without."""
+        if what:
+            self.asides.append((what, time.perf_counter()))
+        elif self.asides:
+            name, started = self.asides.pop()
+            seconds = time.perf_counter() - started
+            text = "%s stays and took %.1f s before the first sample" % (name, seconds)
+            self.records.warn(text)
 
     def refuse(self, name: str, waited: Waited) -> None:
         """Record that a step ran and could not be timed."""

@@ -1,0 +1,22 @@
+"""What the recorder writes beside its samples."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from instrumentor.runtime.recorder.recorder import Recorder
+
+
+def test_what_stays_ahead_of_the_first_sample_is_named_with_its_time(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    recorder.aside("validation at train.py:14")
+    recorder.aside()
+    recorder.aside()  # nothing is open
+    lines = (tmp_path / "record.jsonl").read_text().splitlines()
+    (text,) = (e["text"] for e in map(json.loads, lines) if e["event"] == "warning")
+    assert re.fullmatch(
+        r"validation at train\.py:14 stays and took \d+\.\d s before the first sample", text
+    )
