@@ -658,3 +658,33 @@ def test_a_mistake_without_a_place_of_its_own(loop: Loop, run: Callable[[Loop], 
     assert found["status"] == "failed"
     check, _, _ = (loop.__doc__ or "").partition(":")
     assert [problem["check"] for problem in found["problems"]] == [check.lower()]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_nothing_that_torch_compile_guards_on_is_touched(run: Callable[[Loop], Any]) -> None:
+    """Model and optimizer are compiled once, in the first sample, and never again."""
+    from torch._dynamo.utils import counters
+
+    frames: list[int] = []
+
+    def compiled(r: Recorder) -> None:
+        torch._dynamo.reset()
+        counters.clear()
+        model = net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        forward = torch.compile(model, backend="eager")
+        update = torch.compile(optimizer.step, backend="eager")
+        for _ in steps():
+            r.begin()
+            model.train()
+            loss = forward(batch()).mean()
+            loss.backward()
+            r.end(loss)
+            update()
+            frames.append(counters["frames"]["total"])
+            if r.finished():
+                return
+
+    found = verdict(run(compiled))
+    assert found["status"] == "verified"
+    assert len(frames) >= 3 and set(frames) == {frames[0]}
