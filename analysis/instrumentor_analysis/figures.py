@@ -17,7 +17,16 @@ from instrumentor_analysis.model import (
     SlowOp,
 )
 from instrumentor_analysis.stacked import kinds
-from instrumentor_analysis.table import Categorical, Floats, Groups, Mask, Table, any_known, total
+from instrumentor_analysis.table import (
+    Categorical,
+    Floats,
+    Groups,
+    Mask,
+    Table,
+    any_known,
+    distinct,
+    total,
+)
 from instrumentor_analysis.verdict import Shares
 
 #: Rising edges of the gap histogram, microseconds; one more bin lies above the last.
@@ -142,13 +151,12 @@ def device_time(rows: Table, ops: Table, pooled: int = 1) -> DeviceTime:
     kernel = ops["device_time_us"]
     firmware = np.where(np.isnan(kernel), np.nan, ops["firmware_time_us"])
     span, busy = _span(rows) if pooled == 1 else (None, None)
-    ids = rows["device_id"]
     return DeviceTime(
         kernel_ms=total(kernel) / 1000 / pooled if any_known(kernel) else None,
         firmware_ms=total(firmware) / 1000 / pooled if any_known(firmware) else None,
         span_ms=span,
         busy_percent=busy,
-        devices=len(np.unique(ids[~np.isnan(ids)])),
+        devices=len(distinct(rows["device_id"])),
     )
 
 
@@ -164,7 +172,7 @@ def _span(rows: Table) -> tuple[float | None, float | None]:
     )
     good = ~np.isnan(start + end + spent + rows["device_id"])
     best: tuple[float, float, float] | None = None
-    for device in np.unique(rows["device_id"][good]):
+    for device in distinct(rows["device_id"][good]):
         at = np.flatnonzero(good & (rows["device_id"] == device))
         found = _busy(start[at], end[at], spent[at])
         if found is not None and (best is None or found[0] > best[0]):
@@ -274,8 +282,7 @@ def remarks(ops: Table, pooled: int = 1) -> list[str]:
             "should not do that again"
         )
     found += _pauses(ops, pooled)
-    cores = ops["available_cores"]
-    budgets = sorted(np.unique(cores[cores == cores]).tolist(), reverse=True)
+    budgets = distinct(ops["available_cores"]).tolist()[::-1]
     if len(budgets) > 1 or (budgets and ops["sub_device_id"].known().any()):
         grids = ", ".join(f"{budget:g}" for budget in budgets)
         found.append(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instrumentor_analysis.load import DEVICE_OP
-from instrumentor_analysis.table import Categorical, Floats, Mask, Positions, Table
+from instrumentor_analysis.table import Categorical, Floats, Mask, Positions, Table, distinct
 
 COLLECTIVES = ("AllGather", "ReduceScatter", "AllReduce")
 #: A gap more negative than this marks a broken clock, nanoseconds.
@@ -54,7 +54,7 @@ class Aligned:
 def align(frame: Table) -> Aligned:
     """The n-th op of every device, where the names agree, as one op."""
     ids = np.where(frame["op_type"].equals(DEVICE_OP), device_ids(frame), np.nan)
-    devices = np.unique(ids[~np.isnan(ids)])
+    devices = distinct(ids)
     per_device = [np.flatnonzero(ids == device) for device in devices]
     codes = frame["op_code"].compact()
     sequences = [codes[positions] for positions in per_device]

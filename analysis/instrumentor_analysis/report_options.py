@@ -36,7 +36,7 @@ from instrumentor_analysis.pooling import pool
 from instrumentor_analysis.roofline import Architecture, resolve
 from instrumentor_analysis.stacked import GroupBy, stacked
 from instrumentor_analysis.steps import DeviceSteps, Files, StepChoice
-from instrumentor_analysis.table import Table, any_known
+from instrumentor_analysis.table import Table, any_known, distinct
 from instrumentor_analysis.window import Named
 
 
@@ -207,8 +207,7 @@ def _read(files: Files, options: ReportOptions, chosen: Sequence[int] | None = N
     tables: list[Table] = []
     for rows in parts:
         merged = rows
-        ids = device_ids(rows)
-        if not options.no_merge_devices or len(np.unique(ids[~np.isnan(ids)])) < 2:
+        if not options.no_merge_devices or len(distinct(device_ids(rows))) < 2:
             merged, odd = merge_devices(rows)
             warnings += odd
         tables.append(per_op(merged, arch, options.active_experts))

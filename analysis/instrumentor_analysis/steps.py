@@ -24,7 +24,7 @@ from instrumentor_analysis.merge import merge_devices, valid_duration_ns
 from instrumentor_analysis.model import Spread, Window
 from instrumentor_analysis.roofline import Architecture, resolve
 from instrumentor_analysis.scan import Scan, scan
-from instrumentor_analysis.table import Groups, Positions, Table, any_known, concat, total
+from instrumentor_analysis.table import Groups, Positions, Table, any_known, concat, distinct, total
 from instrumentor_analysis.window import Named, StepMarks
 
 StepChoice = int | Literal["all"] | None
@@ -68,8 +68,7 @@ class DeviceSteps:
     @property
     def devices(self) -> int:
         """Number of devices in the window."""
-        ids = self.rows["device_id"]
-        return len(np.unique(ids[~np.isnan(ids)]))
+        return len(distinct(self.rows["device_id"]))
 
     def by_step(self) -> list[Table]:
         """``ops``, a frame for each pooled step; one frame of a window that is no step."""

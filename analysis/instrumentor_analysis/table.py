@@ -300,6 +300,14 @@ def total(values: Floats) -> float:
     return float(np.nansum(values))
 
 
+def distinct(values: Floats) -> Floats:
+    """The known figures, each once, rising. (numpy's own loads its masked arrays for this.)"""
+    known = np.sort(values[values == values])
+    first = np.ones(len(known), np.bool_)
+    first[1:] = known[1:] != known[:-1]
+    return known[first]
+
+
 def any_known(values: Floats) -> bool:
     """Some figure is not NaN."""
     return bool((~np.isnan(values)).any())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +70,7 @@ _WHOLE = (
     "out_subblock_w",
     "global_call_count",
 )
+_AT_ONCE = 1 << 15
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -97,10 +99,12 @@ def render_stacked(report: Report) -> str:
 
 
 def _text(columns: dict[str, list[str]]) -> str:
-    lines = [",".join(map(_quoted, columns))]
-    lines += map(",".join, zip(*columns.values(), strict=True))
-    lines.append("")
-    return "\n".join(lines)
+    rows = map(",".join, zip(*columns.values(), strict=True))
+    parts = [",".join(map(_quoted, columns))]
+    # In pieces: half a million rows as single texts take more memory than all of their columns.
+    while part := "\n".join(islice(rows, _AT_ONCE)):
+        parts.append(part)
+    return "\n".join([*parts, ""])
 
 
 def _cells(name: str, values: Any, digits: int | None = None) -> list[str]:

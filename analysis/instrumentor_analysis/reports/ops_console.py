@@ -18,7 +18,15 @@ from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.advice_console import advice_lines
 from instrumentor_analysis.reports.console import bound_colour
 from instrumentor_analysis.reports.terminal import Column, Paint, indented, painter, table
-from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_known, total
+from instrumentor_analysis.table import (
+    Categorical,
+    Floats,
+    Groups,
+    Table,
+    any_known,
+    distinct,
+    total,
+)
 
 if TYPE_CHECKING:
     from instrumentor_analysis.report_options import Report
@@ -165,7 +173,7 @@ def _sum(values: Floats) -> float | None:
 
 
 def _several(values: Floats) -> bool:
-    return len(np.unique(values[values == values])) > 1
+    return len(distinct(values)) > 1
 
 
 def _figures(values: Floats, digits: int) -> list[str]:
