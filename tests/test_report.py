@@ -495,7 +495,7 @@ def test_an_output_into_a_missing_folder_is_refused_before_the_work(
 ) -> None:
     done = run_cli("report", "nowhere.csv", option, "nodir/x", "--force", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "error: nodir: no such folder\ndo: Make it first: mkdir -p nodir\n"
+    assert done.stderr == "error: nodir: no such folder\nhint: Make it first: mkdir -p nodir\n"
 
 
 @pytest.mark.parametrize(
