@@ -1,8 +1,4 @@
-"""The words of the field: what a call to a backward, an optimizer step, a sync looks like.
-
-Predicates judge single calls by their spelling; which function a name means is decided in
-:mod:`instrumentor.locate.program`.
-"""
+"""Words of validation, logging and host reads: how a single call is spelled."""
 
 from __future__ import annotations
 
@@ -38,14 +34,6 @@ _LOGGER = re.compile(
 
 def is_validation_name(name: str) -> bool:
     return bool(_VALIDATE.match(name)) and not _NOT_VALIDATE.search(name)
-
-
-def is_eval_switch(call: ast.Call) -> bool:
-    return callee(call) == "eval" and isinstance(call.func, ast.Attribute) and not call.args
-
-
-def is_train_switch(call: ast.Call) -> bool:
-    return callee(call) == "train" and isinstance(call.func, ast.Attribute)
 
 
 def is_logging(call: ast.Call) -> bool:

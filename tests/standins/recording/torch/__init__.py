@@ -34,6 +34,8 @@ def _value(other):
 class Tensor:
     """One float, the parameters that it was computed from, and whether the host has it."""
 
+    grad_fn = node = None  # there is no autograd graph to walk
+
     def __init__(self, value=0.0, parameters=(), host=False):
         self.value = value
         self.parameters_of = frozenset(parameters) if _grad[0] else frozenset()
