@@ -131,6 +131,12 @@ def test_processes_end_gently_or_not_at_all(tmp_path: Path) -> None:
             process.communicate()
 
 
+def test_a_process_that_is_gone_has_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    assert end_gently([process.pid], grace_s=0.1) == ()
+
+
 def test_smi_is_found_beside_the_interpreter_first(tmp_path: Path) -> None:
     assert find_smi(tmp_path / "python", {"PATH": str(BIN)}) == SMI
     own = tmp_path / "tt-smi"

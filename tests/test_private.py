@@ -185,3 +185,11 @@ def test_a_start_says_what_it_undid_and_what_it_could_not(base: Path, git_repo) 
     leftovers.undo(said.append, warned.append)
     assert len(said) == 1 and len(warned) == 1
     assert "cannot be read" in warned[0] and warned[0].endswith("then: instrument restore")
+
+
+def test_a_start_removes_the_copies_of_killed_runs(base: Path) -> None:
+    leftover = private.made(base, "shadows") / "repo-0123456789"
+    leftover.mkdir()
+    (leftover / ".instrument-shadow").touch()
+    leftovers.undo(print, print)
+    assert not leftover.exists()
