@@ -33,6 +33,8 @@ FEWEST_RUNS = 3
 MOST_RUNS = 1000
 #: The noise of one run against one, which cannot be known: standard deviation of the logarithms.
 ASSUMED = 0.15
+#: The same on a machine that was busy with something else.
+ASSUMED_BUSY = 0.7
 
 Outcome = Literal["regression", "none", "undecided"]
 
@@ -68,14 +70,14 @@ def judge(found: Between | None, ratio: float, percent: float, *, quiet: bool = 
     Args:
         found: None for one run against one.
         ratio: of their medians, new over base.
-        quiet: nothing else was at work on the machine; else no noise can be assumed.
+        quiet: nothing else was at work on the machine; else the noise is taken to be larger.
     """
-    known = found or Between(1.0, ratio, Noise(ASSUMED, 0.0, freedom=10**6), 1, 1)
+    assumed = Noise(ASSUMED if quiet else ASSUMED_BUSY, 0.0, freedom=10**6)
+    known = found or Between(1.0, ratio, assumed, 1, 1)
     low, high = (known.bound(FALSE_ALARM) - 1) * 100, (known.bound(1 - MISSED) - 1) * 100
-    decides = quiet or found is not None
-    if decides and low > percent:
+    if low > percent:
         return Gate("regression", percent, low, high, assumed=found is None)
-    if decides and high < percent + RESOLUTION_PERCENT:
+    if high < percent + RESOLUTION_PERCENT:
         return Gate("none", percent, low, high, assumed=found is None)
     if found is None:
         return Gate("undecided", percent, low, high, FEWEST_RUNS, assumed=True)
