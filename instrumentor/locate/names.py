@@ -81,9 +81,7 @@ class Names:
         if isinstance(node, ast.Call):
             return self._kept(node, lambda: self._called(source, scope, node))
         if isinstance(node, ast.Subscript):
-            index = node.slice.value if isinstance(node.slice, ast.Constant) else None
-            found = self.of(source, scope, node.value)
-            return _union(self.item(value, index) for value in found)
+            return self._kept(node, lambda: self._subscript(source, scope, node))
         if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
             return self._kept(node, lambda: (self._group(source, scope, node),))
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
@@ -97,6 +95,10 @@ class Names:
         if isinstance(node, ast.BoolOp):
             return _union(self.of(source, scope, part) for part in node.values)
         return NOTHING
+
+    def _subscript(self, source: Source, scope: ScopeNode, node: ast.Subscript) -> Values:
+        index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return _union(self.item(value, index) for value in self.of(source, scope, node.value))
 
     def named(self, source: Source, scope: ScopeNode, name: str) -> Values:
         """What a name may refer to where it is read."""
