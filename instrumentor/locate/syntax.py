@@ -201,6 +201,18 @@ class Source:
             yield place.parent
             place = self.places.get(place.parent)
 
+    def whole_if(self, statement: ast.stmt) -> ast.stmt:
+        """The `if` that an `elif` belongs to; any other statement itself."""
+        parent = self.places[statement].parent
+        while (
+            isinstance(statement, ast.If)
+            and isinstance(parent, ast.If)
+            and parent.orelse == [statement]
+            and parent.col_offset == statement.col_offset
+        ):
+            statement, parent = parent, self.places[parent].parent
+        return statement
+
     def ancestors(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         """Enclosing statements up to the module, definitions included."""
         place = self.places.get(statement)

@@ -47,7 +47,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                 source,
                 Edit(
                     Kind.INSERT_AFTER,
-                    address(end.after),
+                    address(source.whole_if(end.after)),
                     f"{names.recorder}.end({', '.join(arguments)})",
                     reason=(
                         "waits for the device behind the script's own sync, reads the "

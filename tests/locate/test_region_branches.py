@@ -209,3 +209,14 @@ optimizer.step()
     code = result.code.decode()
     assert code.count("        _instrument.end(") == 2 and code.count("_instrument.end(") == 2
     assert any("no samples" in w for w in result.plan.warnings)
+
+
+def test_an_end_in_an_elif_stands_behind_the_whole_if() -> None:
+    source = looped(
+        "loss = criterion(model(x), y)\nloss.backward()\nif step % 4 == 3:\n    optimizer.step()\n"
+        "elif on_xla:\n    xm.mark_step()\nstep += 1",
+        before="step = 0",
+    )
+    lines = [line.strip() for line in rewritten(source).code.decode().splitlines()]
+    ends = [n for n, line in enumerate(lines) if line.startswith("_instrument.end(")]
+    assert [lines[n - 1] for n in ends][-1] == "xm.mark_step()"
