@@ -31,6 +31,8 @@ def run_of(shape: Shape, repo: Path, forks: Forks, out: Path, seeded: str = "") 
     """`instrument run` of a shape, observed."""
     python, done = str(forks.python), ("--no-history", "--profiler", "wallclock")
     options = ("--output", str(out), "--timeout", "60", *done, *shape.options)
+    if shape.promise is None or shape.open:  # what reading alone says of it
+        options += ("--no-discover",)
     return forks.tool(
         *("run", "--python", python, *options, "train.py", *shape.arguments),
         cwd=repo,
