@@ -14,6 +14,9 @@ from instrumentor.errors import NotReady
 from instrumentor.project import find_project
 from instrumentor.workspace import places, shadow, sweep
 from instrumentor.workspace.removal import remove_tree
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+
+__all__ = ["shared_tmp"]
 
 
 @pytest.fixture
@@ -204,6 +207,26 @@ def test_a_tree_goes_whole_and_its_mark_last(tmp_path: Path) -> None:
     assert not tree.exists()
     assert sorted(removed[:-1]) == ["mark", "x"] and removed[-1] == "mark"
     remove_tree(tree, last="mark")  # somebody else was faster
+
+
+@TWO_USERS
+def test_a_folder_that_the_script_closed_goes_too(shared_tmp: Path) -> None:
+    """Root is not kept out by modes: seen as another user."""
+    tree = shared_tmp / "tree"
+
+    def act() -> None:
+        (tree / "closed" / "inner").mkdir(parents=True)
+        (tree / "closed").chmod(0)
+        remove_tree(tree)
+
+    as_another_user(act)
+    assert not tree.exists()
+
+
+def test_the_folder_beside_a_tree_is_there_each_time(repo, cache) -> None:
+    with opened(repo) as workspace:
+        assert workspace.scratch == workspace.scratch == workspace.root.parent / ".scratch"
+        assert workspace.scratch.is_dir()
 
 
 def test_only_a_process_that_works_in_a_folder_keeps_it(tmp_path: Path) -> None:
