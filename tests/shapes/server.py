@@ -7,7 +7,8 @@ Started as ``python server.py SOCKET``; ends when its stdin does. An order is on
 """
 
 import atexit
-import importlib
+import importlib.abc
+import importlib.machinery
 import json
 import os
 import runpy
@@ -99,6 +100,7 @@ def _script(argv: list[str]) -> int:
     watched = observer.install(os.environ.get("OBSERVED", ""))
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [*paths, *sys.path[1:]]  # the first is this file's own folder
+    Held("torch")
     try:
         _execute(argv)
         code = 0
@@ -111,6 +113,30 @@ def _script(argv: list[str]) -> int:
     atexit._run_exitfuncs()
     watched.save()
     return code
+
+
+class Held(importlib.abc.Loader, importlib.abc.MetaPathFinder):
+    """Hands out torch as if it was imported now, to whoever waits for that moment."""
+
+    def __init__(self, name: str) -> None:
+        self.module = sys.modules.pop(name)
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec.submodule_search_locations = list(self.module.__path__)
+        self.spec = spec
+        sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self, name: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Its spec."""
+        return self.spec if name == self.spec.name else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """The module as it is."""
+        return self.module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing: that was done before the fork."""
 
 
 def _execute(argv: list[str]) -> None:
