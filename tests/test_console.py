@@ -56,7 +56,7 @@ def test_results_and_words_go_different_ways(capsys: pytest.CaptureFixture[str])
     out, err = capsys.readouterr()
     first, rest = out.split("\n", 1)
     assert (first, json.loads(rest)) == ("result", {"a": [1, None]})
-    assert err == "word\nwarning: careful\nerror: no device\ndo: Plug one in.\nerror: no more\n"
+    assert err == "word\nwarning: careful\nerror: no device\nhint: Plug one in.\nerror: no more\n"
 
 
 HOSTILE = "a\x1b]0;owned\x07b\rc\x9b2Jd\u202ee\x7ff"
