@@ -46,7 +46,9 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
         cwd=repo,
     )
     assert found.returncode == 6, found.stderr
-    assert "@last (run 2): slower than repo_baseline by more than 20 % for sure" in found.stderr
+    assert (
+        "@last (run 2): slower than repo_baseline by more than 20 % (significant)" in found.stderr
+    )
     document = json.loads(found.stdout)
     assert document["basis"] == "sample"
     assert [document[side]["batch_size"] for side in ("base", "new")] == [32, 64]
