@@ -8,10 +8,13 @@
     report("mnist_baseline")                   # an earlier run, or ops CSVs of Tracy
     doctor(situation_of("train.py"))           # is this machine ready?
     profile("pytest -svv tests/test_x.py")     # any command under Tracy, as one CSV
+    compare(load_side("mnist_baseline"), load_side("mnist_bf16"))
+    diagnose(log)                              # known failures in a text: cause and fix
     restore()                                  # put back what a killed run in place left
 
 Results are frozen dataclasses; nothing is printed and the process is never ended. Errors are
-subclasses of :class:`InstrumentError` and carry a message, a hint and an exit code.
+subclasses of :class:`InstrumentError`, or of :class:`AnalysisError` where a recorded run cannot be
+read; both carry a message and a hint.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from instrumentor.diagnose import Diagnosis, diagnose
     from instrumentor.doctor import doctor, situation_of
     from instrumentor.errors import (
         InstrumentError,
@@ -41,9 +45,19 @@ if TYPE_CHECKING:
     from instrumentor.rewrite import Rewritten, rewrite
     from instrumentor.runner import RunOptions, RunResult, run
     from instrumentor.workspace import Restored, restore
+    from instrumentor_analysis.compare import compare
+    from instrumentor_analysis.comparison.model import Comparison
+    from instrumentor_analysis.comparison.side import Side, load_side
+    from instrumentor_analysis.errors import AnalysisError
+    from instrumentor_analysis.model import Summary
+    from instrumentor_analysis.report_options import ReportOptions
 
+_ANALYSIS = "instrumentor_analysis"
 _HOMES = {
+    "AnalysisError": f"{_ANALYSIS}.errors",
+    "Comparison": f"{_ANALYSIS}.comparison.model",
     "Declined": "locate.model",
+    "Diagnosis": "diagnose",
     "Explanation": "prepare",
     "InstrumentError": "errors",
     "Interrupted": "errors",
@@ -53,18 +67,24 @@ _HOMES = {
     "ProofFailed": "errors",
     "Reason": "locate.model",
     "ReportFiles": "reporting",
+    "ReportOptions": f"{_ANALYSIS}.report_options",
     "Reported": "reporting",
     "Rewritten": "rewrite",
     "RunFailed": "errors",
     "RunOptions": "runner",
     "RunResult": "runner",
+    "Side": f"{_ANALYSIS}.comparison.side",
+    "Summary": f"{_ANALYSIS}.model",
     "UsageError": "errors",
     "ProfileOptions": "profile",
     "Profiled": "profile",
     "Restored": "workspace",
     "RestoreNeeded": "errors",
+    "compare": f"{_ANALYSIS}.compare",
+    "diagnose": "diagnose",
     "doctor": "doctor",
     "explain": "prepare",
+    "load_side": f"{_ANALYSIS}.comparison.side",
     "profile": "profile",
     "report": "reporting",
     "restore": "workspace",
@@ -74,7 +94,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "AnalysisError",
+    "Comparison",
     "Declined",
+    "Diagnosis",
     "Explanation",
     "InstrumentError",
     "Interrupted",
@@ -86,6 +109,7 @@ __all__ = [
     "ProofFailed",
     "Reason",
     "ReportFiles",
+    "ReportOptions",
     "Reported",
     "RestoreNeeded",
     "Restored",
@@ -93,9 +117,14 @@ __all__ = [
     "RunFailed",
     "RunOptions",
     "RunResult",
+    "Side",
+    "Summary",
     "UsageError",
+    "compare",
+    "diagnose",
     "doctor",
     "explain",
+    "load_side",
     "profile",
     "report",
     "restore",
@@ -115,7 +144,9 @@ class _Package(ModuleType):
     def __getattribute__(self, name: str) -> Any:
         homes: dict[str, str] = super().__getattribute__("_HOMES")
         if name in homes:
-            return getattr(import_module(f"{__name__}.{homes[name]}"), name)
+            home = homes[name]
+            inside = "" if home.startswith("instrumentor_analysis.") else f"{__name__}."
+            return getattr(import_module(inside + home), name)
         return super().__getattribute__(name)
 
 

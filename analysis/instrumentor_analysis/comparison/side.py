@@ -135,7 +135,7 @@ def as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def load_side(path: Path, *, name: str | None = None, batch_size: int | None = None) -> Side:
+def load_side(path: Path | str, *, name: str | None = None, batch_size: int | None = None) -> Side:
     """Read a run folder, a summary.json, or an ops CSV.
 
     Args:
@@ -147,6 +147,7 @@ def load_side(path: Path, *, name: str | None = None, batch_size: int | None = N
         NotASummary: the file is JSON, but no summary.
         AnalysisError: the run cannot be analysed.
     """
+    path = Path(path)
     if path.is_file() and path.suffix == ".json":
         side = side_of_document(_read_document(path), name or path.resolve().parent.name, str(path))
     elif path.is_dir() and not (path / "run.json").is_file() and (path / "summary.json").is_file():
