@@ -103,10 +103,10 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     from instrumentor.app import invoke
 
-    return invoke(_as_meant(argv))
+    return invoke(as_meant(argv))
 
 
-def _as_meant(argv: list[str]) -> list[str]:
+def as_meant(argv: list[str]) -> list[str]:
     """A script, or `-m` and a module, alone are run.
 
     Raises:
@@ -116,7 +116,7 @@ def _as_meant(argv: list[str]) -> list[str]:
 
     first = argv[0] if argv else ""
     if first == "-m":
-        return _as_meant(["run", *argv])
+        return as_meant(["run", *argv])
     if first in _RUN_MODULES and "-m" in argv:
         at = argv.index("-m") + 2
         if not any(Path(word).is_file() for word in argv[1 : at - 2]):

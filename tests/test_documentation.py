@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from instrumentor.cli import as_meant
+from tests import options_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,3 +40,28 @@ def test_all_pages_are_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         assert f"(docs/{page.name})" in readme
+
+
+_FENCED = re.compile(r"^```(?:console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_TYPED = re.compile(r"^(?:\$ )?instrument (.*?)(?:\s+#.*)?$", re.MULTILINE)
+
+
+def _typed() -> list[tuple[str, str]]:
+    texts = [(page.name, page.read_text(encoding="utf-8")) for page in PAGES]
+    return [
+        (name, line)
+        for name, text in texts
+        for block in _FENCED.findall(text)
+        for line in _TYPED.findall(block)
+    ]
+
+
+@pytest.mark.parametrize(("page", "line"), _typed())
+def test_a_command_that_a_page_shows_is_understood(page: str, line: str) -> None:
+    """Parsed as the command line does it, without being run: verb, options, types of values."""
+    known = options_table.commands()
+    words = as_meant(shlex.split(line))
+    if words[0] == "--dry-run":
+        return  # the bare command
+    verb = " ".join(words[:2]) if words[0] == "kernel" else words[0]
+    known[verb].make_context(verb, words[len(verb.split()) :])
