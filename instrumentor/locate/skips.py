@@ -548,11 +548,7 @@ class Skips:
         if knowledge.has_backward(function) or knowledge.stepped(function):
             return False
         called = list(self._called(function))
-        return any(knowledge.evaluates(f) for f in called) and any(
-            self._calls_module(f)
-            or any(isinstance(n, (*LOOPS, ast.comprehension)) for n in own_nodes(f.node))
-            for f in called
-        )
+        return any(knowledge.evaluates(f) for f in called) and any(map(self._calls_module, called))
 
     def _runs_a_model(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
         """Calls a module, or a function that does, in a block without gradients."""

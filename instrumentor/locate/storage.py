@@ -12,12 +12,19 @@ import builtins
 from dataclasses import dataclass, field, replace
 
 from instrumentor.locate.bindings import Binding, Bound, Parameter
-from instrumentor.locate.known_calls import GIVES_A_NUMBER, PASSES_THROUGH, SAME_OBJECT_METHODS
+from instrumentor.locate.known_calls import (
+    GIVES_A_NUMBER,
+    PASSES_THROUGH,
+    READING_METHODS,
+    SAME_OBJECT_METHODS,
+)
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.syntax import ScopeNode, Source, own_nodes
 from instrumentor.locate.values import Class, Object
 
 _DEPTH = 24
+#: Functions of these give back values of their own.
+_COMPUTES = ("torch.nn.functional.", "numpy.", "math.")
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -187,6 +194,8 @@ class Storage:
                 found = inner if found is None else found.either(inner)
         found = found or UNKNOWN
         own = found.cells | {Cell(node.attr)}
+        if not owner.own:
+            own |= owner.cells  # `p.data` is p
         return Reach(own, found.held, plain=found.plain, path=path)
 
     def _result(self, frame: Frame, call: ast.Call, seen: _Seen) -> Reach:
@@ -204,9 +213,14 @@ class Storage:
         if full.removeprefix("builtins.") in PASSES_THROUGH:
             held = self._holding(frame, call.args, seen)
             return Reach(held.held, fresh=not held.held)
-        if isinstance(call.func, ast.Attribute) and call.func.attr in SAME_OBJECT_METHODS:
-            return self._of(frame, call.func.value, seen)
-        return FRESH
+        if isinstance(call.func, ast.Attribute) and not full:
+            own = self._of(frame, call.func.value, seen)
+            if call.func.attr in READING_METHODS - SAME_OBJECT_METHODS:
+                return FRESH
+            return own if call.func.attr in SAME_OBJECT_METHODS else _part_of(own)
+        if full.startswith(_COMPUTES):
+            return FRESH
+        return self._holding(frame, call.args, seen)  # a library may keep what it is given
 
     def _returned(
         self, frame: Frame, call: ast.Call, functions: list[Function], seen: _Seen

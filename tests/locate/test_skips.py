@@ -117,6 +117,9 @@ def test_what_something_else_needs_stays(name: str) -> None:
         "model.eval()\nwith torch.no_grad():\n    dataset.cache_latents(model)",
         "with torch.no_grad():\n    for p, q in zip(a.parameters(), b.parameters()):\n"
         "        p.copy_(q)",
+        "from collections import OrderedDict\n@torch.no_grad()\ndef follow(a, b):\n"
+        "    old = OrderedDict(a.named_parameters())\n    for n, p in b.named_parameters():\n"
+        "        old[n].mul_(0.9).add_(p.data)\n    a(n)\nfollow(average, model)\naverage(1)",
         "@torch.no_grad()\ndef show(m):\n    print(m)\nshow(model)",
     ],
 )
