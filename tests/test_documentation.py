@@ -65,3 +65,15 @@ def test_a_command_that_a_page_shows_is_understood(page: str, line: str) -> None
         return  # the bare command
     verb = " ".join(words[:2]) if words[0] == "kernel" else words[0]
     known[verb].make_context(verb, words[len(verb.split()) :])
+
+
+def test_the_worked_examples_name_what_their_files_hold() -> None:
+    guide = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    seen = 0
+    for item in re.split(r"^(?=\d\. |### )", guide, flags=re.MULTILINE):
+        files = [ROOT / name for name in _NAMED.findall(item) if name not in INVENTED]
+        text = "".join(file.read_text(encoding="utf-8") for file in files)
+        for name in re.findall(r"`(_[a-z_]+|[A-Z_]{4,}|[a-z]+_of|__post_init__)`", item):
+            assert not files or name in text, f"{name}: in none of {files}"
+            seen += bool(files)
+    assert seen >= 12
