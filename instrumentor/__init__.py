@@ -3,9 +3,10 @@
     from instrumentor import explain, rewrite, run
 
     explain("train.py").to_json()              # where the loop is, or why it is declined
+    plan("train.py").edits                     # what would be changed, and why
     rewrite(source).diff                       # one module's text, instrumented
     run("train.py", ["--config", "x.yaml"])    # the one-shot; returns folder and summary
-    report("mnist_baseline")                   # an earlier run, or ops CSVs of Tracy
+    report("mnist_baseline").frame()           # an earlier run, or ops CSVs of Tracy: its ops
     doctor(situation_of("train.py"))           # is this machine ready?
     profile("pytest -svv tests/test_x.py")     # any command under Tracy, as one CSV
     compare(load_side("mnist_baseline"), load_side("mnist_bf16"))
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from instrumentor.locate.model import Declined, Reason
     from instrumentor.options import Options
     from instrumentor.plan import Plan
-    from instrumentor.prepare import Explanation, explain
+    from instrumentor.prepare import Explanation, explain, plan
     from instrumentor.profile import Profiled, ProfileOptions, profile
     from instrumentor.reporting import Reported, ReportFiles, report
     from instrumentor.rewrite import Rewritten, rewrite
@@ -84,6 +85,7 @@ _HOMES = {
     "diagnose": "diagnose",
     "doctor": "doctor",
     "explain": "prepare",
+    "plan": "prepare",
     "load_side": f"{_ANALYSIS}.comparison.side",
     "profile": "profile",
     "report": "reporting",
@@ -125,6 +127,7 @@ __all__ = [
     "doctor",
     "explain",
     "load_side",
+    "plan",
     "profile",
     "report",
     "restore",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from instrumentor import console
+from instrumentor import about, console
 from instrumentor.commands import (
     apply,
     common,
@@ -106,9 +106,7 @@ app.add_typer(kernel.app, name="kernel")
 
 def _show_version(value: bool) -> None:
     if value:
-        from importlib.metadata import version
-
-        console.out(f"instrument {version('instrumentor')}")
+        console.out(f"instrument {about.version()}")
         raise typer.Exit
 
 

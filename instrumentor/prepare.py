@@ -208,6 +208,19 @@ def explain(
     return Explanation(True, (), plan, plan.to_json())
 
 
+def plan(script: Path | str, options: Options | None = None, arguments: Sequence[str] = ()) -> Plan:
+    """The ordered edits of a script on disk, each with its reason; nothing is run.
+
+    Raises:
+        Declined: the script cannot be instrumented correctly.
+        UsageError: as :func:`explain`.
+    """
+    found = explain(script, options, arguments)
+    if found.plan is None:
+        raise Declined(*found.reasons)
+    return found.plan
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()

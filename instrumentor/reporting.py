@@ -22,6 +22,8 @@ from instrumentor.outputs import exists, refuse_outputs
 from instrumentor.project import find_project
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from instrumentor_analysis.model import Summary
     from instrumentor_analysis.report_options import Report, ReportOptions
     from instrumentor_analysis.summary import Analysis
@@ -87,6 +89,15 @@ class Reported:
     written: tuple[Path, ...] = ()
     is_run: bool = False
     unrefreshed: str = ""
+
+    def frame(self) -> pd.DataFrame:
+        """The ops as a data frame, one row per op; empty without ops of a device.
+
+        Columns and units are those of :data:`instrumentor_analysis.device.COLUMNS`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame() if self.ops is None else self.ops.ops.to_pandas()
 
 
 def report(

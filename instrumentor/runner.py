@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor import leftovers
+from instrumentor.about import version
 from instrumentor.batch_size import batch_facts
 from instrumentor.bundle import MODULE, module_text
 from instrumentor.edits import Kind
@@ -912,17 +913,8 @@ def _environment(machine: Machine) -> dict[str, Any]:
         "devices": [str(d) for d in machine.devices],
         "tt_xla": str(machine.tt_xla) if machine.tt_xla else None,
         "cpu_count": os.cpu_count(),
-        "instrumentor": _version(),
+        "instrumentor": version(),
     }
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("instrumentor")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _found(prepared: Prepared) -> str:
