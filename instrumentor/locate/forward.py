@@ -181,7 +181,8 @@ def call_of(
 
 _FETCHES = re.compile(
     r"^(get|next|load|fetch|sample|draw|prepare|collate|build|make|set|feed)_([a-z]+_)*"
-    r"(batch|minibatch|batches|data|input|inputs|example|examples|sample|samples|task|tasks)$",
+    r"(batch|minibatch|batches|data|input|inputs|example|examples|sample|samples|task|tasks)$"
+    r"|^__next__$",
     re.I,
 )
 
@@ -249,8 +250,12 @@ class _Slice:
                 source.places[path[level + 1][0][0]].parent, ast.If
             ):
                 # what runs before a conditional step (a rollout) is not its forward, if it has
-                # its own
+                # its own; but what a model has just given to it by name is
                 if any(_model_call(knowledge, source, scope, s) for s in self.statements):
+                    for statement in reversed(suite[:index]):
+                        given = binds(statement) & self.needs
+                        if given and _model_call(knowledge, source, scope, statement):
+                            self._take(statement)
                     break
             self._enter(knowledge, suite[index])
             for statement in reversed(suite[:index]):

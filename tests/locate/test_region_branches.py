@@ -220,3 +220,16 @@ def test_an_end_in_an_elif_stands_behind_the_whole_if() -> None:
     lines = [line.strip() for line in rewritten(source).code.decode().splitlines()]
     ends = [n for n, line in enumerate(lines) if line.startswith("_instrument.end(")]
     assert [lines[n - 1] for n in ends][-1] == "xm.mark_step()"
+
+
+def test_a_forward_ahead_of_the_branches_that_use_its_output() -> None:
+    source = looped(
+        "out = model(x)\nif warm:\n    loss = Distance(0.1).forward(out, y)\n"
+        "    loss.backward()\n    optimizer.step()\nelse:\n    loss = criterion(model(y), x)\n"
+        "    loss.backward()\n    optimizer.step()",
+        before="class Distance(torch.autograd.Function):\n    def forward(self, a, b):\n"
+        "        return (a - b).pow(2).mean()",
+    )
+    lines = [line.strip() for line in rewritten(source).code.decode().splitlines()]
+    begins = [n for n, line in enumerate(lines) if line.startswith("_instrument.begin(")]
+    assert [lines[n + 1] for n in begins] == ["out = model(x)", "loss = criterion(model(y), x)"]
