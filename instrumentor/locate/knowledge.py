@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from instrumentor.locate import catalogue
-from instrumentor.locate.catalogue import Kind, Role
+from instrumentor.locate.catalogue import Evidence, Kind, Role
 from instrumentor.locate.kinds import Kinds
 from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Class, Function, Program
@@ -115,7 +115,9 @@ class Knowledge:
             if kind is not None and kind[0] is Kind.SCALER:
                 return call.args[0] if call.args else owner
             if kind is not None and kind[0] not in _STEPPED:
-                return None
+                # `optims.generator.step()`: of a name that says nothing else the whole is asked
+                spelled = kind[1] is Evidence.SPELLING and _spelled_optimizer(owner)
+                return owner if spelled else None
             return owner if kind is not None else self._given_optimizer(source, scope, call)
         if isinstance(function, Method) and function.function.name in _STEPS:
             kind = self.kinds.of_value(function.owner)
@@ -434,6 +436,10 @@ class Knowledge:
 
 _WRAPS_BACKWARD = (Kind.ACCELERATOR, Kind.ENGINE, Kind.OPTIMIZER, Kind.SCALER, Kind.MODEL)
 _NO_VALUE = External("")
+
+
+def _spelled_optimizer(node: ast.expr) -> bool:
+    return any(catalogue.spelled_as(part) is Kind.OPTIMIZER for part in dotted(node).split("."))
 
 
 def expression(name: str) -> ast.expr | None:

@@ -215,13 +215,28 @@ def find_updates(program: Program, knowledge: Knowledge, candidate: Candidate) -
     after = list(_updates_below(program, knowledge, source, scope, following))
     if after:
         return after
-    if isinstance(scope, FUNCTIONS):
-        for caller, _, holder in program.callers.get(scope, ()):
-            where = program.source_of_scope[caller]
-            for outer in where.loops_around(holder):
-                around = list(_updates_below(program, knowledge, where, caller, outer.body))
-                if around:
-                    return around
+    return _updates_of_callers(program, knowledge, scope)
+
+
+def _updates_of_callers(
+    program: Program,
+    knowledge: Knowledge,
+    scope: ScopeNode,
+    seen: frozenset[ScopeNode] = frozenset(),
+) -> list[Update]:
+    """Updates in the loops around a call of the function, or behind the call; then further out."""
+    if not isinstance(scope, FUNCTIONS) or scope in seen:
+        return []
+    for caller, _, holder in program.callers.get(scope, ()):
+        where = program.source_of_scope[caller]
+        bodies = [outer.body for outer in where.loops_around(holder)]
+        for body in (*bodies, _following(where, holder)):
+            found = list(_updates_below(program, knowledge, where, caller, body))
+            if found:
+                return found
+        further = _updates_of_callers(program, knowledge, caller, seen | {scope})
+        if further:
+            return further
     return []
 
 

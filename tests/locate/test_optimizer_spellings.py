@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from instrumentor import Declined
-from tests.locate.cases import around, looped, plan_of, rewritten
+from tests.locate.cases import HEAD, around, looped, plan_of, rewritten
 
 BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
 
@@ -309,3 +309,30 @@ def test_an_accelerator_under_any_name(binding: str) -> None:
         "for x in data:\n    out = net(x)\n    acc.backward(out)\n    a.step()\n"
     )
     assert plan_of("import torch\n" + source)["region"] == {"start_line": 8, "end_line": 9}
+
+
+def test_an_optimizer_under_the_name_of_what_it_trains() -> None:
+    body = "loss = criterion(model(x), y)\nloss.backward()\noptims.generator.step()"
+    source = looped(body, before="from munch import Munch\noptims = Munch()")
+    assert plan_of(source)["eligible"]
+
+
+def test_an_update_behind_the_call_of_the_function_with_the_loop() -> None:
+    source = (
+        HEAD
+        + """
+def accumulate(batches):
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        loss.backward()
+
+def step(batches):
+    accumulate(batches)
+    optimizer.step()
+
+while True:
+    step(loader)
+"""
+    )
+    plan = plan_of(source)
+    assert (plan["loop"]["line"], plan["stop"]["line"]) == (10, 16)
