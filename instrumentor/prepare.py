@@ -19,7 +19,7 @@ from instrumentor.options import Options
 from instrumentor.passes.recorder import import_of
 from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
 from instrumentor.project import Project, find_project
-from instrumentor.rewrite import instrument, refuse_instrumented, unified_patch
+from instrumentor.rewrite import Noted, instrument, refuse_instrumented, unified_patch
 from instrumentor.variant import Variant
 
 
@@ -53,11 +53,15 @@ class Prepared:
 
     @property
     def patch(self) -> bytes:
-        """Unified diff of all files, names relative to the project, exact bytes."""
+        """Unified diff of all files, names relative to the project, exact bytes.
+
+        The header of each hunk ends with why, which `git apply` passes over.
+        """
         files: dict[Path, tuple[bytes | None, bytes]] = {
             p: (self.originals[p], new) for p, new in self.replacements.items()
         }
-        return unified_patch(files, self.project.root)
+        reasons = {p: _reasons(p, data, self.plan) for p, data in self.originals.items()}
+        return unified_patch(files, self.project.root, reasons)
 
     @property
     def whole_patch(self) -> bytes:
@@ -168,6 +172,23 @@ def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes])
         if file not in plan.files:
             edits.append(PlannedEdit(file, import_of(source, plan.names[0])))
     return dataclasses.replace(plan, edits=(*edits, *plan.edits)) if edits else plan
+
+
+def _reasons(path: Path, data: bytes, plan: Plan) -> list[Noted]:
+    """The line at which each edit shows in the diff, and its reason; the recorder's come last."""
+    edits = sorted(plan.edits_of(path), key=lambda edit: edit.kind is Kind.PRELUDE)
+    statements = parse_source(path, data).by_position if edits else {}
+    found: list[Noted] = []
+    for edit in edits:
+        if edit.at is not None:
+            below = edit.kind in (Kind.INSERT_AFTER, Kind.PRELUDE)
+            end = statements[edit.at].end_lineno if below else None
+            found.append((end or edit.at.line, edit.reason))
+        else:
+            found.append((1, edit.reason))
+        if edit.to is not None:
+            found.append((statements[edit.to].end_lineno or edit.to.line, edit.reason))
+    return found
 
 
 _Spans = list[tuple[Statement, Statement]]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Collection, Mapping
+import re
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from instrumentor.engine import MARKER, apply_edits
 from instrumentor.errors import ProofFailed, UsageError
@@ -14,6 +17,11 @@ from instrumentor.locate import locate, parse_source
 from instrumentor.options import Options
 from instrumentor.plan import Plan, make_plan
 from instrumentor.proofs import prove
+
+#: A line of the old file, and why something changes there.
+Noted: TypeAlias = tuple[int, str]
+WIDEST = 160  # characters of reasons in the header of a hunk
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 
 
 @dataclass(frozen=True)
@@ -85,12 +93,15 @@ def instrument(data: bytes, plan: Plan, path: Path, *, rebinds: Collection[str] 
 
 
 def unified_patch(
-    files: Mapping[Path, tuple[bytes | None, bytes]], relative_to: Path | None = None
+    files: Mapping[Path, tuple[bytes | None, bytes]],
+    relative_to: Path | None = None,
+    reasons: Mapping[Path, Sequence[Noted]] | None = None,
 ) -> bytes:
     """A patch of several files, byte for byte: `git apply` gives the new ones from the old.
 
     Args:
         files: (before, after) by path; before is None for a new file.
+        reasons: lines of the old file and why they change, shown in the header of their hunk.
     """
     parts: list[bytes] = []
     for path, (before, after) in files.items():
@@ -105,11 +116,27 @@ def unified_patch(
             b"/dev/null" if before is None else b"a/" + name.lstrip(b"/") + tab,
             b"b/" + name.lstrip(b"/") + tab,
         )
+        noted = (reasons or {}).get(path, ())
         parts.extend(
-            line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n"
+            _explained(line, noted)
+            if line.startswith(b"@@ ")
+            else line
+            if line.endswith(b"\n")
+            else line + b"\n\\ No newline at end of file\n"
             for line in lines
         )
     return b"".join(parts)
+
+
+def _explained(header: bytes, noted: Sequence[Noted]) -> bytes:
+    """The header of a hunk with the reasons for what changes in it, where git shows a function."""
+    found = _HUNK.match(header)
+    assert found is not None
+    first = int(found[1])
+    last = first + int(found[2] or 1)
+    why = "; ".join(dict.fromkeys(reason for line, reason in noted if first <= line < last))
+    said = textwrap.shorten(why, WIDEST, placeholder=" ...").encode(errors="backslashreplace")
+    return header.rstrip(b"\n") + b" " + said + b"\n" if said else header
 
 
 def unified_diff(

@@ -30,6 +30,7 @@ from instrumentor.environment import device_root
 from instrumentor.errors import (
     InstrumentError,
     Interrupted,
+    NotReady,
     NotVerified,
     RestoreNeeded,
     RunFailed,
@@ -221,14 +222,13 @@ def dry_run(
     Raises:
         InstrumentError: as :func:`run` would before it starts the script.
     """
-    from instrumentor.profilers import choose
     from instrumentor.workspace import InPlace, plan_shadow
 
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
     prepared = prepare(script, options.rewrite, arguments)
     machine = machine_of(prepared.project, options, cwd, preview=True)
-    profiler, reason = choose(options.profiler, machine)
+    profiler, reason = _previewed(options.profiler, machine)
     plan = plan_shadow(
         prepared.project,
         prepared.script,
@@ -244,20 +244,31 @@ def dry_run(
         site = InPlace(prepared.project, cwd, prepared.script, tuple(prepared.replacements))
         target, environment = site.script, site.environment(base, machine.import_paths)
     environment["PYTHONPATH"] = f"SCRATCH/{RECORDER}{os.pathsep}{environment['PYTHONPATH']}"
-    environment["INSTRUMENT_PROFILER"] = profiler.name
-    command = _shown_command(profiler.name, machine, target, arguments, options)
+    environment["INSTRUMENT_PROFILER"] = profiler
+    command = _shown_command(profiler, machine, target, arguments, options)
     changed = {k: v for k, v in environment.items() if base.get(k) != v}
     return DryRun(
         prepared,
         command,
         changed,
-        profiler.name,
+        profiler,
         reason,
         0 if options.in_place else plan.copied_files,
         0 if options.in_place else plan.copied_bytes,
         () if options.in_place else plan.linked,
         tuple((item.path, item.reason) for item in plan.left_out),
     )
+
+
+def _previewed(requested: str, machine: Machine) -> tuple[str, str]:
+    """The profiler of a preview and why: one that is not on this machine is shown all the same."""
+    from instrumentor.profilers import choose
+
+    try:
+        profiler, reason = choose(requested, machine)
+    except NotReady as error:
+        return requested, f"{requested}: asked for, but it cannot run here: {error.message}"
+    return profiler.name, reason
 
 
 def _shown_command(

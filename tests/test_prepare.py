@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,30 @@ def test_a_loop_in_another_module_is_found_through_the_script(experiments_repo: 
     assert prepared.originals[trainer] == trainer.read_bytes()
     assert prepared.project.root == experiments_repo
     assert prepared.diff.startswith("--- a/blacksmith/tools/trainer/trainer.py\n")
+
+
+def test_each_hunk_says_why_and_git_applies_the_patch(experiments_repo: Path) -> None:
+    prepared = prepare(experiments_repo / LORA, Options())
+    headers = [line for line in prepared.diff.splitlines() if line.startswith("@@ ")]
+    assert len(headers) > 1
+    assert all(header.count("@@") == 2 and not header.endswith("@@") for header in headers)
+    assert any("stop early" in header for header in headers)
+    assert "signposts, clock" in headers[0]
+    subprocess.run(
+        ["git", "apply", "-"], cwd=experiments_repo, input=prepared.patch, check=True, timeout=60
+    )
+    for path, new in prepared.replacements.items():
+        assert path.read_bytes() == new
+
+
+def test_a_reason_stands_at_the_end_of_the_statement_that_it_follows(git_repo: RepoFactory) -> None:
+    long = "loss.backward(\n" + "\n" * 20 + "        )"
+    text = script()
+    assert text.count("loss.backward()") == 1
+    repo = git_repo({"train.py": text.replace("loss.backward()", long)})
+    headers = [h for h in prepare(repo / "train.py", Options()).diff.splitlines() if "@@" in h]
+    (ends,) = [h for h in headers if "waits for the device" in h]
+    assert "before the forward" not in ends
 
 
 def test_nothing_is_written(git_repo: RepoFactory) -> None:
@@ -50,7 +75,11 @@ def test_the_diff_can_be_read_whatever_the_encoding(git_repo: RepoFactory) -> No
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("missing.py", "no such file"), ("folder", "not a file"), ("done.py", "already instrumented")],
+    [
+        ("missing.py", "no such file"),
+        ("folder", "a folder, not a script"),
+        ("done.py", "already instrumented"),
+    ],
 )
 def test_wrong_paths(git_repo: RepoFactory, name: str, message: str) -> None:
     repo = git_repo({"folder/x": "", "done.py": "x = 1  # [instrument]\n"})

@@ -165,6 +165,15 @@ def test_a_thread_that_the_early_stop_left_running_is_ended(
     assert (facts["interrupted"], facts["partial"]) == (False, False)
 
 
+def test_a_dry_run_shows_tracys_command_where_there_is_no_tracy(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    found = dry_run(repo / "train.py", ["--x"], options_for(repo, profiler="tracy"))
+    assert found.profiler == "tracy"
+    assert "it cannot run here: tracy is not installed" in found.reason
+    assert found.command[1:4] == ("-m", "tracy", "-p")
+    assert found.environment["INSTRUMENT_PROFILER"] == "tracy"
+
+
 def test_a_dry_run_writes_nothing(git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": script(), "data.bin": b"x" * 1000})
     before = snapshot(repo)
