@@ -56,10 +56,15 @@ def refusal(base: Path) -> str:
     to readers: what we make in it is closed.
     """
     try:
-        fault = _fault(base, tighten=not is_named(base))
-        above = base.parent.lstat().st_mode
+        return _refusal(base)
     except OSError:
         return ""
+
+
+def _refusal(base: Path) -> str:
+    """As :func:`refusal`; what is not there, or was exchanged meanwhile, is an OSError."""
+    fault = _fault(base, tighten=not is_named(base))
+    above = base.parent.lstat().st_mode
     if not fault and above & stat.S_IWOTH and not above & stat.S_ISVTX:
         fault = f"lies in {base.parent}, where every user can exchange it"
     return fault
@@ -109,7 +114,7 @@ def made(base: Path, name: str) -> Path:
     """
     folder = base / name
     _make(base)
-    fault = refusal(base)
+    fault = _refusal(base)
     if not fault:
         _make(folder)
         fault = _fault(folder, tighten=True)
@@ -135,7 +140,7 @@ def entries(name: str) -> Iterator[Path]:
     for base in bases():
         folder = base / name
         try:
-            if refusal(base) or _fault(folder, tighten=True):
+            if _refusal(base) or _fault(folder, tighten=True):
                 continue
             with os.scandir(folder) as found:
                 listed = sorted(found, key=lambda entry: entry.name)

@@ -111,6 +111,89 @@ def test_a_link_or_a_file_in_our_place_is_refused(base: Path, tmp_path: Path) ->
         private.made(base, "asked")
 
 
+def test_a_folder_that_is_exchanged_while_it_is_looked_at_is_not_used(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a shared folder its owner may put a link there between any two looks at it."""
+    mine = tmp_path / "mine" / "asked" / "2000000000-x"
+    mine.mkdir(parents=True)
+    opened = os.open
+
+    def exchanged(path: Path, *more: int) -> int:
+        if path == base and not base.is_symlink():
+            base.rename(tmp_path / "aside")
+            base.symlink_to(tmp_path / "mine")
+        return opened(path, *more)
+
+    base.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", exchanged)
+        assert private.remove_dead() == ()
+    assert base.is_symlink() and mine.is_dir()
+    base.unlink()
+    (tmp_path / "aside").rename(base)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="instrumentor"):
+        patch.setattr(os, "open", exchanged)
+        private.made(base, "asked")
+
+
+def test_a_link_that_appears_after_the_first_look_is_not_used(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine" / "asked" / "2000000000-x"
+    mine.mkdir(parents=True)
+    look = Path.lstat
+
+    def planted(path: Path) -> os.stat_result:
+        try:
+            return look(path)
+        except FileNotFoundError:
+            if path == base:
+                base.symlink_to(tmp_path / "mine")
+            raise
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "lstat", planted)
+        assert private.remove_dead() == ()
+    assert base.is_symlink() and mine.is_dir()
+
+
+def test_where_things_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "named"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    temporary = [tmp_path / name for name in ("TMPDIR", "TEMP", "TMP")]
+    mine = [path / OURS for path in (*temporary, Path("/tmp"), Path("/var/tmp"))]
+    assert list(private.bases()) == [tmp_path / "named", *mine]
+    assert private.is_named(tmp_path / "named") and not private.is_named(mine[0])
+    monkeypatch.delenv("INSTRUMENT_CACHE")
+    assert private.own_cache() == tmp_path / "xdg" / "instrumentor"
+    assert not private.is_named(tmp_path / "xdg" / "instrumentor")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the standard: to be ignored
+    assert private.own_cache() == tmp_path / "home" / ".cache" / "instrumentor"
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    assert [str(path) for path in private.bases()].count(f"/tmp/{OURS}") == 1
+    monkeypatch.setattr(private, "home_folder", lambda: None)  # as in some containers
+    assert private.own_cache() is None
+    assert private.bases()[0] == Path("/tmp", OURS)
+
+
+def test_the_first_fault_of_a_folder_is_the_one_that_is_named(base: Path, tmp_path: Path) -> None:
+    base.symlink_to(tmp_path)
+    base.parent.chmod(0o777)
+    assert private.refusal(base) == "is a symbolic link"
+
+
+def test_looking_at_folders_leaves_no_descriptor_open(base: Path) -> None:
+    private.made(base, "journal")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        list(private.entries("journal"))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_throwaway_folders_go_with_their_process(base: Path, tmp_path: Path) -> None:
     with private.throwaway() as folder:
         (folder / "file").touch()
