@@ -18,6 +18,7 @@ from instrumentor.commands import (
     diagnose,
     doctor,
     explain,
+    following,
     history,
     kernel,
     panels,
@@ -155,6 +156,7 @@ def _start(
             keep_validation=keep_validation,
         ),
         full=full,
+        words=following.typed(context),
     )
     raise typer.Exit
 

@@ -117,6 +117,8 @@ def as_meant(argv: list[str]) -> list[str]:
     first = argv[0] if argv else ""
     if first == "-m":
         return as_meant(["run", *argv])
+    if first == "--dry-run" and len(argv) > 2 and argv[1].startswith("-"):
+        return [*argv[1:-1], first, argv[-1]]  # its options stand before or behind it
     if first in _RUN_MODULES and "-m" in argv:
         at = argv.index("-m") + 2
         if not any(Path(word).is_file() for word in argv[1 : at - 2]):

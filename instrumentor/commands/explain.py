@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common
+from instrumentor.commands import common, following
 
 if TYPE_CHECKING:
     from instrumentor.options import Options
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 
 def explain(
-    script: Annotated[Path, typer.Argument(help="The training script.")],
+    context: typer.Context,
+    script: Annotated[Path | None, typer.Argument(help="The training script.")] = None,
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Its own arguments (--config is looked at).")
     ] = None,
+    module: common.Module = "",
     steps: common.Steps = None,
     warmup: common.Warmup = None,
     scope: common.Scope = "auto",
@@ -44,10 +46,12 @@ def explain(
     ] = False,
 ) -> None:
     """Say where the loop is, what would be changed, or why not."""
+    script, handed = common.script_of(script, arguments, module)
+    asked = following.target(script, handed, module)
     if summary:
         from instrumentor.corpus import show
 
-        raise typer.Exit(show([script, *map(Path, arguments or [])], None, None))
+        raise typer.Exit(show([script, *map(Path, handed)], None, None))
     from instrumentor.prepare import explain as explain_script
 
     options = common.make_options(
@@ -62,17 +66,22 @@ def explain(
         skip=skip,
     )
     if discover:
-        explanation = _by_running(script, options, arguments or [], timeout)
+        explanation = _by_running(script, options, handed, timeout)
     else:
-        explanation = explain_script(script, options, arguments or [])
+        explanation = explain_script(script, options, handed)
     if json:
         console.out_json(explanation.to_json())
     elif explanation.eligible:
-        _show(script, explanation.to_json())
+        _show(explanation.to_json())
+        console.out(f"Next: {following.dry_run(following.typed(context), asked)}")
     else:
+        from instrumentor.locate.model import Declined
+
         for reason in explanation.reasons:
             console.out(f"declined: {reason}")
-        console.out(f"hint: {explanation.reasons[0].remedy}")
+        declined = Declined(*explanation.reasons)
+        hint = following.instead(declined, script, options, following.typed(context), asked)
+        console.out(f"hint: {hint}")
     raise typer.Exit(0 if explanation.eligible else 3)
 
 
@@ -94,7 +103,7 @@ def _by_running(
     return Explanation(True, (), plan, plan.to_json())
 
 
-def _show(script: Path, document: dict[str, Any]) -> None:
+def _show(document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
     if region is None:
         console.out(f"{loop['file']}:{loop['line']}: {document['label']} of what is called there")
@@ -141,7 +150,6 @@ def _show(script: Path, document: dict[str, Any]) -> None:
         )
     for warning in document["warnings"]:
         console.warn(warning)
-    console.out(f"Next: instrument --dry-run {console.quoted(script)}")
 
 
 def _margin(file: Path, document: dict[str, Any]) -> None:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from instrumentor import console
+from instrumentor.commands import following
+from instrumentor.locate.model import Declined
 from instrumentor.options import Options
 from instrumentor.prepare import prepare
 
 
-def preview(script: Path, options: Options, *, full: bool = False) -> None:
+def preview(
+    script: Path, options: Options, *, full: bool = False, words: Sequence[str] = ()
+) -> None:
     """Print what would be changed; write nothing.
 
     Args:
         full: with the recorder's module, which stands outside of the copy.
+        words: the options as they were typed, for the next command.
 
     Raises:
         InstrumentError: declined, or a wrong path or option.
     """
-    prepared = prepare(script, options)
+    try:
+        prepared = prepare(script, options)
+    except Declined as declined:
+        declined.hint = following.instead(declined, script, options, words, [str(script)])
+        raise
     console.diff(prepared.whole_patch if full else prepared.patch)
     explanation = prepared.plan.explanation
     loop = explanation["loop"]
@@ -36,4 +46,4 @@ def preview(script: Path, options: Options, *, full: bool = False) -> None:
     console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
     for warning in prepared.plan.warnings:
         console.warn(warning)
-    console.say(f"Next: instrument run {console.quoted(script)}")
+    console.say(f"Next: {following.run(words, [str(script)])}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common
+from instrumentor.commands import common, following
 from instrumentor.commands import repeat as repeats
 from instrumentor.commands.history import NoHistory, Store, remember
 from instrumentor.errors import InstrumentError
@@ -182,7 +182,8 @@ def run(
     if not quiet:
         common.tell_handed_over(context, script, handed)
     if dry_run:
-        _preview(script, handed, options, json=json, full=full)
+        asked = following.typed(context), following.target(script, handed, module)
+        _preview(script, handed, options, asked, json=json, full=full)
         return
     results: list[RunResult] = []
     for number in range(1, repeat + 1):
@@ -273,11 +274,22 @@ def _fate(result: RunResult, *, in_place: bool) -> str:
 
 
 def _preview(
-    script: Path, arguments: list[str], options: RunOptions, *, json: bool, full: bool
+    script: Path,
+    arguments: list[str],
+    options: RunOptions,
+    asked: tuple[list[str], list[str]],
+    *,
+    json: bool,
+    full: bool,
 ) -> None:
+    from instrumentor.locate.model import Declined
     from instrumentor.runner import dry_run
 
-    found = dry_run(script, arguments, options)
+    try:
+        found = dry_run(script, arguments, options)
+    except Declined as declined:
+        declined.hint = following.instead(declined, script, options.rewrite, *asked)
+        raise
     if json:
         console.out_json(
             {
@@ -292,6 +304,7 @@ def _preview(
         return
     console.diff(found.prepared.whole_patch if full else found.prepared.patch)
     _describe(found, options)
+    console.say(f"Next: {following.run(*asked)}")
 
 
 def _describe(found: DryRun, options: RunOptions) -> None:

@@ -1,0 +1,86 @@
+"""What to type next: pasted as it is printed, it does what was asked for."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RepoFactory, RunCli
+from tests.end_to_end.small import script
+
+TWO = """import torch
+a, b = torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+one, two = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (a, b))
+for step in range(8):
+    one.zero_grad()
+    a(torch.randn(4, 8)).mean().backward()
+    one.step()
+for step in range(8):
+    two.zero_grad()
+    b(torch.randn(4, 8)).mean().backward()
+    two.step()
+"""
+HIDDEN = """import torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(8):
+    getattr(model(torch.randn(4, 8)).mean(), "back" + "ward")()
+    optimizer.step()
+"""
+
+
+def _next(text: str) -> list[str]:
+    (line,) = (line for line in text.splitlines() if line.startswith("Next: "))
+    return shlex.split(line.removeprefix("Next: instrument "))
+
+
+@pytest.mark.parametrize(
+    ("asked", "following"),
+    [
+        ("--loop two.py:8 --dry-run two.py", "run --loop two.py:8 two.py"),
+        ("--dry-run --loop two.py:8 --full two.py", "run --loop two.py:8 two.py"),
+        ("run --dry-run --loop two.py:8 two.py --lr 3", "run --loop two.py:8 two.py --lr 3"),
+        ("run --dry-run --region two.py:9-11 -m two 3", "run --region two.py:9-11 -m two 3"),
+        ("explain two.py --loop two.py:8 --x 1", "run --dry-run --loop two.py:8 two.py --x 1"),
+        ("explain --loop two.py:8 -m two --lr 3", "run --dry-run --loop two.py:8 -m two --lr 3"),
+    ],
+)
+def test_the_next_command_repeats_what_matters(
+    git_repo: RepoFactory, run_cli: RunCli, asked: str, following: str
+) -> None:
+    done = run_cli(*asked.split(), cwd=git_repo({"two.py": TWO}))
+    assert done.returncode == 0, done.stderr
+    assert _next(done.stdout + done.stderr) == following.split()
+
+
+def test_a_variable_of_the_environment_is_not_typed_again(
+    git_repo: RepoFactory, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTRUMENT_STEPS", "9")
+    done = run_cli("run", "--dry-run", "train.py", cwd=git_repo({"train.py": script()}))
+    assert _next(done.stderr) == ["run", "train.py"]
+
+
+@pytest.mark.parametrize("verb", [["explain"], ["--dry-run"], ["run", "--dry-run"]])
+def test_a_decline_ends_in_commands(
+    git_repo: RepoFactory, run_cli: RunCli, verb: list[str]
+) -> None:
+    repo = git_repo({"two.py": TWO, "hidden.py": HIDDEN, "plain.py": "print('hello')\n"})
+
+    def offered(name: str) -> list[str]:
+        done = run_cli(*verb, name, cwd=repo)
+        assert done.returncode == 3
+        said = (done.stdout if verb == ["explain"] else done.stderr).partition("hint: ")[2]
+        return [line.strip() for line in said.splitlines()[1:]]
+
+    loops = offered("two.py")
+    assert loops[:2] == [f"instrument run --loop two.py:{line} two.py" for line in (4, 8)]
+    assert offered("hidden.py")[0].startswith("instrument run hidden.py  # runs it for two steps")
+    assert [line.split("  #")[0] for line in offered("plain.py")] == [
+        "instrument profile python3 plain.py"
+    ]
+    if verb == ["explain"]:  # what it offers, works
+        command = [*shlex.split(loops[1])[1:2], "--dry-run", *shlex.split(loops[1])[2:]]
+        assert run_cli(*command, cwd=Path(repo)).returncode == 0
