@@ -131,6 +131,55 @@ def test_processes_end_gently_or_not_at_all(tmp_path: Path) -> None:
             process.communicate()
 
 
+TRAPS = """\
+import signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: print("SIGINT", flush=True))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("SIGTERM", flush=True)))
+print("ready", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_the_gentler_signal_comes_first_and_once() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TRAPS], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert end_gently([process.pid], grace_s=1.0) == ()
+        assert process.stdout.read().split() == ["SIGINT", "SIGTERM"]
+
+
+@TWO_USERS
+def test_a_process_of_another_user_is_left_and_named() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+
+        def end() -> None:
+            assert end_gently([process.pid], grace_s=0.1) == (process.pid,)
+
+        as_another_user(end)
+        assert process.poll() is None
+        process.communicate(b"\n")
+
+
+def test_devices_are_held_all_or_none_and_one_lock_a_device(tmp_path: Path) -> None:
+    devices = [Path("/dev/tenstorrent/1"), DEVICE]
+    with held(devices, tmp_path):
+        locks = sorted(path.name for path in tmp_path.iterdir())
+        assert locks == [f"instrument-dev-tenstorrent-{number}.lock" for number in (0, 1)]
+        for device in devices:
+            with pytest.raises(NotReady, match=f"Another run uses {device}:") as caught:
+                held([device], tmp_path).__enter__()
+            assert "Ctrl-C" in caught.value.hint
+    with held(devices[:1], tmp_path), pytest.raises(NotReady), held(devices, tmp_path):
+        pass
+    with held([DEVICE], tmp_path):
+        pass
+    with held([], tmp_path):
+        pass
+
+
 def test_a_process_that_is_gone_has_ended() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
@@ -184,3 +233,42 @@ def test_a_reset_that_only_says_so_is_not_believed(tmp_path: Path) -> None:
 def test_a_missing_smi_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="could not be run"):
         reset(tmp_path / "tt-smi", dict(os.environ))
+
+
+def made_smi(folder: Path, answers: str) -> Path:
+    smi = folder / "tt-smi"
+    smi.write_text(f"#!/bin/sh\n[ $1 = -r ] && exit 0\n{answers}\n")
+    smi.chmod(0o755)
+    return smi
+
+
+@pytest.mark.parametrize(
+    ("answer", "number"),
+    [
+        ('{"device_info": [{}, {}]}', 2),
+        ('Detected chips: 2\\n{"device_info": [{}]}', 1),
+        ('{"device_info": 3}', 0),
+        ('{"other": []}', 0),
+        ("{", 0),
+        ("none", 0),
+    ],
+)
+def test_boards_are_counted_from_the_snapshot(tmp_path: Path, answer: str, number: int) -> None:
+    assert boards(made_smi(tmp_path, f"printf '{answer}'"), dict(os.environ)) == number
+
+
+def test_all_boards_are_waited_for(tmp_path: Path) -> None:
+    """The second board answers at the third question."""
+    smi = made_smi(
+        tmp_path,
+        f"""cd {tmp_path}; echo x >> asked
+if [ $(wc -l < asked) -lt 3 ]; then echo '{{"device_info": [{{}}]}}'
+else echo '{{"device_info": [{{}}, {{}}]}}'; fi""",
+    )
+    waits: list[float] = []
+    assert reset(smi, dict(os.environ), expected=2, on_wait=waits.append) > 0
+    assert len(waits) == 2 and waits[0] < waits[1]
+    (tmp_path / "asked").unlink()
+    with pytest.raises(NotReady, match=r"1 of 2 boards answer, \d+ s later") as caught:
+        reset(smi, dict(os.environ), expected=2, timeout_s=0.0)
+    assert f"{smi} -ls" in caught.value.hint

@@ -76,6 +76,14 @@ def test_a_power_loss_at_every_operation(repo: Path, tmp_path: Path) -> None:
         check(repo, before)
 
 
+def test_a_power_loss_after_the_end_brings_nothing_back(repo: Path, tmp_path: Path) -> None:
+    before = both(repo)
+    disk = LossyDisk(tmp_path)
+    run(repo, disk)
+    disk.stopped()
+    check(repo, before)
+
+
 def test_a_kill_of_the_restoration_at_every_operation(repo: Path) -> None:
     """Killed in the run, then killed again at each operation of the restoration."""
     before = both(repo)
