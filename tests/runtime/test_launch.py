@@ -138,6 +138,9 @@ def test_pickles_and_spawns_what_the_script_defines(launcher: Launcher, script: 
         ("raise SystemExit(7)", 7, "SystemExit"),
         ("import sys; sys.exit()", 0, "SystemExit"),
         ("raise SystemExit('a reason')", 1, "SystemExit"),
+        ("raise SystemExit(-1)", 255, "SystemExit"),
+        ("raise SystemExit(258)", 2, "SystemExit"),
+        ("raise GeneratorExit", 1, "GeneratorExit"),
         ("raise ValueError('no')", 1, "ValueError"),
         ("x = = 1", 1, "SyntaxError"),
     ],
@@ -197,6 +200,7 @@ def test_an_interrupted_script_lets_the_wrapper_make_its_report(
     ran = launcher.run(script)
     assert ran.outcome == {"exit_code": 130, "exception": "KeyboardInterrupt"}
     assert ran.returncode == 0
+    assert ran.stderr == "KeyboardInterrupt: the script was interrupted\n"
     assert "wrapper goes on" in ran.stdout
 
 
@@ -209,3 +213,46 @@ def test_writes_down_its_process(launcher: Launcher, script: Path) -> None:
 def test_reads_the_scripts_declared_encoding(launcher: Launcher, script: Path) -> None:
     script.write_bytes("# -*- coding: latin-1 -*-\nprint(ascii('é'))\n".encode("latin-1"))
     assert "'\\xe9'" in launcher.run(script).stdout
+
+
+def test_what_was_said_before_another_program_begins_is_not_lost(launcher: Launcher) -> None:
+    launcher.WRAPPER = "print('first')\n" + launcher.WRAPPER
+    assert launcher.order({"program": "echo", "arguments": ["a"]}).stdout == "first\na\n"
+
+
+def test_a_safe_path_stays_safe(launcher: Launcher, script: Path) -> None:
+    script.write_text(f"import sys; print({str(script.parent)!r} in sys.path)")
+    ran = launcher.run(script, env={"PYTHONSAFEPATH": "1"})
+    plain = subprocess.run(
+        [launcher.interpreter, script],
+        cwd=launcher.cwd,
+        env={**os.environ, "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[0] == plain.stdout.strip()
+
+
+def test_a_watcher_sees_the_script_before_it_runs(launcher: Launcher, script: Path) -> None:
+    watcher = launcher.folder / "watcher.py"
+    watcher.write_text("def observe(what): print('watching', what)\n")
+    script.write_text("import sys; print('runs', sys.modules['watcher'].__file__)")
+    what = {"script": str(script), "arguments": [], "observe": "it", "observer": str(watcher)}
+    assert launcher.order(what).stdout.startswith(f"watching it\nruns {watcher}\n")
+
+
+def test_a_variable_that_the_script_does_not_have_is_not_set(
+    launcher: Launcher, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PWD", raising=False)
+    script.write_text("import os; print(os.environ.get('PWD', 'none'))")
+    assert launcher.run(script).stdout.startswith("none\n")
+
+
+def test_notes_are_never_seen_half(launcher: Launcher, script: Path) -> None:
+    script.write_text("")
+    launcher.run(script)
+    assert sorted(path.name for path in launcher.folder.iterdir()) == [
+        "launch.json", "launch.pid", "launch.py", "outcome.json", "work",
+    ]  # fmt: skip

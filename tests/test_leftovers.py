@@ -1,0 +1,82 @@
+"""What any start undoes of killed runs, and what it says of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instrumentor import leftovers, private
+from instrumentor.workspace import journal, places
+from tests.workspace.test_in_place import TEXT, start
+from tests.workspace.test_restoring import SAVED, killed
+
+
+@pytest.fixture
+def repo(git_repo) -> Path:
+    return git_repo({"train.py": TEXT, "pkg/other.py": b"y = 1\n"})
+
+
+def undone() -> tuple[list[str], list[str]]:
+    said: list[str] = []
+    warned: list[str] = []
+    leftovers.undo(said.append, warned.append)
+    return said, warned
+
+
+def leftover_copy() -> Path:
+    copy = private.made(places.cache_folder(), "shadows") / "repo-0123456789"
+    copy.mkdir()
+    (copy / ".instrument-shadow").touch()
+    return copy
+
+
+def test_a_start_with_nothing_to_undo_says_and_imports_nothing(repo: Path) -> None:
+    assert undone() == ([], [])
+    code = (
+        "import sys; from instrumentor import leftovers; leftovers.undo(print, print);"
+        "sys.exit('instrumentor.workspace' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b""
+
+
+def test_folders_of_processes_that_are_gone_are_removed_silently(repo: Path) -> None:
+    dead = private.made(places.cache_folder(), "asked") / "4194305-dead"
+    dead.mkdir()
+    assert undone() == ([], []) and not dead.exists()
+
+
+def test_what_is_put_back_is_said_and_what_was_edited_is_warned_of(repo: Path) -> None:
+    killed(repo, "train.py", "pkg/other.py")
+    (repo / "pkg" / "other.py").write_bytes(SAVED)
+    said, warned = undone()
+    assert said == [
+        f"{repo}/train.py is restored, as it was before the run (an earlier run in place was ended)"
+    ]
+    assert warned == [
+        f"{repo}/pkg/other.py was edited during the run; both versions are kept: it, and "
+        f"{repo}/pkg/other.py.before-instrument\n"
+        "Compare the versions and keep the one you want."
+    ]
+    assert (repo / "train.py").read_bytes() == TEXT and journal.pending() == ()
+    assert undone() == ([], [])
+
+
+def test_a_damaged_journal_keeps_no_copy_from_being_removed(repo: Path) -> None:
+    copy = leftover_copy()
+    folder = private.made(places.cache_folder(), "journal")
+    (folder / "0123456789ab.json").write_text("{")
+    said, warned = undone()
+    assert said == [] and len(warned) == 1 and not copy.exists()
+
+
+def test_a_living_run_is_neither_undone_nor_spoken_of(repo: Path) -> None:
+    process = start(repo / "train.py")
+    assert undone() == ([], []) and (repo / "train.py").read_bytes() != TEXT
+    process.kill()
+    process.communicate()
+    said, _ = undone()
+    assert len(said) == 1 and (repo / "train.py").read_bytes() == TEXT
