@@ -6,14 +6,16 @@ What a script prints, a file is called or a table holds is shown, never obeyed b
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -166,19 +168,65 @@ def progress_bar() -> Callable[[int, int], None]:
     return show
 
 
+SILENCE_S = 10.0  # the longest time for which nothing is said
+_BEAT_S = 1.0
+# What goes on behind the line that told a stage.
+_DOING = {
+    "found": "looking at the interpreter and the devices",
+    "interpreter": "looking at the devices",
+    "profiler": "making the copy and the device ready",
+    "copied": "starting the script",
+    "linked": "starting the script",
+    "untraced": "starting the script",
+    "running": "running the script: nothing measured so far",
+    "discover": "running the script as it is",
+    "reset": "resetting",
+    "analysing": "analysing",
+    "Validating": "validating",
+}
+
+
 class Narrator:
     """Progress of a run as lines: the stage, each sample as it comes, elapsed time."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self.quiet = quiet
         self.verbose = verbose
-        self.start = time.monotonic()
+        self.start = self.heard = self.since = time.monotonic()
+        self.doing = "reading the script"
         self.steps = 0
 
     def _say(self, text: str) -> None:
+        self.heard = time.monotonic()
         if not self.quiet:
-            elapsed = time.monotonic() - self.start
+            elapsed = self.heard - self.start
             say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {visible(text)}")
+
+    @contextlib.contextmanager
+    def alive(self) -> Iterator[None]:
+        """While the block runs, no silence is longer than :data:`SILENCE_S`."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_BEAT_S):
+                self.beat(time.monotonic())
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def beat(self, now: float) -> None:
+        """Say what goes on, and for how long, when nothing was said for a while."""
+        if now - self.heard >= SILENCE_S:
+            self._say(f"  still {self.doing} ({now - self.since:.0f} s)")
+
+    def _now(self, doing: str) -> None:
+        """What goes on from the last line on."""
+        self.doing, self.since = doing, self.heard
 
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""
@@ -198,6 +246,7 @@ class Narrator:
             "analysing": "Analysing",
         }
         self._say(f"{words.get(name, name)} {detail}")
+        self._now(_DOING.get(name, f"at it: {name} {detail}"))
 
     def record(self, record: Mapping[str, Any]) -> None:
         """A sample or a warning of the script."""
@@ -207,16 +256,21 @@ class Narrator:
                 f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms "
                 f"({record['kind']})"
             )
+            self._now(f"waiting for step {self.steps + 1}")
         elif record.get("event") == "profiled":
             self._say(f"  one more step under the profiler: {float(record['ms']):.1f} ms")
         elif record.get("event") == "observed":
             self._say("  its step was seen: stopping the script")
         elif record.get("event") == "complete" and self.steps:
             self._say("  enough samples: stopping the script")
+            self._now("waiting for the script's end and the profiler's report")
+        elif record.get("event") == "load" and not self.steps:
+            self.doing = "waiting for the first step (imports, data, compiling)"
 
     def line(self, text: str) -> None:
         """A line of the script's output; of one that was written over and over, the last state."""
         if self.verbose:
+            self.heard = time.monotonic()
             say(f"  | {visible(text.rstrip().rpartition(chr(13))[2])}")
 
     def note(self, text: str) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,58 @@ def test_a_run_is_told_line_by_line(
         "[   2.0 s]   one more step under the profiler: 3.2 ms",
         "[   3.0 s]   enough samples: stopping the script",
     ]
+
+
+def test_no_silence_is_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    narrator = console.Narrator()
+
+    def wait(seconds: int) -> None:
+        nonlocal now
+        for _ in range(seconds):
+            now += 1
+            narrator.beat(now)
+
+    wait(11)
+    narrator.stage("profiler", "tracy")
+    wait(9)
+    narrator.stage("running", "5 steps under tracy")
+    wait(10)
+    narrator.record({"event": "load", "file": "train.py"})
+    wait(20)
+    narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": "compile"})
+    wait(12)
+    narrator.record({"event": "complete"})
+    wait(25)
+    narrator.stage("analysing", "")
+    wait(10)
+    told = [line for line in capsys.readouterr().err.splitlines() if "still" in line]
+    assert [line.partition("] ")[2].strip() for line in told] == [
+        "still reading the script (10 s)",
+        "still running the script: nothing measured so far (10 s)",
+        "still waiting for the first step (imports, data, compiling) (20 s)",
+        "still waiting for the first step (imports, data, compiling) (30 s)",
+        "still waiting for step 2 (10 s)",
+        "still waiting for the script's end and the profiler's report (10 s)",
+        "still waiting for the script's end and the profiler's report (20 s)",
+        "still analysing (10 s)",
+    ]
+
+
+def test_a_narrator_that_is_alive_speaks_by_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "SILENCE_S", 0.0)
+    monkeypatch.setattr(console, "_BEAT_S", 0.001)
+    spoken = threading.Event()
+    monkeypatch.setattr(console, "say", lambda text: spoken.set())
+    before = threading.active_count()
+    with console.Narrator().alive():
+        assert spoken.wait(60)
+    assert threading.active_count() == before
 
 
 def test_quiet_still_warns(capsys: pytest.CaptureFixture[str]) -> None:

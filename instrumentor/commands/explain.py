@@ -94,7 +94,9 @@ def _by_running(
 
     path = script_path(script)
     chosen = RunOptions(rewrite=options, timeout_s=timeout_s)
-    seen = discover(path, arguments, chosen, console.Narrator())
+    narrator = console.Narrator()
+    with narrator.alive():
+        seen = discover(path, arguments, chosen, narrator)
     console.say(f"Seen in {seen.sentence}")
     for name, chains in seen.chains.items():
         for file, line, function in chains[0] if chains else ():

@@ -252,7 +252,8 @@ def run(
         common.tell_handed_over(context, script, arguments or [])
     narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
     try:
-        result = run_kernel(script, arguments or [], options, narrator)
+        with narrator.alive():
+            result = run_kernel(script, arguments or [], options, narrator)
     except InstrumentError as error:
         partial: KernelRun | None = error.result
         if partial is not None:

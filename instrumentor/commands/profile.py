@@ -65,7 +65,8 @@ def profile(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
     try:
-        result = profile_command(command, options, narrator)
+        with narrator.alive():
+            result = profile_command(command, options, narrator)
     except InstrumentError as error:
         partial: Profiled | None = error.result
         if partial is not None:

@@ -220,7 +220,8 @@ def _measure(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
     try:
-        result = run_script(script, arguments, options, narrator)
+        with narrator.alive():
+            result = run_script(script, arguments, options, narrator)
     except InstrumentError as error:
         partial: RunResult | None = error.result
         if partial is not None:
