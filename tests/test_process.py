@@ -160,6 +160,29 @@ def test_arguments_and_environment_arrive_exactly(tmp_path: Path) -> None:
     assert told == ascii([list(extra), "\udcfe é"])
 
 
+def test_the_script_begins_as_from_a_shell(tmp_path: Path) -> None:
+    """No signal ignored, no file of ours open, a group of its own; SIGINT should all of us die."""
+
+    def said(*argv: str) -> list[str]:
+        log = tmp_path / f"{argv[0].rpartition('/')[2]}.log"
+        order = Launch(argv, dict(os.environ), tmp_path, "test")
+        run(order, log=log, watch=Watch(**QUICK))
+        return log.read_text().split()
+
+    ignored = int(said("grep", "SigIgn", "/proc/self/status")[1], 16)
+    usual = ("INT", "TERM", "HUP", "CHLD", "PIPE", "XFSZ")
+    assert not [name for name in usual if ignored >> (signal.Signals[f"SIG{name}"] - 1) & 1]
+    assert said("ls", "/proc/self/fd") == ["0", "1", "2", "3"]  # the last one is that of ls itself
+    source = """
+        import ctypes, os
+        number = ctypes.c_int()
+        ctypes.CDLL(None).prctl(2, ctypes.byref(number))  # PR_GET_PDEATHSIG
+        print(number.value, os.getpgrp() == os.getpid())
+    """
+    code = textwrap.dedent(source)
+    assert said(sys.executable, "-c", code) == [str(int(signal.SIGINT)), "True"]
+
+
 def test_a_missing_program_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="No such file"):
         run(Launch(("/nowhere/python",), {}, tmp_path, "test"), log=tmp_path / "log")

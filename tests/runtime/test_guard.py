@@ -15,6 +15,7 @@ import pytest
 
 from instrumentor.runtime import guard
 
+os_listdir = os.listdir
 SLEEP = [sys.executable, "-c", "print(flush=True); input()"]
 
 
@@ -56,6 +57,34 @@ def test_states(child: subprocess.Popen[bytes]) -> None:
     assert guard.state_of(2**22 + 1) == ("", 0) and not guard.alive(2**22 + 1)
 
 
+def test_a_program_may_be_called_anything(tmp_path: Path) -> None:
+    """The name stands in parentheses before the state, as it is."""
+    odd = tmp_path / "a) Z 1 (b"
+    odd.symlink_to("/bin/sleep")
+    with subprocess.Popen([odd, "60"]) as process:
+        try:
+            assert guard.state_of(process.pid)[1] == os.getpid() and guard.alive(process.pid)
+        finally:
+            process.kill()
+
+
+def test_members_come_newest_first_and_through_any_number_of_parents(
+    child: subprocess.Popen[bytes],
+) -> None:
+    code = f"import subprocess; subprocess.run({SLEEP!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        found = guard.members(os.getpid(), "no run", {os.getpid()})
+        grandchild = [pid for pid in found if guard.state_of(pid)[1] == parent.pid]
+        assert len(grandchild) == 1 and {child.pid, parent.pid} <= set(found)
+        assert found == sorted(found, reverse=True)
+        assert guard.members(os.getpid(), "no run", {os.getpid(), parent.pid}) == [child.pid]
+        parent.communicate(b"\n")
+
+
 def test_members_are_descendants_and_those_that_bear_the_mark(
     child: subprocess.Popen[bytes],
 ) -> None:
@@ -80,6 +109,14 @@ def test_a_device_is_held_by_who_has_a_file_below_its_folder_open(tmp_path: Path
     assert not guard.holds_device(2**22 + 1, str(tmp_path))
 
 
+def test_a_file_that_was_closed_meanwhile_hides_no_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "0").open("w"):
+        monkeypatch.setattr(os, "listdir", lambda folder: ["99999", *sorted(os_listdir(folder))])
+        assert guard.holds_device(os.getpid(), str(tmp_path))
+
+
 def test_what_cannot_be_looked_at_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: str) -> list[str]:
         raise PermissionError
@@ -100,6 +137,48 @@ def test_a_tool_that_is_gone_gives_no_order(pair) -> None:
     ours.close()
     assert not watcher.read_order()
     watcher.tell(event="nobody listens")
+
+
+def told(ours: socket.socket) -> list[dict[str, object]]:
+    ours.setblocking(False)
+    try:
+        return [json.loads(line) for line in ours.recv(65536).splitlines()]
+    except BlockingIOError:
+        return []
+
+
+def test_one_that_is_silent_tells_nothing(pair) -> None:
+    watcher, ours = pair
+    watcher.silent = True
+    watcher.tell(event="x")
+    assert told(ours) == []
+    watcher.silent = False
+    watcher.tell(event="x", n=1)
+    assert told(ours) == [{"event": "x", "n": 1}]
+
+
+def test_only_the_end_of_the_main_process_is_the_end_of_the_run(pair) -> None:
+    watcher, ours = pair
+    watcher.reap()  # without any child
+    pids = [os.fork() or os._exit(code) for code in (3, 4)]
+    watcher.main = pids[1]
+    for pid in pids:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    watcher.reap()
+    assert watcher.status == 4 << 8
+    assert told(ours) == [{"event": "exited", "code": 4}]
+
+
+def test_the_tool_s_word_or_its_end_ends_the_watch(pair) -> None:
+    watcher, ours = pair
+    wake, waker = os.pipe()
+    os.set_blocking(wake, False)
+    ours.sendall(b"{}\n")
+    watcher.watch(wake)
+    assert watcher.asked and watcher.status is None
+    watcher.watch(wake)  # at once
+    os.close(wake)
+    os.close(waker)
 
 
 def test_signals_are_told_with_who_got_them(pair, child: subprocess.Popen[bytes]) -> None:
