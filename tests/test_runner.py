@@ -79,7 +79,7 @@ def test_a_run_from_python(git_repo: RepoFactory, capfd: pytest.CaptureFixture[s
 
     assert listener.stages == ["found", "profiler", "copied", "running", "analysing"]
     events = [r["event"] for r in listener.records]
-    assert events == ["load", "witness", *["sample"] * 5, "complete"]
+    assert events == ["load", "witness", *["sample"] * 5, "complete", "leaving"]
     assert "hello ['a b', '--x']" in listener.lines
     assert listener.notes == []
 

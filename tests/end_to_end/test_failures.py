@@ -216,7 +216,7 @@ def test_multi_chip_configuration_is_declined(experiments_repo: Path, run_cli: R
         (("--tracy-tools-folder", ".", "train.py"), "in it"),
         (("--link", "nowhere", "train.py"), "nowhere"),
         (("--surprise", "train.py"), "--surprise"),
-        ((), "Missing argument"),
+        ((), "no script was given"),
     ],
 )
 def test_usage(git_repo: RepoFactory, run_cli: RunCli, arguments: tuple[str, ...],
@@ -347,8 +347,11 @@ def test_workers_never_record(
 
 def test_workers_of_a_data_loader_never_record(git_repo: RepoFactory, measure: Measure) -> None:
     pytest.importorskip("torch", reason="needs torch: make test installs it")
-    source = script(imports="import torch\nfrom torch.utils.data import DataLoader\n").replace(
-        "in range(batches):", "in DataLoader(range(batches), num_workers=2):"
+    source = (
+        "import torch\nfrom torch.utils.data import DataLoader\n\n"
+        "model = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for batch in DataLoader([torch.ones(1)] * 20, num_workers=2):\n"
+        "    loss = model(batch).sum()\n    loss.backward()\n    optimizer.step()\n"
     )
     ran = measure(git_repo({"train.py": source}), "train.py")
     assert ran.code == 0, ran.err

@@ -209,7 +209,7 @@ def test_a_second_interrupt_says_what_it_leaves(git_repo: RepoFactory) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "still running" in err or "left running" in err, err
+    assert "still being ended" in err or "left running" in err, err
     cache = os.environ["INSTRUMENT_CACHE"]
     wait_for(lambda: processes_with(cache) == [], 60)
 

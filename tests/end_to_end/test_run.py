@@ -59,7 +59,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
     lines = ran.err.splitlines()
     assert not {"\x1b", "\r"} & set(ran.err + ran.out)
     said = [line.partition("] ")[2] for line in lines if line.startswith("[")]
-    assert said[0] == "Found the loop at train.py:34 (forward 36, backward 37)"
+    assert said[0] == "Found the loop at train.py:34 (forward 36, backward 37, counter batch 34)"
     assert said[1] == "Profiler wallclock: asked for"
     assert said[2].startswith("Copied 1 files to ")
     assert said[3] == "Running 5 steps under wallclock"
@@ -138,7 +138,7 @@ def test_everything_behind_the_script_is_its_own(
     assert ran.code == 0, ran.err
     seen = json.loads(next(line for line in ran.log.splitlines() if line.startswith('["')))
     assert tuple(seen[1:]) == ARGUMENTS
-    assert Path(seen[0]).is_absolute() and Path(seen[0]).name == "train.py"
+    assert seen[0] == "train.py"  # as typed
     assert read(ran.folder, "run.json")["arguments"] == list(ARGUMENTS)
     assert len(records(ran.folder, "sample")) == 4
 
@@ -336,13 +336,13 @@ def test_the_script_sees_its_name_as_it_was_typed(
 
 
 def test_keep_validation(git_repo: RepoFactory, measure: Measure) -> None:
+    pytest.importorskip("torch", reason="needs torch: make test installs it")
     source = (
-        script()
-        .replace(
-            "    optimizer = Optimizer()\n",
-            "    optimizer = Optimizer()\n    validate(optimizer)\n",
-        )
-        .replace("def train(", "def validate(model):\n    print('validating')\n\n\ndef train(")
+        "import torch\n\nmodel = torch.nn.Linear(1, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n\n\n"
+        "def validate(model):\n    with torch.no_grad():\n        model(torch.ones(1))\n"
+        "    print('validating')\n\n\nvalidate(model)\nfor batch in range(20):\n"
+        "    loss = model(torch.ones(1)).sum()\n    loss.backward()\n    optimizer.step()\n"
     )
     repo = git_repo({"train.py": source})
     assert "validating" not in measure(repo, "train.py").log

@@ -256,7 +256,7 @@ def test_without_submitit_trials_are_plain_processes(repo: Path, tmp_path: Path)
     ("words", "said"),
     [
         (("--levers", "speed", "train.py"), "Levers: optimization_level, dtype"),
-        (("--steps", "5", "train.py"), "cannot show any difference"),
+        (("--steps", "5", "train.py"), "cannot show a significant difference"),
         (("--executor", "cloud", "train.py"), "local, slurm"),
         (("--executor-option", "x", "train.py"), "KEY=VALUE"),
         (("--batch-sizes", "a", "train.py"), "expected numbers"),
