@@ -252,9 +252,10 @@ class Narrator:
         """A sample or a warning of the script."""
         if record.get("event") == "sample":
             self.steps += 1
+            kind = record["kind"]
+            named = record.get("name", kind) if kind == "steady" else kind  # as in the reports
             self._say(
-                f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms "
-                f"({record['kind']})"
+                f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms ({named})"
             )
             self._now(f"waiting for step {self.steps + 1}")
         elif record.get("event") == "profiled":

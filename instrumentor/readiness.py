@@ -145,7 +145,9 @@ def programs_per_step(folder: Path) -> int | None:
     stem = folder.name.rpartition("_")[0] or folder.name
     for path in folder.parent.glob(f"{stem}_*/summary.json"):
         try:
-            count = json.loads(path.read_text(encoding="utf-8")).get("op_count")
+            summary = json.loads(path.read_text(encoding="utf-8"))
+            # Of torch on the CPU it is the number of its operators, none of them a program.
+            count = summary.get("op_count") if summary.get("profiler") == "tracy" else None
             when = path.stat().st_mtime
         except (OSError, ValueError, AttributeError):
             continue

@@ -131,18 +131,21 @@ def test_a_diff_in_colour(
 def test_a_run_is_told_line_by_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, 0.25, 1.0, 2.0, 3.0])
+    clock = iter([0.0, 0.25, 1.0, 1.5, 2.0, 3.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     narrator = console.Narrator()
     narrator.stage("running", "5 steps under torch")
     narrator.record({"event": "sample", "label": "fwd+bwd", "ms": 12.345, "kind": "compile"})
     narrator.record({"event": "load", "file": "train.py"})
+    steady = {"label": "fwd+bwd", "ms": 3.0, "kind": "steady", "name": "step_steady_1"}
+    narrator.record({"event": "sample", **steady})
     narrator.record({"event": "profiled", "ms": 3.21})
     narrator.record({"event": "complete"})
     narrator.line("not shown")
     assert capsys.readouterr().err.splitlines() == [
         "[   0.2 s] Running 5 steps under torch",
         "[   1.0 s]   step 1: fwd+bwd 12.3 ms (compile)",
+        "[   1.5 s]   step 2: fwd+bwd 3.0 ms (step_steady_1)",
         "[   2.0 s]   one more step under the profiler: 3.2 ms",
         "[   3.0 s]   enough samples: stopping the script",
     ]

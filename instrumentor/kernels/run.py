@@ -7,6 +7,7 @@ happens: a failure comes out as a typed error with the run folder in it.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import time
@@ -16,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor.errors import InstrumentError, Interrupted, RunFailed, UsageError
+from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
 from instrumentor.kernels.environment import Environment, by_hand, environment
 from instrumentor.kernels.launching import Start, find_run_test, start
 from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 SCHEMA = "instrument-kernel-run/1"
 RECORD = "kernel.jsonl"
 DEVICE_LOG = "profile_log_device.csv"
+_TTL = re.compile(rb"^\s*(?:import|from) ttl\b", re.MULTILINE)
 _PRINTED = "[instrument] "
 
 
@@ -107,6 +109,8 @@ class _KernelRun:
         self.progress.stage("Kernel", _described(self.prepared))
         self.machine = self._examine()
         run_test = find_run_test(self.plan.project.root, self.options.run_test, self.base)
+        if run_test is None:  # which runs it on another machine
+            self._check_tt_lang()
         self.folder = new_folder(self.options.output, f"{self.script.stem}_kernel", self.cwd)
         (self.folder / "changes.diff").write_bytes(self.prepared.patch)
         write_json(self.folder / "plan.json", self.plan.to_json())
@@ -132,6 +136,29 @@ class _KernelRun:
             env=self.base,
             cwd=self.cwd,
         )
+
+    def _check_tt_lang(self) -> None:
+        """See that tt-lang and tt-metal are there, before anything is copied or run.
+
+        Raises:
+            NotReady: ttl cannot be imported, or TT_METAL_HOME is missing where the mode needs it.
+        """
+        folders = (self.prepared.script.parent, self.plan.project.root, self.cwd)
+        own = any((folder / name).exists() for folder in folders for name in ("ttl", "ttl.py"))
+        sources = self.plan.found.sources
+        imported = any(_TTL.search(source.data) for source in sources)
+        elsewhere = any(b"sys.path" in source.data for source in sources)
+        if imported and not (self.machine.has("ttl") or own or elsewhere):
+            raise NotReady(
+                f"ttl (tt-lang) is not installed in {self.machine.python}",
+                "Activate tt-lang's environment (source build/env/activate), or name its "
+                "interpreter with --python.",
+            )
+        if self.options.mode != "signposts" and not self.base.get("TT_METAL_HOME"):
+            raise NotReady(
+                f"TT_METAL_HOME is not set, and --mode {self.options.mode} reads its profile there",
+                "export TT_METAL_HOME=/path/to/tt-metal, or source tt-lang's environment.",
+            )
 
     def _in_copy(self, run_test: Path | None) -> InstrumentError | None:
         from instrumentor.workspace import Linked, Originals, shadow

@@ -35,6 +35,7 @@ PACKAGES = {
     "pjrt_plugin_tt": ["pjrt-plugin-tt", "pjrt_plugin_tt"],
     "tt_crank": ["tt-crank", "tt_crank"],
     "ttnn": ["ttnn"],
+    "ttl": ["tt-lang", "ttl"],
     "pandas": ["pandas"],
     "yaml": ["pyyaml"],
     "click": ["click"],

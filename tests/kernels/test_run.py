@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instrumentor.errors import RunFailed
+from instrumentor.errors import NotReady, RunFailed
 from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import Choice
 from instrumentor.kernels.run import KernelRun, run_kernel
@@ -73,11 +73,28 @@ def test_nothing_printed(kernels: Path, standin: Environment) -> None:
     assert "none of tt-lang's profiles" in failed(kernels, "loop.py", standin("silent")).message
 
 
-def test_without_tt_metal_home_the_remedy_names_it(kernels: Path, standin: Environment) -> None:
+@pytest.mark.parametrize("mode", ["perf", "auto-profile"])
+def test_without_tt_metal_home_nothing_starts(
+    kernels: Path, standin: Environment, mode: str
+) -> None:
     env = standin()
     del env["TT_METAL_HOME"]
-    assert "TT_METAL_HOME" in failed(kernels, "loop.py", env).message
-    assert "TT_METAL_HOME" in failed(kernels, "loop.py", env, mode="auto-profile").hint
+    before = sorted(kernels.iterdir())
+    with pytest.raises(NotReady, match="TT_METAL_HOME is not set") as caught:
+        measure(kernels, "loop.py", env, mode=mode)
+    assert "export TT_METAL_HOME=" in caught.value.hint
+    assert sorted(kernels.iterdir()) == before
+
+
+def test_without_tt_lang_nothing_starts(kernels: Path, standin: Environment) -> None:
+    before = sorted(kernels.iterdir())
+    with pytest.raises(NotReady, match=r"ttl \(tt-lang\) is not installed in ") as caught:
+        measure(kernels, "loop.py", {**standin(), "PYTHONPATH": ""})
+    assert "--python" in caught.value.hint
+    assert sorted(kernels.iterdir()) == before
+    (kernels / "ttl").symlink_to(Path(standin()["PYTHONPATH"]) / "ttl")  # beside the script
+    (kernels / "ttnn").symlink_to(Path(standin()["PYTHONPATH"]) / "ttnn")
+    assert measure(kernels, "loop.py", {**standin(), "PYTHONPATH": ""}).script_exit_code == 0
 
 
 def test_an_invocation_that_is_never_reached(kernels: Path, standin: Environment) -> None:
