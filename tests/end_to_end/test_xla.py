@@ -32,7 +32,8 @@ def test_a_run_ends_in_a_summary(
     summary = json.loads(path.read_text(encoding="utf-8"))
     assert summary["script_exit_code"] == 0
     # Four where each step is one micro-step; with four of them the second optimizer step ends it.
-    assert summary["wall_clock_ms"]["samples"] == (4 if script == "mnist" else 7)
+    # A micro-step in which torch_xla compiled again is none of the steady ones.
+    assert summary["wall_clock_ms"]["samples"] in ((4,) if script == "mnist" else (6, 7))
     assert summary["wall_clock_ms"]["median"] > 1
     # torch.profiler sees nothing of XLA's work: no figure is made up from it.
     assert summary["profiler"] == "wallclock"
