@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import signal
 from pathlib import Path
@@ -17,6 +18,8 @@ from instrumentor.errors import InstrumentError
 
 if TYPE_CHECKING:
     from instrumentor.runner import DryRun, RunOptions, RunResult
+
+_USUAL = (": the script's own timer stays", ": checkpoint stays")
 
 
 def run(
@@ -225,13 +228,13 @@ def _measure(
     except InstrumentError as error:
         partial: RunResult | None = error.result
         if partial is not None:
-            _show(partial, json=json)
+            _show(partial, json=json, verbose=verbose)
             folder = console.shown(partial.folder)
             samples = "" if _is_empty(partial) else "what was measured, and "
             console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
         raise
     if alone:
-        _show(result, json=json)
+        _show(result, json=json, verbose=verbose)
     if not quiet and not json:
         _closing(result, in_place=options.in_place)
     return result
@@ -241,7 +244,7 @@ def _is_empty(result: RunResult) -> bool:
     return result.summary.wall_clock is None and result.summary.op_count is None
 
 
-def _show(result: RunResult, *, json: bool) -> None:
+def _show(result: RunResult, *, json: bool, verbose: bool) -> None:
     if json:
         console.out_json({**result.summary.to_json(), "folder": str(result.folder)})
         return
@@ -252,7 +255,15 @@ def _show(result: RunResult, *, json: bool) -> None:
         return
     from instrumentor.commands.report import show_summary
 
-    show_summary(result.summary)
+    summary = result.summary
+    if not verbose:
+        summary = dataclasses.replace(summary, warnings=_telling(summary.warnings))
+    show_summary(summary)
+
+
+def _telling(warnings: tuple[str, ...]) -> tuple[str, ...]:
+    """Without what nearly every script has and no figure depends on; the files keep it."""
+    return tuple(text for text in warnings if not any(usual in text for usual in _USUAL))
 
 
 def _closing(result: RunResult, *, in_place: bool) -> None:

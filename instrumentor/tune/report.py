@@ -103,6 +103,7 @@ def notes(tuned: Tuned) -> list[str]:
         found.append(
             f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
         )
+    found += [f"{said}." for said in search.untried]
     if search.drift:
         found.append(
             f"The machine drifted: the first and the last baseline run differ by "

@@ -94,6 +94,7 @@ class Search:
         best: the setting that is recommended; of no value when it is the script as it is.
         out_of_budget: the search ended before its time.
         without_effect: lever -> why it was not tried, known from the first run of the script.
+        untried: values that were listed and not tried, each with why.
         drift: what the first and the last run of the script as it is differ by, as a fraction,
             where that exceeds the interval and what two runs in a row differ by; else 0.
         tell: hears what is decided on the way.
@@ -107,6 +108,7 @@ class Search:
     noise: Noise = field(default_factory=Noise)
     out_of_budget: bool = False
     without_effect: dict[str, str] = field(default_factory=dict)
+    untried: list[str] = field(default_factory=list)
     drift: float = 0.0
     tell: Callable[[str], None] = lambda text: None
 
@@ -143,6 +145,8 @@ class Search:
         current = self.best.get(choice.lever.name)
         current = choice.own if current is None else current
         wanted = [value for value in choice.values if value != current]
+        if len(wanted) < len(choice.values):
+            self._untried(choice.lever.name, [current], "it is the current value")
         changes = [{**choice.brings, choice.lever.name: value} for value in wanted]
         self._try([Ask(self.best.having(each), choice.lever.name) for each in changes])
 
@@ -153,17 +157,27 @@ class Search:
         if own is None:
             self._try([Ask(self.best.having({BATCH_SIZE.name: s}), BATCH_SIZE.name) for s in sizes])
             return
-        for direction in (
-            [size for size in sizes if size > int(own)],
-            [size for size in reversed(sizes) if size < int(own)],
-        ):
+        up = [size for size in sizes if size > int(own)]
+        down = [size for size in reversed(sizes) if size < int(own)]
+        if int(own) in sizes:
+            self._untried(BATCH_SIZE.name, [own], "it is the current value")
+        for direction, others in ((up, down), (down, [])):
             helped = False
-            for size in direction:
+            for position, size in enumerate(direction, 1):
                 if not self._try([Ask(self.best.having({BATCH_SIZE.name: size}), BATCH_SIZE.name)]):
+                    self._untried(BATCH_SIZE.name, direction[position:], f"{size} did not help")
                     break
                 helped = True
             if helped:
+                self._untried(BATCH_SIZE.name, others, "larger ones helped")
                 return
+
+    def _untried(self, name: str, values: Sequence[Value | None], why: str) -> None:
+        """Say why listed values of a lever are left out."""
+        if values:
+            said = f"{name} {', '.join(map(str, values))}: not tried: {why}"
+            self.untried.append(said)
+            self.tell(said)
 
     def _grid(self) -> list[Setting]:
         found: list[Setting] = []

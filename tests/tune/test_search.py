@@ -97,6 +97,8 @@ def test_one_change_at_a_time_on_top_of_the_best() -> None:
         "baseline #2",
     ]
     assert str(search.best) == "optimization_level 1, dtype bfloat16, batch_size 16"
+    assert search.untried[0] == "optimization_level 0: not tried: it is the current value"
+    assert search.untried[-1] == "batch_size 2, 1: not tried: larger ones helped"
     assert [row.judgement.verdict for row in search.rows] == [
         j.BASELINE, j.BASELINE, j.KEPT, j.KEPT, j.KEPT, j.CHANGES_LOSS, j.KEPT, j.KEPT,
         OUT_OF_MEMORY, j.BASELINE,
@@ -120,6 +122,10 @@ def test_batch_sizes_go_down_where_up_does_not_help() -> None:
     search, lab = searched(small_is_fast, "batch_size")
     assert lab.asked[2:-1] == ["batch_size 8", "batch_size 2", "batch_size 1"]
     assert search.best == Setting.of({"batch_size": 1})
+    assert search.untried == [
+        "batch_size 4: not tried: it is the current value",
+        "batch_size 16, 32: not tried: 8 did not help",
+    ]
 
 
 def test_the_plateau_ends_the_way_up() -> None:

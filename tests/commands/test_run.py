@@ -1,0 +1,38 @@
+"""`instrument run`: what it says of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conftest import RepoFactory, RunCli
+
+TIMED = """import time
+import torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(20):
+    start = time.time()
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).mean().backward()
+    optimizer.step()
+    print(time.time() - start)
+"""
+TIMER = "train.py:6: the script's own timer stays"
+
+
+def test_what_nearly_every_script_has_is_no_warning_on_the_terminal(
+    git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path
+) -> None:
+    repo = git_repo({"train.py": TIMED})
+
+    def run(*options: str) -> str:
+        asked = ("--profiler", "wallclock", "--no-history", "-o", str(tmp_path / f"{options}"))
+        done = run_cli("run", *asked, *options, "train.py", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert TIMER not in run()
+    assert TIMER in json.loads((tmp_path / "()" / "summary.json").read_text())["warnings"]
+    assert TIMER in run("--verbose")
+    assert TIMER in run("--json")
