@@ -276,3 +276,12 @@ def test_a_start_removes_the_copies_of_killed_runs(base: Path) -> None:
     (leftover / ".instrument-shadow").touch()
     leftovers.undo(print, print)
     assert not leftover.exists()
+
+
+def test_where_the_cache_is_refused_the_next_folder_is_used(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base.touch()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    with private.throwaway() as folder:
+        assert folder.parent == tmp_path / "tmp" / OURS / "asked"
