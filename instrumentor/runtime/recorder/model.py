@@ -167,7 +167,11 @@ def hardware() -> Dict[str, Any]:
             rows, columns = tt.mesh_shape()
             return {"arch": str(tt.arch()), "chips": int(rows) * int(columns)}
         runtime = sys.modules.get("torch_xla.runtime")
-        attributes = runtime.global_runtime_device_attributes() if runtime is not None else None
+        lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
+        opened = getattr(lowest, "_xla_runtime_is_initialized", bool)()  # else asking would open it
+        attributes = None
+        if runtime is not None and opened:
+            attributes = runtime.global_runtime_device_attributes()
         if attributes and "device_arch" in attributes[0]:
             return {"arch": str(attributes[0]["device_arch"]).lower()}
     except Exception:  # another version
