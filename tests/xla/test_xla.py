@@ -87,7 +87,8 @@ def test_a_sample_holds_its_whole_step(run: Run, name: str) -> None:
 def test_the_summary_claims_nothing_about_xla_from_torch_profiler(run: Run, name: str) -> None:
     measured = run(name)
     assert {sample["device"] for sample in measured.samples} == {"xla"}
-    assert measured.warnings == ["torch.profiler sees nothing of XLA work: wall clock only"]
+    of_the_profiler = [text for text in measured.warnings if "profiler" in text]
+    assert of_the_profiler == ["torch.profiler sees nothing of XLA work: wall clock only"]
     assert not any(event["event"] == "profiled" for event in measured.events)
     summary = measured.summary
     assert summary["profiler"] == "wallclock"
