@@ -134,11 +134,6 @@ class Skips:
             why = self._cannot_go(piece)
             if why:
                 return piece, why
-        if any(p.what == "checkpoint" or self._effects(p).saves for p in pieces):
-            loaded = self._loaded_later(pieces)
-            if loaded:
-                saving = next(p for p in reversed(pieces) if self._effects(p).saves)
-                return saving, loaded
         grown = True
         while grown:
             grown = False
@@ -154,7 +149,9 @@ class Skips:
                         piece.dependents.append(dependent)
                         grown = True
                         break
-        return None
+        saving = [p for p in pieces if self._effects(p).saves]  # with what depends on it
+        loaded = self._loaded_later(pieces) if saving else ""
+        return (saving[-1], loaded) if loaded else None
 
     def _cannot_go(self, piece: _Piece) -> str:
         effects = self._effects(piece)

@@ -205,6 +205,12 @@ IN_LOOP: dict[str, tuple[str, list[int], list[int]]] = {
         [],
         [],
     ),
+    "best_checkpoint_loaded_again": (
+        "v = validate(model)\nif v < best:\n    best = v\n    torch.save(model, 'm.pt')\n"
+        "model.load_state_dict(torch.load('m.pt'))",
+        [],
+        [],
+    ),
 }
 
 
@@ -217,6 +223,17 @@ def test_in_loop(name: str) -> None:
     assert plan["skipped_checkpoints"] == checkpoints
     taken = validations + checkpoints
     assert bool(taken) != bool([w for w in stays(source) if "host read" not in w])
+
+
+def test_a_best_checkpoint_that_is_loaded_behind_the_loop_stays_with_its_evaluation() -> None:
+    best = "v = validate(model)\nif v < best:\n    best = v\n    torch.save(model, 'm.pt')\n"
+    source = looped(STEP + best, before=VALIDATE + "best = 1e9")
+    assert plan_of(source)["skipped_validation"] == [19]
+    source += "model.load_state_dict(torch.load('m.pt'))\n"
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == []
+    assert all("a file is read back at train.py:23" in why for why in stays(source))
+    assert "off|" not in rewritten(source).code.decode()
 
 
 def test_kept_on_request() -> None:
