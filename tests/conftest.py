@@ -12,14 +12,24 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parent.parent
+STANDINS = ROOT / "tests" / "standins"
 EXPERIMENTS = ROOT / "fixtures" / "experiments"
 
 # Read before the isolation below clears them.
 XLA_PYTHON = os.environ.get("INSTRUMENT_TEST_XLA_PYTHON", "")
 TTNN_PYTHON = os.environ.get("INSTRUMENT_TEST_TTNN_PYTHON", "")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+# A busy machine makes any example slow.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 RepoFactory = Callable[..., Path]
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -179,7 +189,7 @@ def run_cli() -> RunCli:
         *arguments: str | Path,
         cwd: Path,
         env: Mapping[str, str] | None = None,
-        timeout: float = 300,
+        timeout: float = HANG_S,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "instrumentor", *map(str, arguments)],

@@ -1,0 +1,33 @@
+"""Processes whose use of the machine a test sets."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+
+@dataclass
+class FakeProcess:
+    """What is asked of a psutil.Process."""
+
+    pid: int = 2**22 + 1
+    cpu_s: float = 0.0
+    threads: int = 1
+    resident: int = 1000
+
+    def cpu_times(self) -> Any:
+        return SimpleNamespace(user=self.cpu_s, system=0.0)
+
+    def memory_info(self) -> Any:
+        return SimpleNamespace(rss=self.resident)
+
+    def num_threads(self) -> int:
+        return self.threads
+
+    def status(self) -> str:
+        return "sleeping"
+
+    def oneshot(self) -> Any:
+        return contextlib.nullcontext()
