@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar, Literal
 
 SCHEMA = "instrument-summary/1"
 
@@ -22,7 +22,6 @@ GAP_THRESHOLD_US = 6.5
 #: microseconds.
 PAUSE_US = 10_000.0
 
-Profiler = Literal["tracy", "torch", "wallclock"]
 SavingKind = Literal["bound", "grid", "gap"]
 #: Each kind of saving, and what it takes.
 CONDITIONS: Mapping[SavingKind, str] = {
@@ -125,7 +124,7 @@ class Mfu:
     hfu_percent: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WallClock:
     """Statistics of the steady samples of one label; None where there was no such sample.
 
@@ -155,12 +154,12 @@ class WallClock:
     """
 
     label: str
-    samples: int
     mean_ms: float | None = None
     median_ms: float | None = None
     min_ms: float | None = None
     max_ms: float | None = None
     stdev_ms: float | None = None
+    samples: int
     compile_ms: float | None = None
     warmup_ms: tuple[float, ...] = ()
     compilations: tuple[Compilation, ...] = ()
@@ -178,33 +177,14 @@ class WallClock:
     batch_shape: tuple[int, ...] | None = None
     mfu: Mfu | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The record of ``wall_clock_ms``; the unit stands in that key, hence bare names."""
-        return {
-            "label": self.label,
-            "mean": plain(self.mean_ms),
-            "median": plain(self.median_ms),
-            "min": plain(self.min_ms),
-            "max": plain(self.max_ms),
-            "stdev": plain(self.stdev_ms),
-            "samples": self.samples,
-            "compile": plain(self.compile_ms),
-            "warmup": plain(self.warmup_ms),
-            "compilations": plain(self.compilations),
-            "median_interval": plain(self.median_interval_ms),
-            "outliers": plain(self.outliers),
-            "trend_percent": plain(self.trend_percent),
-            "drifts": self.drifts,
-            "values": plain(self.samples_ms),
-            "p50": plain(self.p50_ms),
-            "p90": plain(self.p90_ms),
-            "p95": plain(self.p95_ms),
-            "p99": plain(self.p99_ms),
-            "samples_per_s": plain(self.samples_per_s),
-            "tokens_per_s": plain(self.tokens_per_s),
-            "batch_shape": plain(self.batch_shape),
-            "mfu": plain(self.mfu),
-        }
+    #: The unit stands in the key ``wall_clock_ms``, hence bare names.
+    JSON_NAMES: ClassVar[Mapping[str, str]] = {
+        **{f"{name}_ms": name for name in ("mean", "median", "min", "max", "stdev", "compile")},
+        **{f"p{share}_ms": f"p{share}" for share in (50, 90, 95, 99)},
+        "warmup_ms": "warmup",
+        "median_interval_ms": "median_interval",
+        "samples_ms": "values",
+    }
 
 
 @dataclass(frozen=True)
@@ -233,13 +213,13 @@ class Step:
     """One step of the run: what the clock said and what the device said.
 
     Attributes:
+        outlier: far above the rest of its label.
         name: as in its signposts, e.g. ``step_steady_3``.
         kind: ``compile``, ``warmup``, ``steady`` or ``profiled``; None when no record names it.
         label: what its sample timed.
         complete: both signposts were found; None when there is no ops CSV.
         op_count, device_time_ms: device ops between its signposts, and their kernel time;
             None when there is no ops CSV or the step is not complete.
-        devices: each of several devices; None of a single one.
         overhead_percent: (wall - device) / wall of this step.
     """
 
@@ -256,7 +236,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Category:
-    """Device time of one category of ops; ``percent`` is of the device time of all ops."""
+    """Device time of one category of ops.
+
+    Attributes:
+        percent: of the device time of all ops.
+    """
 
     name: str
     device_time_ms: float
@@ -269,6 +253,10 @@ class SlowOp:
     """All ops of one name together, and what bounds them.
 
     Attributes:
+        op: name, without shapes.
+        device_time_ms: of all of them; None where no device was timed.
+        category: Compute, CCL, TM, DM, Host or Other.
+        op_self_time_ms: under torch only.
         percent: of the device time of all ops (of the op self time under torch on CPU).
         bound: the bound of most of its device time (DRAM, FLOP, BOTH, SLOW, HOST), or None
             when no roofline model covers it.
@@ -288,6 +276,7 @@ class Gaps:
     """Distribution of op-to-op gaps, the first op of the window left out.
 
     Attributes:
+        total_us, median_us, p95_us, max_us: of all of them.
         over_threshold_count, over_threshold_us: gaps above ``GAP_THRESHOLD_US`` and their sum.
         histogram: (upper edge in us, or None for the last bin; count) in rising order.
         pause_count, pause_us: of the gaps above the threshold those above ``PAUSE_US``.
@@ -329,6 +318,7 @@ class DeviceRow:
     """One device among several.
 
     Attributes:
+        op_count: ops that it ran.
         device_time_ms: sum of its kernel durations; None where none is known.
         missing_ops: ops that other devices ran and it did not.
         waited_ms: in collectives, for the device that arrived last; None without collectives.
@@ -348,6 +338,7 @@ class OpSkew:
     """An op, no collective, that devices take unequally long for.
 
     Attributes:
+        count: calls.
         skew_us: slowest minus fastest device, over all its calls.
         fastest_us, slowest_us: sums over all its calls of the two devices that differ most.
         worst_id: ID of the call with the largest difference.
@@ -384,7 +375,13 @@ class CollectiveWait:
 
 @dataclass(frozen=True)
 class Devices:
-    """Several devices side by side; ``max_over_mean`` is of their device times."""
+    """Several devices side by side.
+
+    Attributes:
+        max_over_mean: device time of the slowest over the mean of all.
+        ops: those with the largest skew.
+        collectives: who arrived last, and who waited.
+    """
 
     rows: tuple[DeviceRow, ...]
     max_over_mean: float | None
@@ -400,7 +397,14 @@ class Devices:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """Device time of the ops that one line of the user's source led to."""
+    """Device time of the ops that one line of the user's source led to.
+
+    Attributes:
+        line: from 1.
+        percent: of the device time of all ops.
+        const_eval: its ops are evaluated once, not in every step.
+        ops: their names.
+    """
 
     file: str
     line: int
@@ -416,6 +420,7 @@ class Module:
     """Device time of the ops of one module: ``Net[net].Linear[fc1]``, else the Python file.
 
     Attributes:
+        percent: of the device time of all ops.
         const_eval: no module, but all ops that are evaluated once, not in every step.
     """
 
@@ -462,6 +467,8 @@ class Saving:
     """What a change could win at most, in theory.
 
     Attributes:
+        count: ops that it would help.
+        now_us, saving_us: what they take now, and could save at most.
         op: op name with its shape (all ops of that name together).
         kind: ``bound`` (every op at its roofline), ``grid`` (beyond that: on all the cores that
             it had) or ``gap`` (every gap at 6.5 us, pauses left out).
@@ -509,6 +516,7 @@ class Spread:
     """One op over several steps: mean and standard deviation, microseconds.
 
     Attributes:
+        steps: how many have it.
         position: in its step, from 0.
         id: of the op in the step that is shown; None when that step lacks it.
     """
@@ -554,6 +562,25 @@ class Summary:
         device_time_source: which column or trace that is.
         overhead_percent: (wall - device) / wall, both of the window's step.
         dispatch_ms_per_op: (wall - device) / op count of the window's step.
+        device_time: both durations, and how busy the device was.
+        devices: each of several devices; None of a single one.
+        op_count, host_op_count: ops of the window's step, and how many of them are on the host.
+        categories: device time by category.
+        matmul_flops_percent: FLOPs utilisation of all matmuls, weighted by device time.
+        dram_percent: DRAM utilisation of modelled ops over the device time of all ops.
+        slow_ops: ops by name, most time first.
+        savings: what changes could win at most; they do not add up.
+        spread: ops that vary most over the steady steps.
+        program_cache_hit_percent: share of ops whose program was in the cache.
+        verdict: what bounds the step, with its evidence and levers; None unless wall clock and
+            device time of one step are known.
+        steps: every step of the run, in order.
+        architecture: what the ops were held against.
+        loop: where the training loop is: file, line.
+        environment: versions, machine, commit.
+        partial: the run did not come to its end.
+        artifacts: files of the run, relative to its folder.
+        warnings: what to doubt.
         op_self_time_ms: torch on CPU: sum of the ops' self times in the profiled step; it is
             no device time and is never set against the wall clock.
         host_bound: overhead above 70 %; None without an overhead.
@@ -610,69 +637,38 @@ class Summary:
     host_layers: tuple[HostLayer, ...] = ()
     verification: Mapping[str, Any] | None = None
 
+    JSON_NAMES: ClassVar[Mapping[str, str]] = {
+        "wall_clock": "wall_clock_ms",
+        "verdict": "verdict_detail",
+        "untraced": "untraced_wall_clock_ms",
+    }
+
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""
         wall = self.wall_clock or WallClock(label=self.scope or "", samples=0)
-        return {
-            "schema": SCHEMA,
-            "profiler": self.profiler,
-            "scope": self.scope,
-            "window": plain(self.window),
-            "wall_clock_ms": wall.to_json(),
-            "wall_clock_by_label": {k: v.to_json() for k, v in self.wall_clock_by_label.items()},
-            "step_wall_clock_ms": plain(self.step_wall_clock_ms),
-            "device_time_ms": plain(self.device_time_ms),
-            "device_time_source": self.device_time_source,
-            "device_time": plain(self.device_time),
-            "devices": plain(self.devices),
-            "overhead_percent": plain(self.overhead_percent),
-            "dispatch_ms_per_op": plain(self.dispatch_ms_per_op),
-            "op_count": self.op_count,
-            "host_op_count": self.host_op_count,
-            "op_self_time_ms": plain(self.op_self_time_ms),
-            "categories": {
-                c.name: {
-                    "percent": plain(c.percent),
-                    "device_time_ms": plain(c.device_time_ms),
-                    "op_count": c.op_count,
-                }
-                for c in self.categories
-            },
-            "matmul_flops_percent": plain(self.matmul_flops_percent),
-            "dram_percent": plain(self.dram_percent),
-            "slow_ops": plain(self.slow_ops),
-            "gaps": plain(self.gaps),
-            "savings": plain(self.savings),
-            "spread": plain(self.spread),
-            "program_cache_hit_percent": plain(self.program_cache_hit_percent),
-            "locations": plain(self.locations),
-            "host_bound": self.host_bound,
-            "verdict": None if self.verdict is None else self.verdict.name,
-            "verdict_detail": plain(self.verdict),
-            "steps": plain(self.steps),
-            "architecture": self.architecture,
-            "loop": plain(self.loop),
-            "environment": plain(self.environment),
-            "run": plain(self.run),
-            "interrupted": self.interrupted,
-            "partial": self.partial,
-            "script_exit_code": self.script_exit_code,
-            "artifacts": plain(self.artifacts),
-            "warnings": list(self.warnings),
-            "untraced_wall_clock_ms": None if self.untraced is None else self.untraced.to_json(),
-            "profiler_cost_percent": plain(self.profiler_cost_percent),
-            "barrier": plain(self.barrier),
-            "host_layers": plain(self.host_layers),
-            "verification": plain(self.verification),
-        }
+        document: dict[str, Any] = {"schema": SCHEMA}
+        for key, value in plain(replace(self, wall_clock=wall)).items():
+            if key == "categories":
+                value = {each.pop("name"): each for each in value}
+            elif key == "verdict_detail":
+                document["verdict"] = None if value is None else value["name"]
+            document[key] = value
+        return document
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's own types: dataclasses to objects, tuples to lists, NaN to None."""
+    """A value in JSON's own types: dataclasses to objects, tuples to lists, NaN to None.
+
+    Fields go by the names that ``JSON_NAMES`` of their class gives them; the properties of its
+    ``JSON_PROPERTIES`` come last.
+    """
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        names: Mapping[str, str] = getattr(value, "JSON_NAMES", {})
+        keys = [field.name for field in fields(value)]
+        keys += getattr(value, "JSON_PROPERTIES", ())
+        return {names.get(key, key): plain(getattr(value, key)) for key in keys}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

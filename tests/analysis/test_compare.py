@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from instrumentor_analysis.compare import Side, compare, compare_all, compare_runs, judge
 from instrumentor_analysis.errors import NotComparable
-from instrumentor_analysis.model import Category, Locations, SourceLine, Step
+from instrumentor_analysis.model import Category, Locations, SourceLine, Step, plain
 from tests.analysis.comparison.sides import side, summary, wall
 
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)
@@ -108,7 +108,7 @@ def traced(name: str, factor: float, untraced: float | None) -> Side:
     made = side(scaled(factor), name, profiler="tracy")
     if untraced is None:
         return made
-    clock = wall(scaled(untraced)).to_json()
+    clock = plain(wall(scaled(untraced)))
     return replace(made, document={**made.document, "untraced_wall_clock_ms": clock})
 
 

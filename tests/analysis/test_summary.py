@@ -181,7 +181,7 @@ def test_json_of_a_full_run(tracy: Path) -> None:
 
 
 def test_not_a_number_is_null() -> None:
-    summary = Summary("tracy", wall_clock=WallClock("x", 1, mean_ms=float("nan")),
+    summary = Summary("tracy", wall_clock=WallClock(label="x", samples=1, mean_ms=float("nan")),
                       device_time_ms=float("inf"))  # fmt: skip
     document = summary.to_json()
     assert document["wall_clock_ms"]["mean"] is None

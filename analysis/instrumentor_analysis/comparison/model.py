@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from instrumentor_analysis.comparison.runs import Between
 from instrumentor_analysis.model import Interval, plain
@@ -86,6 +86,8 @@ class Timing:
     new_rate: float | None = None
     between: Between | None = None
 
+    JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("change_percent",)
+
     @property
     def change_percent(self) -> float:
         """Change of the time, percent of the base; above 0 is slower."""
@@ -109,6 +111,8 @@ class Figure:
     base: float | None
     new: float | None
     better: Better = "lower"
+
+    JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("change_percent",)
 
     @property
     def change_percent(self) -> float | None:
@@ -260,11 +264,4 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """The document: JSON types only, NaN and infinity as null."""
-        document: dict[str, Any] = {"schema": SCHEMA, **plain(self)}
-        for timing, found in zip(self.timings, document["timings"], strict=True):
-            found["change_percent"] = plain(timing.change_percent)
-        if self.device is not None:
-            document["device"]["change_percent"] = plain(self.device.change_percent)
-        for figure, found in zip(self.figures, document["figures"], strict=True):
-            found["change_percent"] = plain(figure.change_percent)
-        return document
+        return {"schema": SCHEMA, **plain(self)}

@@ -180,7 +180,7 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "table": table,
         "widths": _widths(table),
         # Safe by construction: see script_safe.
-        "data": Markup(script_safe({**table.to_json(), "gap": GAP_THRESHOLD_US})),
+        "data": Markup(script_safe({**table.for_script(), "gap": GAP_THRESHOLD_US})),
     }
 
 

@@ -42,18 +42,6 @@ class TableColumn:
     rule: str = ""
     names: tuple[str, ...] | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """For the script; figures that are none are null."""
-        return {
-            "key": self.key,
-            "title": self.title,
-            "unit": self.unit,
-            "digits": self.digits,
-            "rule": self.rule,
-            "values": list(self.values),
-            "names": None if self.names is None else list(self.names),
-        }
-
 
 @dataclass(frozen=True)
 class OpsTable:
@@ -65,14 +53,9 @@ class OpsTable:
     sort: str = ""
     filters: tuple[str, ...] = field(default=())
 
-    def to_json(self) -> dict[str, Any]:
-        """For the script."""
-        return {
-            "columns": [column.to_json() for column in self.columns],
-            "rows": self.rows,
-            "sort": self.sort,
-            "filters": list(self.filters),
-        }
+    def for_script(self) -> dict[str, Any]:
+        """What the page's script reads; not by :func:`.model.plain`, which looks at each cell."""
+        return {**vars(self), "columns": [vars(column) for column in self.columns]}
 
 
 def script_safe(document: Mapping[str, Any]) -> str:

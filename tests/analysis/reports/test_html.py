@@ -145,7 +145,7 @@ def test_figures_that_are_none_are_null(tmp_path: Path) -> None:
     columns = {column.key: column for column in table.columns}
     assert columns["gap"].values[0] is None
     assert columns["time"].values[-1] is None
-    assert "NaN" not in script_safe(table.to_json())
+    assert "NaN" not in script_safe(table.for_script())
     assert columns["time"].values[:3] == [187.0, 60.0, 53.5]
     assert [columns["op"].names[at] for at in columns["op"].values][3] == "PermuteDeviceOperation"  # type: ignore[index]
 
