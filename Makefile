@@ -3,7 +3,7 @@
 # make test-xla    the suite that needs torch_xla 2.9.0 (CPython 3.11, up to 7.5 GB of disk)
 # make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1 GB)
 # make bench       the benchmarks: ratios, measured in one run
-# make lint        ruff and mypy --strict
+# make lint        ruff, mypy --strict, and who may import whom
 # make clean       remove what these made, the environments included
 #
 # PYTHON=...       interpreter for .venv (default: the first of 3.11, 3.12, 3.10, 3.13 found)
@@ -60,6 +60,7 @@ lint: venv
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/lint-imports
 
 clean:
 	rm -rf .venv .venv-xla .venv-ttnn build dist *.egg-info

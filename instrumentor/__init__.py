@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Interrupted,
         NotReady,
         ProofFailed,
+        Restored,
         RestoreNeeded,
         RunFailed,
         UsageError,
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
     from instrumentor.profile import Profiled, ProfileOptions, profile
     from instrumentor.reporting import Reported, ReportFiles, report
     from instrumentor.rewrite import Rewritten, rewrite
-    from instrumentor.runner import RunOptions, RunResult, run
-    from instrumentor.workspace import Restored, restore
+    from instrumentor.run_options import RunOptions, RunResult
+    from instrumentor.runner import run
+    from instrumentor.workspace import restore
     from instrumentor_analysis.compare import compare
     from instrumentor_analysis.comparison.model import Comparison
     from instrumentor_analysis.comparison.side import Side, load_side
@@ -72,14 +74,14 @@ _HOMES = {
     "Reported": "reporting",
     "Rewritten": "rewrite",
     "RunFailed": "errors",
-    "RunOptions": "runner",
-    "RunResult": "runner",
+    "RunOptions": "run_options",
+    "RunResult": "run_options",
     "Side": f"{_ANALYSIS}.comparison.side",
     "Summary": f"{_ANALYSIS}.model",
     "UsageError": "errors",
     "ProfileOptions": "profile",
     "Profiled": "profile",
-    "Restored": "workspace",
+    "Restored": "errors",
     "RestoreNeeded": "errors",
     "compare": f"{_ANALYSIS}.compare",
     "diagnose": "diagnose",

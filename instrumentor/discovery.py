@@ -28,7 +28,7 @@ from instrumentor.project import find_project
 if TYPE_CHECKING:
     from instrumentor.environment import Machine
     from instrumentor.progress import Progress
-    from instrumentor.runner import RunOptions
+    from instrumentor.run_options import RunOptions
     from instrumentor.workspace import Site
 
 #: What a run cannot help: another runtime or process trains, or somebody has to type.
@@ -89,14 +89,12 @@ def discover(
     """Hold the device, and :func:`look`; raises as that, and NotReady."""
     from instrumentor.doctor import Situation
     from instrumentor.readiness import ready
-    from instrumentor.runner import machine_of
 
-    cwd = (options.cwd or Path.cwd()).absolute()
     why = f"{declined.reasons[0]}: " if declined else ""
     progress.stage("discover", f"{why}running the script as it is for two optimizer steps")
-    machine = machine_of(find_project(script), options, cwd)
+    machine = options.examine(find_project(script))
     env = dict(os.environ if options.env is None else options.env)
-    situation = Situation(machine, "wallclock", env=env, cwd=cwd)
+    situation = Situation(machine, "wallclock", env=env, cwd=options.folder)
     with ready(situation, progress, end_holders=options.yes):
         return look(script, arguments, options, machine, progress)
 

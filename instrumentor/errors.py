@@ -7,10 +7,9 @@ catches it at one seam, prints ``message`` and ``hint`` and leaves with ``exit_c
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any, ClassVar
-
-if TYPE_CHECKING:
-    from instrumentor.workspace.restoring import Restored
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
@@ -89,6 +88,37 @@ class ProofFailed(InstrumentError):
     """The rewritten source did not pass one of its proofs; nothing was run."""
 
     exit_code = 3
+
+
+Action = Literal["restored", "unchanged", "kept-both", "failed", "running"]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What became of one file.
+
+    Attributes:
+        path: the user's file.
+        action: ``restored`` from git; ``unchanged``: it was as before already; ``kept-both``: it
+            was edited during the run, so it stays as it is; ``failed``: see text; ``running``:
+            its run is alive.
+        text: one sentence.
+        kept: where another version of it was put, if one was.
+    """
+
+    path: Path
+    action: Action
+    text: str
+    kept: tuple[Path, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON types only."""
+        return {
+            "path": str(self.path),
+            "action": self.action,
+            "text": self.text,
+            "kept": [str(path) for path in self.kept],
+        }
 
 
 class RestoreNeeded(InstrumentError):

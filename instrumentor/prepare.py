@@ -13,8 +13,9 @@ from instrumentor.bundle import MODULE, module_text
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import UsageError
 from instrumentor.locate import locate_file, parse_source
+from instrumentor.locate.config import config_path, read_config
 from instrumentor.locate.model import Declined, Reason
-from instrumentor.locate.syntax import Source
+from instrumentor.locate.syntax import Source, parse
 from instrumentor.options import Options
 from instrumentor.passes.recorder import import_of
 from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
@@ -247,3 +248,13 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def config_of(script: Path, arguments: Sequence[str], cwd: Path) -> Mapping[str, object]:
+    """The YAML that the script will read, as far as it shows; empty without one."""
+    try:
+        source = parse(script, script.read_bytes())
+    except SyntaxError:
+        return {}
+    found = config_path(source, arguments)
+    return read_config(cwd / found[0]) if found else {}

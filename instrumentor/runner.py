@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,13 +37,12 @@ from instrumentor.errors import (
     UsageError,
 )
 from instrumentor.machine_load import MachineLoad
-from instrumentor.options import Options
 from instrumentor.outputs import write_json
 from instrumentor.own_lines import OwnLines
 from instrumentor.plan import WHOLE_STEP
-from instrumentor.prepare import Prepared, prepare, script_path
+from instrumentor.prepare import Prepared, config_of, prepare, script_path
 from instrumentor.progress import Progress, Silent
-from instrumentor.project import Project
+from instrumentor.run_options import RunOptions, RunResult
 from instrumentor.verification import (
     against,
     failure,
@@ -66,93 +65,6 @@ SCHEMA = "instrument-run/1"
 RECORDER = "recorder"  # folder of scratch for the recorder's module
 PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Choices of a run; the rewriting's own are in `rewrite`.
-
-    Attributes:
-        python_configured: `python` is named in a pyproject.toml: a dry run does not start it.
-        output: the run folder; None makes `<name>_<label>` in the working directory.
-        timeout_s: limit for the whole run, seconds.
-        stall_s: how long nothing may happen before it is said.
-        batch_dim: axis of a batch along which its samples lie; None finds it.
-        module: the script's name as a module: it runs as `python -m` would from `cwd`.
-        keep: keep the files that the script wrote into the copy, under `<output>/files`.
-        link, no_link: folders of the project to link into the copy, or not to.
-        discover: run the script as it is for two optimizer steps, in a copy, when reading it does
-            not show its step, or the run shows that it was read wrongly.
-        in_place: run the user's own file, swapped for the instrumented one while the run lasts.
-        untraced: run once without a profiler first, for the wall clock without profiler overhead.
-        op_support_count: programs that Tracy's buffers on the device must hold.
-        port: Tracy's port; None chooses a free one.
-        reset: reset the boards with tt-smi first.
-        yes: end processes that hold the device, by SIGINT and SIGTERM.
-        env: environment of the script; None means this process's own.
-
-    Raises:
-        UsageError: a value out of range.
-    """
-
-    rewrite: Options = field(default_factory=Options)
-    profiler: str = "auto"
-    output: Path | None = None
-    batch_dim: int | None = None
-    module: str = ""
-    label: str = "baseline"
-    python: str | None = None
-    python_configured: bool = False
-    tt_xla: Path | None = None
-    tracy_tools_folder: Path | None = None
-    timeout_s: float | None = None
-    stall_s: float | None = 120.0
-    keep: bool = False
-    link: tuple[Path, ...] = ()
-    no_link: tuple[Path, ...] = ()
-    discover: bool = True
-    in_place: bool = False
-    untraced: bool = False
-    op_support_count: int | None = None
-    port: int | None = None
-    reset: bool = False
-    yes: bool = False
-    cwd: Path | None = None
-    env: Mapping[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        if not self.label or "/" in self.label or self.label in (".", ".."):
-            raise UsageError(f"--label {self.label!r}: must be a plain name")
-        if self.timeout_s is not None and self.timeout_s <= 0:
-            raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
-        if self.op_support_count is not None and self.op_support_count < 1:
-            raise UsageError(f"--op-support-count {self.op_support_count}: must be 1 or more")
-        if self.port is not None and not 0 < self.port < 65536:
-            raise UsageError(f"--port {self.port}: must be between 1 and 65535")
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """A finished run.
-
-    Attributes:
-        folder: the run folder.
-        summary: what it says; without figures when nothing was measured.
-        script_exit_code: the script's own code, None when it never ran to an end.
-        new_files: what the script wrote into the copy, relative to the project.
-        linked_changed: what changed of the user's own behind links, relative to the project.
-        linked_whole: all that is behind links was compared.
-        originals_changed: the script's own files differ from before.
-    """
-
-    folder: Path
-    summary: Summary
-    script_exit_code: int | None
-    new_files: tuple[Path, ...] = ()
-    warnings: tuple[str, ...] = ()
-    linked_changed: tuple[Path, ...] = ()
-    linked_whole: bool = True
-    originals_changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,24 +108,6 @@ def _run_folder(script: Path, options: RunOptions, cwd: Path) -> Path:
             ) from error
 
 
-def machine_of(
-    project: Project, options: RunOptions, cwd: Path, *, preview: bool = False
-) -> Machine:
-    """The interpreter, packages and devices that a run of the project has."""
-    from instrumentor.environment import examine
-
-    return examine(
-        project.root,
-        python=options.python,
-        tt_xla=options.tt_xla,
-        tools_folder=options.tracy_tools_folder,
-        env=options.env,
-        cwd=cwd,
-        configured=options.python_configured,
-        preview=preview,
-    )
-
-
 def dry_run(
     script: Path, arguments: Sequence[str] = (), options: RunOptions | None = None
 ) -> DryRun:
@@ -227,7 +121,7 @@ def dry_run(
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
     prepared = prepare(script, options.rewrite, arguments)
-    machine = machine_of(prepared.project, options, cwd, preview=True)
+    machine = options.examine(prepared.project, preview=True)
     profiler, reason = _previewed(options.profiler, machine)
     plan = plan_shadow(
         prepared.project,
@@ -347,7 +241,7 @@ class _Run:
         self.prepared = self._prepare()
         self.warnings.extend(self.prepared.plan.warnings)
         self.progress.stage("found", _found(self.prepared))
-        self.machine = machine_of(self.prepared.project, self.options, self.cwd)
+        self.machine = self.options.examine(self.prepared.project)
         if self.machine.python_of_project:
             named = f"{self.machine.python} ({self.machine.python_source} of the project)"
             self.progress.stage("interpreter", named)
@@ -903,19 +797,6 @@ def _source_hashes(prepared: Prepared) -> dict[str, str]:
         for path, data in prepared.originals.items()
         if path.is_relative_to(root)
     }
-
-
-def config_of(script: Path, arguments: Sequence[str], cwd: Path) -> Mapping[str, object]:
-    """The YAML that the script will read, as far as it shows; empty without one."""
-    from instrumentor.locate.config import config_path, read_config
-    from instrumentor.locate.syntax import parse
-
-    try:
-        source = parse(script, script.read_bytes())
-    except SyntaxError:
-        return {}
-    found = config_path(source, arguments)
-    return read_config(cwd / found[0]) if found else {}
 
 
 def _environment(machine: Machine) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from instrumentor.engine import strip
 from instrumentor.errors import EXIT_CODES, UsageError
 from instrumentor.options import Options
 from instrumentor.prepare import prepare
-from instrumentor.runner import RunOptions
+from instrumentor.run_options import RunOptions
 from instrumentor_analysis.model import Summary
 from tests import options_table
 from tests.conftest import ROOT, RepoFactory, RunCli, first_line

@@ -90,7 +90,7 @@ def _by_running(
 ) -> Explanation:
     from instrumentor.discovery import discover, prepared_by
     from instrumentor.prepare import Explanation, script_path
-    from instrumentor.runner import RunOptions
+    from instrumentor.run_options import RunOptions
 
     path = script_path(script)
     chosen = RunOptions(rewrite=options, timeout_s=timeout_s)

@@ -16,7 +16,7 @@ from instrumentor.outputs import refuse_outputs, write_new
 
 if TYPE_CHECKING:
     from instrumentor.history import Entry, History
-    from instrumentor.runner import RunResult
+    from instrumentor.run_options import RunResult
     from instrumentor_analysis.reports.comparison.history import Point
 
 SCHEMA = "instrument-history/1"

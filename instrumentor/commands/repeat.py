@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from instrumentor import console
 
 if TYPE_CHECKING:
-    from instrumentor.runner import RunOptions, RunResult
+    from instrumentor.run_options import RunOptions, RunResult
 
 SCHEMA = "instrument-runs/1"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.errors import RestoreNeeded
+from instrumentor.errors import Restored, RestoreNeeded
 
 SCHEMA = "instrument-restore/1"
 
@@ -14,8 +14,8 @@ SCHEMA = "instrument-restore/1"
 def restore(json: common.Json = False) -> None:
     """Put back files that a killed run in place left instrumented."""
     from instrumentor.private import remove_dead
-    from instrumentor.workspace import Restored, sweep
     from instrumentor.workspace import restore as put_back
+    from instrumentor.workspace import sweep
 
     failure: RestoreNeeded | None = None
     done: tuple[Restored, ...] = ()

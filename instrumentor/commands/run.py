@@ -17,7 +17,8 @@ from instrumentor.commands.history import NoHistory, Store, remember
 from instrumentor.errors import InstrumentError
 
 if TYPE_CHECKING:
-    from instrumentor.runner import DryRun, RunOptions, RunResult
+    from instrumentor.runner import DryRun
+from instrumentor.run_options import RunOptions, RunResult
 
 _USUAL = (": the script's own timer stays", ": checkpoint stays")
 
@@ -145,7 +146,7 @@ def run(
     verbose: common.Verbose = False,
 ) -> None:
     """Measure a step: instrument a copy, run it, analyse, report."""
-    from instrumentor.runner import RunOptions
+    from instrumentor.run_options import RunOptions
 
     script, handed = common.script_of(script, arguments, module)
     options = RunOptions(

@@ -35,10 +35,9 @@ def situation_of(
         NotReady: the interpreter does not run.
     """
     from instrumentor.environment import examine
-    from instrumentor.prepare import script_path
+    from instrumentor.prepare import config_of, script_path
     from instrumentor.profilers import choose
     from instrumentor.project import find_project
-    from instrumentor.runner import config_of
     from instrumentor.workspace.places import cache_folder
 
     path = script_path(Path(script)) if script is not None else None

@@ -54,7 +54,7 @@ class Spec:
     Attributes:
         folder: of the trial.
         rewrite: the options for locating and rewriting, without a variant.
-        run: further choices of :class:`instrumentor.runner.RunOptions`.
+        run: further choices of :class:`instrumentor.run_options.RunOptions`.
         environment: variables to set (None: to take away) for the script.
         digest: of the files that the setting is applied to.
     """
@@ -166,7 +166,8 @@ def read_result(folder: Path) -> Outcome | None:
 
 
 def _run(spec: Spec) -> Outcome:
-    from instrumentor.runner import RunOptions, run
+    from instrumentor.run_options import RunOptions
+    from instrumentor.runner import run
     from instrumentor.tune.edits import applied
     from instrumentor.tune.target import read_target
 

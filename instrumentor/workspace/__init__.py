@@ -13,7 +13,7 @@ from instrumentor.workspace.loads import check_loaded
 from instrumentor.workspace.originals import Fingerprint, Originals
 from instrumentor.workspace.places import sweep
 from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
-from instrumentor.workspace.restoring import Restored, restore
+from instrumentor.workspace.restoring import restore
 from instrumentor.workspace.shadow import Workspace, shadow
 from instrumentor.workspace.site import Site, copied, original
 
@@ -23,7 +23,6 @@ __all__ = [
     "LeftOut",
     "Linked",
     "Originals",
-    "Restored",
     "ShadowPlan",
     "Site",
     "Workspace",

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from instrumentor.errors import InstrumentError, NotReady
+from instrumentor.errors import InstrumentError, NotReady, Restored
 from instrumentor.project import Project
 from instrumentor.workspace import git, journal, places
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.environment import in_place_environment
 from instrumentor.workspace.interrupts import Interrupts
 from instrumentor.workspace.journal import Entry
-from instrumentor.workspace.restoring import Restored, check, fulfil, state
+from instrumentor.workspace.restoring import check, fulfil, state
 
 
 @dataclass(frozen=True)

@@ -8,47 +8,17 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from instrumentor.errors import InstrumentError, NotReady, RestoreNeeded
+from instrumentor.errors import InstrumentError, NotReady, Restored, RestoreNeeded
 from instrumentor.workspace import git, journal
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.journal import Entry, Journal
 
 #: The location of a journal without a file: nothing can ever be there.
 NO_FILE = Path(os.devnull, "journal.json")
-
-Action = Literal["restored", "unchanged", "kept-both", "failed", "running"]
-
-
-@dataclass(frozen=True)
-class Restored:
-    """What became of one file.
-
-    Attributes:
-        path: the user's file.
-        action: ``restored`` from git; ``unchanged``: it was as before already; ``kept-both``: it
-            was edited during the run, so it stays as it is; ``failed``: see text; ``running``:
-            its run is alive.
-        text: one sentence.
-        kept: where another version of it was put, if one was.
-    """
-
-    path: Path
-    action: Action
-    text: str
-    kept: tuple[Path, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON types only."""
-        return {
-            "path": str(self.path),
-            "action": self.action,
-            "text": self.text,
-            "kept": [str(path) for path in self.kept],
-        }
 
 
 def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Restored, ...]:

@@ -10,7 +10,7 @@ import pytest
 from instrumentor.cli import call
 from instrumentor.commands.history import remember
 from instrumentor.history import History, place_of
-from instrumentor.runner import RunResult
+from instrumentor.run_options import RunResult
 from instrumentor_analysis.model import Summary
 from tests.analysis.comparison.sides import summary
 

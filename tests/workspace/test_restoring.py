@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import RestoreNeeded
+from instrumentor.errors import Restored, RestoreNeeded
 from instrumentor.workspace import journal, restore
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.in_place import inspect, put
 from instrumentor.workspace.journal import Journal
-from instrumentor.workspace.restoring import Restored
 from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing, start
 
 SAVED = b"mine\n"
