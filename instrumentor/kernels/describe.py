@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.kernels.constants import Constants
+from instrumentor.kernels.decorators import KERNELS, THREADS, Decorator, decorator
 from instrumentor.kernels.model import BufferShape, Grid, Kernel, Thread, shortened
-from instrumentor.kernels.spelling import KERNEL_DECORATORS, THREAD_DECORATORS, Spelling
-from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted, own_nodes
+from instrumentor.kernels.sizes import Sizes
+from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, dotted, own_nodes
+from instrumentor.locate.values import Function
 
 _MAKERS = (
     "make_dataflow_buffer_like",
@@ -18,106 +19,89 @@ _MAKERS = (
 )
 
 
-def kernels_of(source: Source, spelling: Spelling, constants: Constants) -> Iterator[Kernel]:
+def kernels_of(sizes: Sizes) -> Iterator[Kernel]:
     """The kernels of a file, in source order: decorated functions and decorator calls."""
+    source = sizes.source
     for function in source.functions:
-        found = kernel_decorator(function, spelling)
-        if found is not None:
-            yield _kernel(source, spelling, constants, function, *found, function, function.name)
-    for statement in source.places:
+        made = _decorated(sizes, function, KERNELS)
+        if made is not None:
+            yield _kernel(sizes, function, made, function, function.name)
+    for statement, place in source.places.items():
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
-        bound = dotted(statement.targets[0])
-        call = statement.value
+        bound, call = dotted(statement.targets[0]), statement.value
         if not bound or "[" in bound or not isinstance(call, ast.Call) or len(call.args) != 1:
             continue
-        applied = spelling.decorator(call.func)
-        body = _function_named(source, dotted(call.args[0]))
-        if applied is not None and applied[0] in KERNEL_DECORATORS and body is not None:
-            yield _kernel(source, spelling, constants, body, *applied, statement, bound)
+        made = decorator(sizes.names, source, place.scope, call.func)
+        body = _function(sizes, place.scope, call.args[0])
+        if made is not None and made.word in KERNELS and body is not None:
+            yield _kernel(sizes, body, made, statement, bound)
 
 
-def kernel_decorator(function: FunctionNode, spelling: Spelling) -> tuple[str, ast.expr] | None:
-    """The decorator that makes a function a kernel, with its arguments."""
-    for node in function.decorator_list:
-        found = spelling.decorator(node)
-        if found is not None and found[0] in KERNEL_DECORATORS:
-            return found
-    return None
+def _decorated(sizes: Sizes, function: FunctionNode, words: tuple[str, ...]) -> Decorator | None:
+    """The first decorator of a function with one of these words."""
+    scope = sizes.source.scope_of(function)
+    found = (decorator(sizes.names, sizes.source, scope, d) for d in function.decorator_list)
+    return next((one for one in found if one is not None and one.word in words), None)
 
 
 def _kernel(
-    source: Source,
-    spelling: Spelling,
-    constants: Constants,
-    function: FunctionNode,
-    word: str,
-    decorator: ast.expr,
-    statement: ast.stmt,
-    bound: str,
+    sizes: Sizes, function: FunctionNode, made: Decorator, statement: ast.stmt, bound: str
 ) -> Kernel:
+    source = sizes.source
     around = [
         s.name for s in source.ancestors(function) if isinstance(s, (*FUNCTIONS, ast.ClassDef))
     ]
     factory = next((s.name for s in source.ancestors(function) if isinstance(s, FUNCTIONS)), "")
-    scope = source.places[statement].scope
     arguments = function.args
     return Kernel(
         source=source,
         name=function.name,
         qualified=".".join([*reversed(around), function.name]),
-        decorator=word,
+        decorator=made.word,
         statement=statement,
         bound=bound,
         line=function.lineno,
         end_line=function.end_lineno or function.lineno,
-        grid=_grid(decorator, constants, scope),
-        threads=tuple(_threads(function, spelling)),
-        buffers=tuple(_buffers(function, constants)),
+        grid=_grid(sizes, made.arguments, source.scope_of(statement)),
+        threads=tuple(_threads(sizes, function)),
+        buffers=tuple(_buffers(sizes, function)),
         factory=factory,
         parameters=tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args)),
         returns=_returns(function),
     )
 
 
-def _grid(decorator: ast.expr, constants: Constants, scope: ScopeNode) -> Grid:
-    if not isinstance(decorator, ast.Call):
+def _grid(sizes: Sizes, arguments: ast.expr, scope: ScopeNode) -> Grid:
+    if not isinstance(arguments, ast.Call):
         return Grid("default")
-    node = next((k.value for k in decorator.keywords if k.arg == "grid"), None)
-    if node is None and decorator.args:
-        node = decorator.args[0]
+    named = (k.value for k in arguments.keywords if k.arg == "grid")
+    node = next(named, arguments.args[0] if arguments.args else None)
     if node is None:
         return Grid("default")
     text = shortened(ast.unparse(node), 60)
-    if isinstance(node, ast.Name):
-        bound = constants.lookup(node.id, scope)
-        if bound is not None:
-            node, scope = bound
-    if isinstance(node, ast.Constant) and node.value in ("auto", "full"):
-        return Grid(str(node.value), text)
-    size = constants.shape(node, scope)
-    if size:
-        return Grid("tuple", text, size)
-    single = constants.integer(node, scope)
-    if single is not None:
-        return Grid("tuple", text, (single,))
-    named = isinstance(node, ast.Name) and _function_named(constants.source, node.id) is not None
-    if isinstance(node, ast.Lambda) or named:
+    if isinstance(node, ast.Lambda) or _function(sizes, scope, node) is not None:
         return Grid("callable", text)
-    return Grid("tuple" if isinstance(node, (ast.Tuple, ast.List)) else "unknown", text)
+    found = sizes.bound(node.id, scope) if isinstance(node, ast.Name) else None
+    written = found[0] if found is not None else node
+    if isinstance(written, ast.Constant) and written.value in ("auto", "full"):
+        return Grid(str(written.value), text)
+    single = sizes.integer(node, scope)
+    size = sizes.shape(node, scope) or (None if single is None else (single,))
+    if size or isinstance(written, (ast.Tuple, ast.List)):
+        return Grid("tuple", text, size)
+    return Grid("unknown", text)
 
 
-def _threads(function: FunctionNode, spelling: Spelling) -> Iterator[Thread]:
+def _threads(sizes: Sizes, function: FunctionNode) -> Iterator[Thread]:
     for node in ast.walk(function):
-        if not isinstance(node, FUNCTIONS) or node is function:
-            continue
-        for decorator in node.decorator_list:
-            found = spelling.decorator(decorator)
-            if found is not None and found[0] in THREAD_DECORATORS:
-                yield Thread(node.name, found[0], node.lineno)
+        if isinstance(node, FUNCTIONS) and node is not function:
+            made = _decorated(sizes, node, THREADS)
+            if made is not None:
+                yield Thread(node.name, made.word, node.lineno)
 
 
-def _buffers(function: FunctionNode, constants: Constants) -> Iterator[BufferShape]:
+def _buffers(sizes: Sizes, function: FunctionNode) -> Iterator[BufferShape]:
     for node in own_nodes(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
@@ -129,8 +113,8 @@ def _buffers(function: FunctionNode, constants: Constants) -> Iterator[BufferSha
         yield BufferShape(
             name=dotted(node.targets[0]) or shortened(ast.unparse(node.targets[0]), 20),
             line=node.lineno,
-            tiles=constants.shape(given.get("shape"), function),
-            factor=constants.integer(factor, function),
+            tiles=sizes.shape(given.get("shape"), function),
+            factor=sizes.integer(factor, function),
         )
 
 
@@ -151,5 +135,8 @@ def _returns(function: FunctionNode) -> str | None:
     return only if only in known else None
 
 
-def _function_named(source: Source, name: str) -> FunctionNode | None:
-    return next((f for f in source.functions if f.name == name), None) if name else None
+def _function(sizes: Sizes, scope: ScopeNode, node: ast.expr) -> FunctionNode | None:
+    """The function of the same file that an expression names."""
+    found = sizes.names.of(sizes.source, scope, node) if dotted(node) else ()
+    plain = (v.node for v in found if isinstance(v, Function) and v.source is sizes.source)
+    return next(plain, None)

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from instrumentor.errors import UsageError
-from instrumentor.kernels.constants import Constants
+from instrumentor.kernels.decorators import MODULES
 from instrumentor.kernels.describe import kernels_of
 from instrumentor.kernels.model import Found, Invocation, Kernel, Site, shortened
-from instrumentor.kernels.spelling import Spelling
+from instrumentor.kernels.sizes import Sizes
 from instrumentor.kernels.tensors import tensors_of
-from instrumentor.kernels.values import Meanings, Plain
 from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, Source, own_calls, parse
+from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, parse
+from instrumentor.locate.values import Function, Method, Object
 
 #: Ways to one call that are listed; a script with more is generated code.
 PATH_LIMIT = 200
@@ -36,89 +36,96 @@ def find_kernels(script: Path, roots: Sequence[Path] = ()) -> Found:
         raise UsageError(f"{script}: cannot be read: {error.strerror}") from error
     except SyntaxError as error:
         raise UsageError(f"{script}:{error.lineno or 1}: no Python: {error.msg}") from error
-    return find_in(Program.load(entry, roots))
+    program = Program.load(entry, roots)
+    for path in [p for p in program.sources if _is_tt_lang(p, roots)]:
+        del program.sources[path]
+    return find_in(program)
+
+
+def _is_tt_lang(path: Path, roots: Sequence[Path]) -> bool:
+    """A module of tt-lang's own, in a checkout of it: it is called, not looked into."""
+    inside = [path.relative_to(root).with_suffix("") for root in roots if path.is_relative_to(root)]
+    return any(not MODULES.isdisjoint(module.parts) for module in inside)
 
 
 def find_in(program: Program) -> Found:
     """The kernels of a program and their invocations."""
     sources = tuple(program.sources.values())
-    constants = {source.path: Constants(source) for source in sources}
-    kernels = tuple(
-        kernel
-        for source in sources
-        for kernel in kernels_of(source, Spelling(source), constants[source.path])
-    )
-    meanings = Meanings(program, kernels)
+    sizes = [Sizes(program.names, source) for source in sources]
+    kernels = tuple(kernel for each in sizes for kernel in kernels_of(each))
+    meanings = _Meanings(program, kernels)
     sites, callers = _sites(meanings, sources, kernels)
     warnings: list[str] = []
-    invocations = _invocations(kernels, sites, callers, warnings)
-    tensors = tuple(
-        tensor for source in sources for tensor in tensors_of(source, constants[source.path])
-    )
     return Found(
         program.entry.path,
         sources,
         kernels,
-        invocations,
+        _invocations(kernels, sites, callers, warnings),
         sites,
-        tensors,
+        tuple(tensor for each in sizes for tensor in tensors_of(each)),
         tuple(warnings),
         _composed(meanings, kernels),
     )
 
 
+class _Meanings:
+    """Which kernels and which other functions of the program an expression may be."""
+
+    def __init__(self, program: Program, kernels: Iterable[Kernel]) -> None:
+        self.names = program.names
+        self.kernel_of: dict[ast.AST, Kernel] = {}
+        for kernel in kernels:
+            made = kernel.statement
+            self.kernel_of[made.value if isinstance(made, ast.Assign) else made] = kernel
+
+    def of(
+        self, source: Source, scope: ScopeNode, node: ast.expr
+    ) -> tuple[tuple[Kernel, ...], tuple[FunctionNode, ...]]:
+        kernels: list[Kernel] = []
+        functions: list[FunctionNode] = []
+        for value in self.names.of(source, scope, node):
+            value = value.function if isinstance(value, Method) else value
+            made = value.node if isinstance(value, (Function, Object)) else None
+            if made in self.kernel_of:
+                kernels.append(self.kernel_of[made])
+            elif isinstance(made, FUNCTIONS):
+                functions.append(made)
+        return tuple(kernels), tuple(functions)
+
+
 def _sites(
-    meanings: Meanings, sources: Iterable[Source], kernels: Sequence[Kernel]
+    meanings: _Meanings, sources: Iterable[Source], kernels: Sequence[Kernel]
 ) -> tuple[tuple[Site, ...], dict[FunctionNode, list[Site]]]:
     """Calls of kernels, and calls of the project's functions by the function called."""
     leaves: list[Site] = []
     callers: dict[FunctionNode, list[Site]] = {}
     inside = {(k.source.path, line) for k in kernels for line in range(k.line, k.end_line + 1)}
     for source in sources:
-        statements = sorted(source.places, key=lambda s: (s.lineno, s.col_offset))
-        for statement in statements:
-            if (source.path, statement.lineno) in inside:
+        for call in sorted(source.calls, key=lambda c: (c.lineno, c.col_offset)):
+            statement = source.statement_of(call)
+            definition = isinstance(statement, (*FUNCTIONS, ast.ClassDef))
+            if statement is None or definition or (source.path, statement.lineno) in inside:
                 continue
-            for call in _calls(statement):
-                scope = source.places[statement].scope
-                values = meanings.of(source, scope, call.func)
-                if not values:
-                    continue
-                called = tuple(value for value in values if isinstance(value, Kernel))
+            called, functions = meanings.of(source, source.scope_of(statement), call.func)
+            if called or functions:
                 site = _site(source, statement, call, called)
-                if called:
-                    leaves.append(site)
-                for value in values:
-                    if isinstance(value, Plain):
-                        callers.setdefault(value.node, []).append(site)
+                leaves += [site] if called else []
+                for function in functions:
+                    callers.setdefault(function, []).append(site)
     return tuple(leaves), callers
 
 
-def _composed(meanings: Meanings, kernels: Sequence[Kernel]) -> frozenset[Kernel]:
+def _composed(meanings: _Meanings, kernels: Sequence[Kernel]) -> frozenset[Kernel]:
     """Kernels that the body of another one names: tt-lang builds that one from them."""
     found: set[Kernel] = set()
     for kernel in kernels:
         for function in kernel.source.functions:
-            if not kernel.line <= function.lineno <= kernel.end_line:
-                continue
-            for node in ast.walk(function):
-                if isinstance(node, ast.Call):
-                    values = meanings.of(kernel.source, function, node.func)
-                    found.update(v for v in values if isinstance(v, Kernel) and v is not kernel)
+            if kernel.line <= function.lineno <= kernel.end_line:
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call):
+                        named, _ = meanings.of(kernel.source, function, node.func)
+                        found.update(one for one in named if one is not kernel)
     return frozenset(found)
-
-
-def _calls(statement: ast.stmt) -> list[ast.Call]:
-    """The calls of a statement itself: not those of the statements in its blocks."""
-    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
-        return []
-    found: list[ast.Call] = []
-    for child in ast.iter_child_nodes(statement):
-        if isinstance(child, ast.withitem):
-            found.extend(own_calls(child.context_expr))
-        elif isinstance(child, ast.expr):
-            found.extend(n for n in ast.walk(child) if isinstance(n, ast.Call))
-    return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 
 
 def _site(source: Source, statement: ast.stmt, call: ast.Call, kernels: tuple[Kernel, ...]) -> Site:

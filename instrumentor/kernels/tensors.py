@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.kernels.constants import Constants
 from instrumentor.kernels.model import Tensor
-from instrumentor.locate.syntax import ScopeNode, Source, dotted
+from instrumentor.kernels.sizes import Sizes
+from instrumentor.locate.syntax import ScopeNode, dotted, last
 
 _CONSTRUCTORS = frozenset(
     {"zeros", "ones", "empty", "full", "rand", "randn", "randint", "normal", "eye"}
@@ -19,90 +19,75 @@ _MOVERS = frozenset(
 )
 
 
-def tensors_of(source: Source, constants: Constants) -> Iterator[Tensor]:
+def tensors_of(sizes: Sizes) -> Iterator[Tensor]:
     """The tensors that the file binds to names, in source order."""
     known: dict[str, Tensor] = {}
-    statements = sorted(source.places, key=lambda s: (s.lineno, s.col_offset))
-    for statement in statements:
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            continue
-        target = statement.targets[0]
-        if not isinstance(target, ast.Name):
-            continue
-        scope = source.places[statement].scope
-        tensor = _tensor(target.id, statement.value, scope, constants, known)
-        if tensor is not None:
-            known[target.id] = tensor
+    places = sizes.source.places
+    for statement in sorted(places, key=lambda s: (s.lineno, s.col_offset)):
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            name = dotted(statement.targets[0])
+            made = _Maker(sizes, places[statement].scope, known, name).tensor(statement.value)
+            if made is not None and isinstance(statement.targets[0], ast.Name):
+                known[name] = made
     yield from known.values()
 
 
-def _tensor(
-    name: str, node: ast.expr, scope: ScopeNode, constants: Constants, known: dict[str, Tensor]
-) -> Tensor | None:
-    if isinstance(node, ast.Name):
-        same = known.get(node.id)
-        return None if same is None else Tensor(name, node.lineno, same.shape, same.dtype, "host")
-    if not isinstance(node, ast.Call):
-        return None
-    owner, _, word = dotted(node.func).rpartition(".")
-    if word in _MOVERS or _is_helper(word):
-        return _moved(name, node, owner, scope, constants, known)
-    if owner.rpartition(".")[2] not in ("torch", "ttnn"):
-        return None
-    if word in _LIKE and node.args and isinstance(node.args[0], ast.Name):
-        like = known.get(node.args[0].id)
-        shape = like.shape if like else None
-    elif word in _CONSTRUCTORS:
-        shape = _shape(node, word, scope, constants)
-    else:
-        return None
-    if not shape:
-        return None
-    default = "float32" if owner.endswith("torch") else ""
-    memory = _memory(node) or ("DRAM" if owner.endswith("ttnn") else "host")
-    return Tensor(name, node.lineno, shape, _dtype(node) or default, memory)
+class _Maker:
+    """Reads what one assignment makes."""
 
+    def __init__(self, sizes: Sizes, scope: ScopeNode, known: dict[str, Tensor], name: str) -> None:
+        self.sizes = sizes
+        self.scope = scope
+        self.known = known
+        self.name = name
 
-def _shape(
-    call: ast.Call, word: str, scope: ScopeNode, constants: Constants
-) -> tuple[int, ...] | None:
-    given = next((k.value for k in call.keywords if k.arg in ("size", "shape")), None)
-    if given is not None:
-        return constants.shape(given, scope)
-    arguments = [a for a in call.args if not isinstance(a, ast.Starred)]
-    if len(arguments) != len(call.args) or not arguments:
+    def tensor(self, node: ast.expr) -> Tensor | None:
+        if isinstance(node, ast.Name):
+            same = self.known.get(node.id)
+            return same and Tensor(self.name, node.lineno, same.shape, same.dtype, "host")
+        if not isinstance(node, ast.Call):
+            return None
+        whole = self.sizes.names.qualified(self.sizes.source, self.scope, node.func)
+        library, _, word = (whole or dotted(node.func)).rpartition(".")
+        library = last(library)
+        if word in _MOVERS or _is_helper(word):
+            return self._moved(node)
+        if library not in ("torch", "ttnn"):
+            return None
+        shape = self._like(node) if word in _LIKE else self._shape(node, word)
+        if not shape:
+            return None
+        dtype, place = ("float32", "host") if library == "torch" else ("", "DRAM")
+        return Tensor(self.name, node.lineno, shape, _dtype(node) or dtype, _memory(node) or place)
+
+    def _like(self, call: ast.Call) -> tuple[int, ...] | None:
+        like = self.known.get(dotted(call.args[0])) if call.args else None
+        return like.shape if like is not None else None
+
+    def _shape(self, call: ast.Call, word: str) -> tuple[int, ...] | None:
+        given = next((k.value for k in call.keywords if k.arg in ("size", "shape")), None)
+        if given is not None:
+            return self.sizes.shape(given, self.scope)
+        if word not in _CONSTRUCTORS or any(isinstance(a, ast.Starred) for a in call.args):
+            return None
+        shapes = (self.sizes.shape(a, self.scope) for a in call.args)  # randint(low, high, shape)
+        written = next(filter(None, shapes), None)
+        if written is not None or word in ("full", "randint", "normal"):
+            return written
+        return self.sizes.integers(call.args, self.scope)
+
+    def _moved(self, call: ast.Call) -> Tensor | None:
+        """What a call takes to the device: an argument, or what its method belongs to."""
+        given = list(call.args)
+        if isinstance(call.func, ast.Attribute):
+            given.insert(0, call.func.value)
+        for argument in given:
+            name = isinstance(argument, ast.Name)
+            inner = self.known.get(dotted(argument)) if name else self.tensor(argument)
+            if inner is not None:
+                dtype, memory = _dtype(call) or inner.dtype, _memory(call) or "DRAM"
+                return Tensor(self.name, call.lineno, inner.shape, dtype, memory)
         return None
-    for argument in arguments:  # randint(low, high, shape), full(shape, value)
-        shape = constants.shape(argument, scope)
-        if shape is not None:
-            return shape
-    if word in ("full", "randint", "normal"):
-        return None
-    extents = [constants.integer(argument, scope) for argument in arguments]
-    known = tuple(extent for extent in extents if extent is not None)
-    return known if len(known) == len(extents) else None
-
-
-def _moved(
-    name: str,
-    call: ast.Call,
-    owner: str,
-    scope: ScopeNode,
-    constants: Constants,
-    known: dict[str, Tensor],
-) -> Tensor | None:
-    candidates = list(call.args)
-    if isinstance(call.func, ast.Attribute) and owner.rpartition(".")[2] not in ("torch", "ttnn"):
-        candidates.insert(0, call.func.value)
-    for argument in candidates:
-        if isinstance(argument, ast.Name):
-            inner = known.get(argument.id)
-        else:
-            inner = _tensor(name, argument, scope, constants, known)
-        if inner is not None:
-            memory = _memory(call) or "DRAM"
-            return Tensor(name, call.lineno, inner.shape, _dtype(call) or inner.dtype, memory)
-    return None
 
 
 def _is_helper(word: str) -> bool:

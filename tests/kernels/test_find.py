@@ -104,6 +104,25 @@ def test_kernels_of_the_projects_own_modules(tmp_path: Path) -> None:
     ]
 
 
+def test_tt_langs_own_modules_are_called_not_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "ttl").mkdir()
+    (tmp_path / "ttl" / "__init__.py").write_text(
+        "def kernel(grid=None):\n    def wrap(f):\n        return f\n    return wrap\n"
+    )
+    script = tmp_path / "bench.py"
+    script.write_text(
+        "import ttl\n@ttl.kernel()\ndef f(a, out):\n    pass\n"
+        "g = ttl.kernel()(f)\nf(1, 2)\ng(3, 4)\n"
+    )
+    result = find_kernels(script, (tmp_path,))
+    assert [(i.kernel.bound, i.leaf.line) for i in result.invocations] == [("f", 6), ("g", 7)]
+
+
+def test_a_call_through_a_method_is_reached_from_where_the_method_is_called() -> None:
+    source = KERNEL + "class M:\n    def go(self):\n        k(1, 2)\n\nm = M()\nm.go()\nm.go()\n"
+    assert [[s.line for s in i.sites] for i in found(source).invocations] == [[12, 9], [13, 9]]
+
+
 def test_the_table_of_the_fixture() -> None:
     result = find_kernels(FIXTURES / "factory.py", (FIXTURES,))
     assert [i.leaf.text for i in result.invocations] == [

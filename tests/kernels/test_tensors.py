@@ -39,6 +39,11 @@ def test_sizes_that_are_not_in_sight(line: str) -> None:
     assert found(f"x = {line}\n").tensors == ()
 
 
+def test_imports_under_other_names() -> None:
+    source = "import torch as th\nfrom torch import zeros as z\na = th.rand(8, 16)\nb = z((4, 4))\n"
+    assert [tensor.shape for tensor in found(source).tensors] == [(8, 16), (4, 4)]
+
+
 def test_names_are_followed_to_the_device() -> None:
     source = (
         "a = torch.rand(64, 32)\na = ttnn.from_torch(a, dtype=ttnn.bfloat16)\n"
