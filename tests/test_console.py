@@ -13,6 +13,7 @@ import pytest
 
 from instrumentor import console
 from instrumentor.errors import NotReady
+from tests.waiting import HANG_S
 
 
 class Terminal(io.StringIO):
@@ -199,7 +200,7 @@ def test_a_narrator_that_is_alive_speaks_by_itself(
     monkeypatch.setattr(console, "say", lambda text: spoken.set())
     before = threading.active_count()
     with console.Narrator().alive():
-        assert spoken.wait(60)
+        assert spoken.wait(HANG_S)
     assert threading.active_count() == before
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_S
+
 pytest.importorskip("torch", reason="needs torch: make test installs it")
 
 CRANK = Path(__file__).parent / "standins" / "crank"
@@ -37,9 +39,10 @@ loss.cpu()
 loss_read = time.perf_counter() - started
 [p.grad.cpu() for p in model.parameters()]
 done = time.perf_counter() - started
-print(json.dumps([submitted, loss_read, done]))
+print(json.dumps([1000 * seconds for seconds in (submitted, loss_read, done)]))
 """
-MS = {"forward": 400, "backward": 800}
+#: A backward so long that a busy machine does not sleep through it.
+MS = {"forward": 400, "backward": 3000}
 
 
 def _run(code: str, tmp_path: Path, **env: str) -> tuple[Any, list[dict[str, Any]]]:
@@ -52,7 +55,7 @@ def _run(code: str, tmp_path: Path, **env: str) -> tuple[Any, list[dict[str, Any
         env={**os.environ, **settings, **env},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -63,10 +66,8 @@ def _run(code: str, tmp_path: Path, **env: str) -> tuple[Any, list[dict[str, Any
 
 def test_host_runs_ahead_and_a_read_waits_for_its_own_tensor(tmp_path: Path) -> None:
     (submitted, loss_read, done), commands = _run(STEP, tmp_path)
-    # What counts is the device's own order and latency: a busy machine only adds to it.
-    assert submitted < loss_read < done
-    assert done - loss_read >= 0.5
-    assert done >= 1.2
+    assert submitted < MS["forward"] + MS["backward"]
+    assert MS["forward"] <= loss_read < MS["forward"] + MS["backward"] <= done
     kinds = [c["kind"] for c in commands if c["kind"] in MS]
     assert kinds == ["forward", "backward"] * 2
     assert all(a["ended_s"] <= b["began_s"] for a, b in pairwise(commands))
@@ -76,9 +77,8 @@ def test_host_runs_ahead_and_a_read_waits_for_its_own_tensor(tmp_path: Path) -> 
 
 
 def test_a_device_may_also_read_in_order(tmp_path: Path) -> None:
-    (_, loss_read, done), _ = _run(STEP, tmp_path, TT_STANDIN_READ="queue")
-    assert loss_read >= 1.2
-    assert done - loss_read < 0.4
+    (_, loss_read, _), _ = _run(STEP, tmp_path, TT_STANDIN_READ="queue")
+    assert loss_read >= MS["forward"] + MS["backward"]
 
 
 def test_module_has_no_synchronize_and_torch_has_none_for_it(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.waiting import HANG_S
+
 pytest.importorskip("torch", reason="needs torch: make test installs it")
 
 SCRIPTS = "blacksmith/experiments/torch"
@@ -32,7 +34,7 @@ def _run(
         env={**os.environ, "PYTHONPATH": f"{repo}{path}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_S,
         check=False,
     )
 
@@ -144,7 +146,7 @@ def test_experiment_runs_on_torch_xla(
         env={**os.environ, "PYTHONPATH": str(own_experiments_repo)},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,6 +12,7 @@ import pytest
 from instrumentor.errors import UsageError
 from instrumentor.history import SCHEMA_VERSION, History, default_path, place_of
 from tests.analysis.comparison.sides import summary
+from tests.waiting import HANG_S
 
 PLACE = ("/project", "train.py")
 
@@ -172,7 +173,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)])
         for number in range(4)
     ]
-    assert [writer.wait(60) for writer in writers] == [0] * 4
+    assert [writer.wait(HANG_S) for writer in writers] == [0] * 4
     history = History(path)
     assert [len(history.of_script(("/p", str(number)))) for number in range(4)] == [10] * 4
 

@@ -35,7 +35,6 @@ def tracy(tmp_path: Path) -> dict[str, str]:
         "PYTHONPATH": str(STANDINS),
         "INSTRUMENT_DEVICE_ROOT": str(device),
         "INSTRUMENT_TRACY_TOOLS_FOLDER": str(STANDINS / "tools-tracy"),
-        "STANDIN_TRACY_WAIT": "5",
     }
 
 

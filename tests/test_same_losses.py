@@ -14,6 +14,7 @@ import yaml
 
 from instrumentor import Options
 from instrumentor.prepare import prepare
+from tests.waiting import HANG_S
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")
 
@@ -83,7 +84,7 @@ def test_same_losses(experiments_repo: Path, tmp_path: Path) -> None:
         env={**os.environ, "LOSSES": str(written), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 #: Only ends what hangs: no machine is so busy that what is waited for takes this long.
-HANG_S = 300.0
+HANG_S = 600.0
 
 
 def wait_for(condition: Callable[[], object], what: str = "") -> None:

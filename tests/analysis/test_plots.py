@@ -16,6 +16,7 @@ from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_cpu, tracy
+from tests.waiting import HANG_S
 
 
 def test_what_there_is_to_draw(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ assert dict(matplotlib.rcParams) == before
 assert "matplotlib.pyplot" not in sys.modules
 """
     root = Path(__file__).resolve().parents[2]
-    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=HANG_S)
 
 
 def test_the_stacked_report_is_a_bar_per_device() -> None:

@@ -22,6 +22,7 @@ from instrumentor_analysis.report_options import per_op_report
 from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
 from tests.analysis.reports.summaries import run_folder, torch_folder, tracy, wallclock_only
+from tests.waiting import HANG_S
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -182,4 +183,4 @@ heavy = {"pandas", "numpy", "matplotlib", "jinja2", "rich"} & set(sys.modules)
 assert not heavy, heavy
 """
     root = Path(__file__).resolve().parents[2]
-    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=HANG_S)

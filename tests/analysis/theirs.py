@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor_analysis.report_options import Report
+from tests.waiting import HANG_S
 
 #: Column of its per-op CSV -> column of our frame.
 COLUMNS = {
@@ -100,7 +101,7 @@ def run(cases: Sequence[tuple[Sequence[Path], Sequence[str]]], out: Path) -> lis
         capture_output=True,
         text=True,
         check=True,
-        timeout=600,
+        timeout=HANG_S,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     return [

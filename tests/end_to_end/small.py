@@ -11,10 +11,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import HANG_S, wait_for
 
 SCRIPT = """\
 import os
@@ -134,21 +135,13 @@ def start(
     )
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until something holds; AssertionError when it does not in time."""
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "waited in vain"
-        time.sleep(0.02)
-
-
 def interrupt_after_samples(process: subprocess.Popen[str], folder: Path, count: int,
                             number: int = signal.SIGINT) -> tuple[str, str]:  # fmt: skip
     """Signal the tool once ``count`` samples are recorded; its stdout and stderr at the end."""
     record = folder / "timings.jsonl"
     wait_for(lambda: record.exists() and len(records(folder, "sample")) >= count)
     process.send_signal(number)
-    return process.communicate(timeout=60)
+    return process.communicate(timeout=HANG_S)
 
 
 def processes_with(text: str) -> list[int]:

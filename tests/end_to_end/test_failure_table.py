@@ -69,7 +69,7 @@ TRACY = [
 def test_a_failure_of_tracy_is_explained(
     git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], failure: str, words: str
 ) -> None:
-    env = {**tracy, "STANDIN_TRACY_FAIL": failure, "STANDIN_TRACY_WAIT": "1"}
+    env = {**tracy, "STANDIN_TRACY_FAIL": failure}
     repo = git_repo({"train.py": script()})
     ran = measure(repo, "train.py", profiler="tracy", env=env)
     assert ran.code in (1, 4), ran.err
@@ -117,9 +117,9 @@ def test_waiting_for_a_lock_is_said_and_limited(
 ) -> None:
     env = {**tracy, "STANDIN_TRACY_FAIL": "lock", "STANDIN_LOCK_PID": "4242"}
     repo = git_repo({"train.py": script()})
-    ran = measure(repo, "--timeout", "6", "train.py", profiler="tracy", env=env)
+    ran = measure(repo, "--timeout", "30", "train.py", profiler="tracy", env=env)
     assert ran.code == 1
-    assert "did not end within --timeout 6 s" in ran.err
+    assert "did not end within --timeout 30 s" in ran.err
     assert "Process 4242 holds CHIP_IN_USE_0_PCIe" in ran.err
 
 

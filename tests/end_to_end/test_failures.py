@@ -21,8 +21,8 @@ from tests.end_to_end.small import (
     script,
     snapshot,
     start,
-    wait_for,
 )
+from tests.waiting import wait_for
 
 SLOW = script().replace("time.sleep(0.002)", "time.sleep(0.05)")
 
@@ -115,10 +115,12 @@ def test_a_loop_that_never_runs(git_repo: RepoFactory, measure: Measure) -> None
 
 def test_a_time_limit(git_repo: RepoFactory, measure: Measure) -> None:
     repo = git_repo({"train.py": script(loop="if batch == 2:\n    time.sleep(600)")})
-    ran = measure(repo, "--timeout", "3", "train.py")
+    ran = measure(repo, "--timeout", "5", "train.py")
     assert ran.code == 1
-    assert "did not end within --timeout 3 s" in ran.err
-    assert read(ran.folder)["wall_clock_ms"]["samples"] == 2
+    assert "did not end within --timeout 5 s" in ran.err
+    # Two, unless the machine was so busy that the limit came before them.
+    steady = [r for r in records(ran.folder, "sample") if r["kind"] == "steady"]
+    assert read(ran.folder)["wall_clock_ms"]["samples"] == len(steady)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -19,8 +19,8 @@ from tests.end_to_end.small import (
     script,
     snapshot,
     start,
-    wait_for,
 )
+from tests.waiting import HANG_S, wait_for
 
 WHERE = "print(__file__, os.getcwd(), sys.path[0], sep='|')"
 
@@ -53,7 +53,7 @@ def test_an_import_hook_that_defeats_the_copy_is_no_matter_in_place(
     start_it = f"import sys\nsys.path.insert(0, {str(repo)!r})\nimport trainer\n\ntrainer.main()\n"
     (repo / "train.py").write_text(start_it)
     git(repo, "commit", "-qam", "Absolute")
-    copied = measure(repo, "--timeout", "20", "train.py")
+    copied = measure(repo, "train.py")
     assert copied.code == 1 and "--in-place" in copied.err
     ran = measure(repo, "--in-place", "train.py", folder="repo_baseline-2")
     assert ran.code == 0, ran.err
@@ -113,7 +113,7 @@ def test_restore_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:
     (file,) = document["files"]
     assert (file["path"], file["action"]) == (str(repo / "train.py"), "restored")
     assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
-    wait_for(lambda: processes_with(os.environ["INSTRUMENT_CACHE"]) == [], 40)
+    wait_for(lambda: processes_with(os.environ["INSTRUMENT_CACHE"]) == [])
 
 
 def test_untraced_first(git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]) -> None:
@@ -174,14 +174,14 @@ def test_what_holds_a_device_at_the_time_limit_is_left_running_and_named(
     )
     repo = git_repo({"train.py": script(before=stubborn)})
     done = run_cli(
-        *("run", "--profiler", "wallclock", "--timeout", "2", "train.py"),
-        cwd=repo, env={"INSTRUMENT_DEVICE_ROOT": str(device)}, timeout=120,
+        *("run", "--profiler", "wallclock", "--timeout", "15", "train.py"),
+        cwd=repo, env={"INSTRUMENT_DEVICE_ROOT": str(device)}, timeout=HANG_S,
     )  # fmt: skip
     log = (repo / "repo_baseline" / "run.log").read_text()
     pid = int(log.split("holding ")[1].split()[0])
     try:
         assert done.returncode == 1, done.stderr
-        assert "did not end within --timeout 2 s; left running" in done.stderr
+        assert "did not end within --timeout 15 s; left running" in done.stderr
         assert str(pid) in done.stderr and "never kill -9" in done.stderr
         os.kill(pid, 0)
     finally:
@@ -207,11 +207,11 @@ def test_a_second_interrupt_says_what_it_leaves(git_repo: RepoFactory) -> None:
     while "Ctrl-C again" not in said:
         said = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 130
     assert "still being ended" in err or "left running" in err, err
     cache = os.environ["INSTRUMENT_CACHE"]
-    wait_for(lambda: processes_with(cache) == [], 60)
+    wait_for(lambda: processes_with(cache) == [])
 
 
 def test_a_dry_run_in_place_names_the_original(git_repo: RepoFactory, run_cli: RunCli) -> None:

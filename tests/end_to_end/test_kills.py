@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RepoFactory, RunCli, git
-from tests.end_to_end.small import processes_with, script, snapshot, start, wait_for
+from tests.end_to_end.small import processes_with, script, snapshot, start
+from tests.waiting import wait_for
 
 KILLS = int(os.environ.get("INSTRUMENT_TEST_KILLS", "20"))
 WRITER = """\
@@ -82,7 +83,7 @@ def test_a_kill_at_any_moment(
             process.send_signal(signal.SIGKILL)
         process.communicate()
         swapped += (repo / "train.py").read_bytes() != SOURCE.encode()
-        wait_for(lambda: processes_with(str(cache)) == [], 40)
+        wait_for(lambda: processes_with(str(cache)) == [])
         done = run_cli("restore", cwd=repo)
         assert done.returncode == 0, (number, moment, done.stdout, done.stderr)
         assert kept(repo) == before, (number, moment, profiler, in_place)
@@ -114,4 +115,4 @@ def test_any_next_command_puts_the_file_back(
     assert "train.py is restored, as it was before the run" in done.stderr
     assert kept(repo) == before
     cache = Path(os.environ["INSTRUMENT_CACHE"])
-    wait_for(lambda: processes_with(str(cache)) == [], 40)
+    wait_for(lambda: processes_with(str(cache)) == [])

@@ -83,7 +83,8 @@ def test_tracy_ends_in_a_full_summary(
     assert summary["op_count"] == 18
     assert summary["dispatch_ms_per_op"] == pytest.approx((wall_ms - device_ms) / 18)
     assert [layer["name"] for layer in summary["host_layers"]] == ["run"]
-    assert summary["host_layers"][0]["time_ms"] == pytest.approx(wall_ms / 3, rel=0.2)
+    # A third of the time between the signposts, which stand around the clock.
+    assert summary["host_layers"][0]["time_ms"] > wall_ms / 3 * 0.99
     assert summary["host_bound"] is True
     assert summary["verdict"] == "host-bound"
     assert sum(c["percent"] for c in summary["categories"].values()) == pytest.approx(100)

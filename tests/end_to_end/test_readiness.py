@@ -12,7 +12,8 @@ import pytest
 
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.conftest import STANDINS, Measure
-from tests.end_to_end.small import script, start, wait_for
+from tests.end_to_end.small import script, start
+from tests.waiting import HANG_S, wait_for
 
 
 def hold(node: Path, *more: str) -> subprocess.Popen[str]:
@@ -38,7 +39,7 @@ def test_a_device_in_use_stops_the_run_and_yes_frees_it(
         freed = measure(repo, "--yes", "train.py", profiler="tracy", env=tracy)
         assert freed.code == 0, freed.err
         assert f"ended {holder.pid}" in freed.err
-        assert holder.wait(5) != -signal.SIGKILL
+        assert holder.wait(HANG_S) != -signal.SIGKILL
     finally:
         holder.kill()
         holder.communicate()
@@ -58,7 +59,7 @@ def test_one_run_has_a_device_at_a_time(
     assert done.returncode == 4
     assert f"process {first.pid} of" in done.stderr
     first.send_signal(signal.SIGINT)
-    first.communicate(timeout=60)
+    first.communicate(timeout=HANG_S)
 
 
 @pytest.mark.parametrize(("failure", "code"), [("", 0), ("error", 4)])
@@ -114,7 +115,7 @@ def test_doctor_fixes_what_it_may(
         assert f"process {holder.pid} of" in shown.stderr + shown.stdout
         assert holder.poll() is None
         run_cli("doctor", "--fix", "--yes", cwd=repo, env=tracy)
-        assert holder.wait(15) is not None
+        assert holder.wait(HANG_S) is not None
     finally:
         holder.kill()
         holder.communicate()

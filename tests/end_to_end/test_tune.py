@@ -18,8 +18,9 @@ from instrumentor.tune.edits import patch
 from instrumentor.tune.levers import Setting
 from instrumentor.tune.target import read_target
 from tests.conftest import RepoFactory, RunCli, git
-from tests.end_to_end.small import processes_with, read, script, snapshot, start, wait_for
+from tests.end_to_end.small import processes_with, read, script, snapshot, start
 from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
+from tests.waiting import HANG_S, wait_for
 
 ENV = {"PYTHONPATH": str(STANDINS)}
 FEW = ("--steps", "8", "--warmup", "2")
@@ -107,7 +108,7 @@ def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: Ru
     subprocess.run(["git", "apply", "-"], cwd=repo, input=change, check=True)
     whole = subprocess.run(
         [sys.executable, script], cwd=repo, env={**os.environ, "PYTHONPATH": str(repo)},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert whole.returncode == 0, whole.stderr
     assert "Training finished" in whole.stdout + whole.stderr
@@ -129,7 +130,7 @@ def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
 def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
     env = {**ENV, "TUNING_BROKEN": "1", "TUNING_HANGS": "2"}
     done = run_cli(
-        "tune", *FEW, "--levers", "optimization_level", "--trial-timeout", "15", "--json", "-q",
+        "tune", *FEW, "--levers", "optimization_level", "--trial-timeout", "60", "--json", "-q",
         "train.py", cwd=repo, env=env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -153,7 +154,7 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/03_*/process.json")
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANG_S)
     results = {p: p.stat().st_mtime_ns for p in folder.glob("trials/0[12]_*/result.json")}
     assert len(results) == 2
     with (folder / "journal.jsonl").open("a") as journal:
@@ -174,7 +175,7 @@ def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
     wait_for_file(process, folder, "trials/03_*/process.json")
     (facts,) = folder.glob("trials/03_*/process.json")
     os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, err
     assert trials(read(folder, "tune.json"))["optimization_level 1"] == "killed"
     assert trials(read(folder, "tune.json"))["optimization_level 2"] == "kept"
@@ -188,7 +189,7 @@ def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cl
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 130
     assert "Next: instrument tune --resume" in err
     wait_for(lambda: processes_with(str(folder)) == [])
@@ -211,7 +212,7 @@ def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 130
     assert "Traceback" not in err
     wait_for(lambda: processes_with(str(folder)) == [])
@@ -243,7 +244,7 @@ def test_without_submitit_trials_are_plain_processes(repo: Path, tmp_path: Path)
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "tune", *FEW, "--levers", "optimization_level", "train.py"],
-        cwd=repo, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=300,
+        cwd=repo, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=HANG_S,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RepoFactory, RunCli
-from tests.end_to_end.small import processes_with, read, start, wait_for
+from tests.end_to_end.small import processes_with, read, start
 from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.slurm
 FEW = ("--steps", "8", "--warmup", "2", "--executor", "slurm")
@@ -84,7 +85,7 @@ def cluster() -> Iterator[dict[str, str]]:
         for file in pid_files:
             if file.is_file():
                 os.kill(int(file.read_text()), signal.SIGTERM)
-        wait_for(lambda: not any(file.is_file() for file in pid_files), 30)
+        wait_for(lambda: not any(file.is_file() for file in pid_files))
         shutil.rmtree(folder)
 
 
@@ -140,7 +141,7 @@ def test_a_killed_job_costs_only_itself(cluster: dict[str, str], git_repo: RepoF
     wait_for_file(process, folder, "trials/03_*/run/timings.jsonl")
     (facts,) = folder.glob("trials/03_*/process.json")
     os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
-    _, err = process.communicate(timeout=180)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, err
     verdicts = {t["name"]: t["verdict"] for t in read(folder, "tune.json")["trials"]}
     assert verdicts["optimization_level 1"] == "killed"
@@ -156,7 +157,7 @@ def test_an_interruption_takes_the_job_out_of_the_queue(
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, err
     whole = {**os.environ, **env}
 
@@ -166,5 +167,5 @@ def test_an_interruption_takes_the_job_out_of_the_queue(
             words, env=whole, capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    wait_for(lambda: not queue(), 20)
+    wait_for(lambda: not queue())
     assert not processes_with(str(folder))

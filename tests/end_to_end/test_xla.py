@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RunCli
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.xla
 
@@ -24,7 +25,7 @@ def test_a_run_ends_in_a_summary(
         *("run", "--python", xla_python, "--output", output),
         f"{SCRIPTS}/{script}/train.py",
         cwd=own_experiments_repo,
-        timeout=600,
+        timeout=HANG_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

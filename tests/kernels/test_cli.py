@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import RunCli, git
 from tests.kernels.conftest import Environment
 from tests.kernels.scripts import FIXTURES, ROOT
+from tests.waiting import HANG_S
 
 
 def test_explain(run_cli: RunCli) -> None:
@@ -163,7 +164,7 @@ def test_iterate_watches_until_interrupted(kernels: Path, standin: Environment) 
             script.write_text(script.read_text().replace("shape=(2, 2)", "shape=(4, 4)"))
             edited = True
         assert time.monotonic() < limit
-    out, rest = process.communicate(timeout=60)
+    out, rest = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, "".join(seen) + rest
     assert any("version 2: no sure difference" in line for line in seen)
     assert "Baseline" in out

@@ -55,7 +55,6 @@ def make_tracy_request(make_request: RequestFactory) -> RequestFactory:
             "PYTHONPATH": str(STANDINS),
             "STANDIN_TRACY_VERSION": version,
             "STANDIN_TRACY_FAIL": fail,
-            "STANDIN_TRACY_WAIT": "1.5",
             **changes.pop("env", {}),
         }
         tools = STANDINS / ("tools-tracy" if new else "tools-release")

@@ -34,8 +34,9 @@ from instrumentor.profilers.tracy import (
 )
 from instrumentor.profilers.tracy_options import parse_options, read_options
 from instrumentor_analysis.host_layers import read_zones
+from tests.conftest import STANDINS
+from tests.waiting import HANG_S, Clock
 
-STANDINS = Path(__file__).resolve().parents[1] / "standins"
 RequestFactory = Callable[..., LaunchRequest]
 
 STEPS = """\
@@ -68,7 +69,7 @@ def start(request: LaunchRequest, output: Path, stop: Stop | None = None) -> tup
         if line == "stop me":
             stop.request()
 
-    watch = Watch(on_line=on_line, linger_s=0.2, grace_s=3.0, timeout_s=60)
+    watch = Watch(on_line=on_line, linger_s=0.2, grace_s=HANG_S, timeout_s=HANG_S)
     launch = TRACY.launch(request)
     finished = run(launch, log=output / "run.log", watch=watch, stop=stop)
     assert launch.side_log is not None
@@ -250,7 +251,7 @@ def test_a_failing_script_keeps_its_own_code(
 def test_an_interrupted_run_still_has_its_report(
     make_tracy_request: RequestFactory, tmp_path: Path
 ) -> None:
-    source = STEPS + "import time\nprint('stop me', flush=True)\ntime.sleep(60)\n"
+    source = STEPS + "import time\nprint('stop me', flush=True)\ntime.sleep(600)\n"
     ran = run_under_tracy(make_tracy_request(source), tmp_path / "out")
     assert ran.finished.interrupted
     assert ran.artifacts.script_exit_code == 130
@@ -267,8 +268,12 @@ def test_a_wait_for_the_device_is_noticed_and_explained(
         lines.extend(stall.last_lines)
         return True
 
+    clock = Clock()
     request = make_tracy_request(STEPS, fail="lock", env={"STANDIN_LOCK_PID": "31337"})
-    watch = Watch(on_stall=on_stall, stall_s=2.0, linger_s=0.2, grace_s=1.0)
+    watch = Watch(
+        on_line=lambda line: clock.go() if "31337" in line else None,
+        on_stall=on_stall, stall_s=30, clock=clock, linger_s=0.2, grace_s=1.0,
+    )  # fmt: skip
     finished = run(TRACY.launch(request), log=tmp_path / "run.log", watch=watch)
     (found,) = diagnose("\n".join(lines))
     assert found.name == "device-locked"

@@ -20,6 +20,7 @@ TRAIN = '''\
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
+from tests.waiting import wait_for
 
 
 def train():
@@ -62,7 +63,7 @@ def setting(**values: Value) -> Setting:
 
 def wait_for_file(process: subprocess.Popen[str], folder: Path, pattern: str) -> None:
     """Wait for a file of a tuning under way; its own words when it ends before that."""
-    wait_for(lambda: process.poll() is not None or list(folder.glob(pattern)), 120)
+    wait_for(lambda: process.poll() is not None or list(folder.glob(pattern)))
     assert process.poll() is None, process.communicate()
 
 

@@ -18,6 +18,7 @@ from instrumentor.tune.levers import LEVERS, lever
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable, read_target
 from tests.tune.scripts import accepted, setting, target_of
+from tests.waiting import HANG_S
 
 TRAIN = '''\
 """Through tt-crank."""
@@ -148,7 +149,7 @@ def test_a_patched_experiment_compiles_with_the_options(own_experiments_repo: Pa
         env={**os.environ, **env, "TT_STANDIN_MS": "forward=1,backward=1,inference=1,op=0,copy=0"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

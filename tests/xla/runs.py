@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import RunCli
+from tests.waiting import HANG_S
 
 WAITS = Path(__file__).with_name("waits")
 
@@ -95,7 +96,7 @@ def measure(
             "PYTHONPATH": str(WAITS),
             "TEST_XLA_WAITS": str(output.with_suffix(".waits")),
         },
-        timeout=600,
+        timeout=HANG_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     log = (output / "run.log").read_text(encoding="utf-8")
@@ -112,7 +113,7 @@ def run_plainly(
         env={**os.environ, "PYTHONPATH": str(repo), "PJRT_DEVICE": "CPU", **(env or {})},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -17,6 +17,7 @@ from instrumentor_analysis.summary import analyse
 from instrumentor_analysis.table import Categorical, Table
 from tests.analysis.reports.summaries import run_folder, torch_folder
 from tests.conftest import browser
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.browser
 
@@ -59,7 +60,7 @@ def chromium(arguments: list[str], tmp_path: Path, page: Path, fragment: str = "
         [*command, f"{page.as_uri()}{fragment}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=True,
     )
     return done.stdout

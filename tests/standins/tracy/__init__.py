@@ -10,7 +10,8 @@ Environment:
     STANDIN_TRACY_PROGRAMS  programs in each step (18)
     STANDIN_TRACY_CRANK     show tt-crank's zones, too
     STANDIN_TRACY_SCALE     factor on the made-up kernel times (1)
-    STANDIN_TRACY_WAIT      seconds to wait for the capture program (the real one: 15, later 120)
+    STANDIN_TRACY_WAIT      seconds to wait for the capture program: 120, and 1 where a failure
+                            makes that vain (the real one: 15, later 120)
     STANDIN_CAPTURE_OUTLIVE the capture program survives the end of its shell
 """
 
@@ -22,6 +23,8 @@ from tracy.common import *  # noqa: F403 - as the real package: its names are fo
 from tracy.common import VERSION as VERSION
 
 FAIL = os.environ.get("STANDIN_TRACY_FAIL", "")
+IN_VAIN = ("no-data", "capture-died", "protocol")
+WAIT_S = float(os.environ.get("STANDIN_TRACY_WAIT") or (1 if FAIL in IN_VAIN else 120))
 
 if FAIL == "plugin":
     raise ImportError("cannot import name 'setup_tt_metal_home' from 'pjrt_plugin_tt'")

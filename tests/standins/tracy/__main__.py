@@ -22,12 +22,12 @@ from tracy import (
     TRACY_CSVEXPROT_TOOL,
     TRACY_FILE_NAME,
     VERSION,
+    WAIT_S,
     client,
     log,
     report,
 )
 
-WAIT_S = float(os.environ.get("STANDIN_TRACY_WAIT", "120" if VERSION >= (0, 81) else "15"))
 NO_DATA = (
     "No profiling data could be captured. Please make sure you are on a Tracy-enabled build "
     "(default)."

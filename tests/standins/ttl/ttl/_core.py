@@ -75,7 +75,7 @@ class Buffer:
     def wait(self):
         current().note(self.consumers, "cb_wait", 40)
         try:
-            value = self.queue.get(timeout=1)
+            value = self.queue.get(timeout=20)
         except queue.Empty:
             raise RuntimeError("the dataflow buffer stays empty: the kernel hangs") from None
         return Held(self, Block(self, value), push=False)
