@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Summary
-from instrumentor_analysis.reports import charts, words
+from instrumentor_analysis.reports import breakdown, charts, words
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.headline import title
 from instrumentor_analysis.reports.roofline_chart import MOST_POINTS, ceilings, op_points
@@ -114,7 +114,7 @@ def breakdown_figure(summary: Summary) -> Figure | None:
     bars = {name: found for name, found in parts.items() if found}
     if not bars:
         return None
-    what = "Device time" if charts.on_device(summary) else "Op self time"
+    what = "Device time" if breakdown.on_device(summary) else "Op self time"
     rows = [max(len(found), 3) for found in bars.values()]
     figure = _figure((8.0, 0.9 + 0.19 * sum(rows)))
     every = figure.subplots(len(bars), 1, squeeze=False, height_ratios=rows)[:, 0]
@@ -250,15 +250,17 @@ def roofline_figure(summary: Summary, detail: Detail) -> Figure | None:
 
 def gap_figure(summary: Summary) -> Figure | None:
     """Histogram of the op-to-op gaps; those above 6.5 us in red."""
-    bins = charts.gap_bins(summary.gaps)
-    if not bins:
+    table = charts.gap_table(summary.gaps)
+    if not table.rows:
         return None
-    figure, axes = _axes(summary, "Gaps between ops", (8.0, 1.2 + 0.3 * len(bins)), grid="x")
-    at = list(range(len(bins)))
-    shades = [COLOURS["host" if each.long else "compute"] for each in bins]
-    drawn = axes.barh(at, [each.count for each in bins], height=0.7, color=shades)
-    axes.bar_label(drawn, [f"{each.count:,}" for each in bins], padding=4, fontsize=8)
-    axes.set_yticks(at, [each.name for each in bins])
+    names, counts, _ = table.columns
+    figure, axes = _axes(summary, "Gaps between ops", (8.0, 1.2 + 0.3 * table.rows), grid="x")
+    at = list(range(table.rows))
+    shades = [COLOURS["host" if counts.colour(row) == "bad" else "compute"] for row in at]
+    values = [int(text.replace(",", "")) for text in counts.texts]
+    drawn = axes.barh(at, values, height=0.7, color=shades)
+    axes.bar_label(drawn, counts.texts, padding=4, fontsize=8)
+    axes.set_yticks(at, names.texts)
     axes.invert_yaxis()
     # Ops are whole.
     axes.locator_params(axis="x", integer=True)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Gaps, Step, Summary
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import breakdown, words
+from instrumentor_analysis.reports.document import Column, Table
 
 #: Ops of their own in a stacked bar before the rest is one part.
 MOST_PARTS = 8
@@ -71,16 +72,6 @@ class StepChart:
     def kinds(self) -> frozenset[str]:
         """Kinds of steps among the bars."""
         return frozenset(bar.kind for bar in self.bars)
-
-
-@dataclass(frozen=True)
-class GapBin:
-    """One bin of the gap histogram; ``percent`` is of the fullest bin."""
-
-    name: str
-    count: int
-    percent: float
-    long: bool
 
 
 def step_chart(summary: Summary, width: float = 1000, height: float = 180) -> StepChart | None:
@@ -184,27 +175,17 @@ def category_parts(summary: Summary) -> tuple[Part, ...]:
 
 def op_parts(summary: Summary) -> tuple[Part, ...]:
     """The device time (the self time, without a device) by op name, the rest as one part."""
-    parts = [
-        Part(
-            op.op,
-            op.percent,
-            f"{op.op}: {words.percent(op.percent)}, "
-            f"{words.ms(op.device_time_ms if on_device(summary) else op.op_self_time_ms)}, "
-            f"{op.count:,} x",
-            (op.category or "other").lower(),
-        )
-        for op in summary.slow_ops[:MOST_PARTS]
-        if op.percent and words.measured(op.percent)
-    ]
+    timed = breakdown.on_device(summary)
+    parts: list[Part] = []
+    for op in summary.slow_ops[:MOST_PARTS]:
+        if op.percent and words.measured(op.percent):
+            time = words.ms(op.device_time_ms if timed else op.op_self_time_ms)
+            text = f"{op.op}: {words.percent(op.percent)}, {time}, {op.count:,} x"
+            parts.append(Part(op.op, op.percent, text, (op.category or "other").lower()))
     rest = 100 - sum(part.percent for part in parts)
     if parts and rest > 0.05:
         parts.append(Part("all others", rest, f"all others: {words.percent(rest)}", "rest"))
     return tuple(parts)
-
-
-def on_device(summary: Summary) -> bool:
-    """The ops of the summary have device times."""
-    return any(words.measured(op.device_time_ms) for op in summary.slow_ops)
 
 
 def step_parts(summary: Summary) -> tuple[Part, ...]:
@@ -220,22 +201,26 @@ def step_parts(summary: Summary) -> tuple[Part, ...]:
     )
 
 
-def gap_bins(gaps: Gaps | None) -> tuple[GapBin, ...]:
-    """Bins of the histogram, empty ones at both ends left out."""
-    if gaps is None or not gaps.histogram:
-        return ()
-    fullest = max(count for _, count in gaps.histogram) or 1
-    bins: list[GapBin] = []
-    low = 0.0
-    for edge, count in gaps.histogram:
-        name = f"above {_short_us(low)}" if edge is None else _between(low, edge)
-        bins.append(GapBin(name, count, count / fullest * 100, low >= GAP_THRESHOLD_US))
-        low = edge or low
-    filled = [at for at, each in enumerate(bins) if each.count]
-    return tuple(bins[filled[0] : filled[-1] + 1]) if filled else ()
+def gap_table(gaps: Gaps | None) -> Table:
+    """The histogram of the gaps, empty bins at both ends left out; long ones are bad."""
+    histogram = () if gaps is None else gaps.histogram
+    edges = [0.0, *(edge or 0.0 for edge, _ in histogram)]
+    filled = [at for at, (_, count) in enumerate(histogram) if count]
+    bins = range(filled[0], filled[-1] + 1) if filled else range(0)
+    counts = [histogram[at][1] for at in bins]
+    tones = ["bad" if edges[at] >= GAP_THRESHOLD_US else "plain" for at in bins]
+    shares = [count / max(counts) * 100 for count in counts]
+    columns = (
+        Column("gap", [_between(edges[at], histogram[at][0]) for at in bins], right=False),
+        Column("ops", [f"{count:,}" for count in counts], colours=tones),
+        Column("", shares=shares, right=False, colours=tones),
+    )
+    return Table(columns)
 
 
-def _between(low: float, high: float) -> str:
+def _between(low: float, high: float | None) -> str:
+    if high is None:
+        return f"above {_short_us(low)}"
     return f"{_short_us(low)} to {_short_us(high)}" if low else f"up to {_short_us(high)}"
 
 

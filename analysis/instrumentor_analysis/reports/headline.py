@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from instrumentor_analysis.intervals import effective_samples
 from instrumentor_analysis.model import (
@@ -17,23 +16,16 @@ from instrumentor_analysis.model import (
     MOST_PERCENT,
     PAUSE_US,
     Barrier,
-    Devices,
-    Locations,
     Mfu,
-    SlowOp,
-    Spread,
     Summary,
     WallClock,
 )
 from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.document import Tone
 from instrumentor_analysis.throughput import PERCENTILES
 
-#: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
-Tone = Literal["plain", "good", "room", "bad", "absent"]
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 GOOD_PERCENT = 65.0
-#: Standard deviation over the steps from which an op is said to vary, percent of its mean.
-VARIES_PERCENT = 5.0
 #: Share of the steady steps that they are worth at most, where that is said.
 WORTH_SHARE = 0.75
 
@@ -49,7 +41,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Section:
+class Figures:
     """Figures that belong together."""
 
     title: str
@@ -92,21 +84,21 @@ def verified(summary: Summary) -> str:
     return f"region verified: {shown}{rest}"
 
 
-def sections(summary: Summary) -> tuple[Section, ...]:
+def figures(summary: Summary) -> tuple[Figures, ...]:
     """All figures of a summary; sections without one left out."""
-    found = [*wall_clock_sections(summary), _untraced(summary), step_section(summary)]
+    found = [*wall_clock_figures(summary), _untraced(summary), step_figures(summary)]
     return tuple(section for section in found if section.lines)
 
 
-def wall_clock_sections(summary: Summary) -> tuple[Section, ...]:
+def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
     """One section per label that was timed, the main one first."""
     main = summary.wall_clock
     if main is None:
         absent = Line("wall clock", words.NOT_MEASURED, "no step was timed", "absent")
-        return (Section("Wall clock", (absent,)),)
+        return (Figures("Wall clock", (absent,)),)
     others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
     first = _wall_clock(main)
-    first = Section(first.title, (*first.lines, *_barrier(summary.barrier)))
+    first = Figures(first.title, (*first.lines, *_barrier(summary.barrier)))
     return (first, *(_wall_clock(wall) for wall in others))
 
 
@@ -125,11 +117,11 @@ def _barrier(found: Barrier | None) -> list[Line]:
     return [Line("barrier", found.device, note)]
 
 
-def _untraced(summary: Summary) -> Section:
+def _untraced(summary: Summary) -> Figures:
     """The wall clock without the profiler, and what the profiler costs."""
     wall = summary.untraced
     if wall is None:
-        return Section("", ())
+        return Figures("", ())
     lines = [
         _line("mean", wall.mean_ms, _plus_minus(wall)),
         _line("median", wall.median_ms),
@@ -140,10 +132,10 @@ def _untraced(summary: Summary) -> Section:
         cost = f"{summary.profiler_cost_percent:+.1f} %"
         lines.append(Line("profiler's cost", cost, "of the median step, in the figures above"))
     samples = words.plural(wall.samples, "steady step")
-    return Section(f"Without the profiler, {samples}", tuple(lines))
+    return Figures(f"Without the profiler, {samples}", tuple(lines))
 
 
-def _wall_clock(wall: WallClock) -> Section:
+def _wall_clock(wall: WallClock) -> Figures:
     samples = words.plural(wall.samples, "steady step")
     lines = [
         *_throughput(wall),
@@ -163,7 +155,7 @@ def _wall_clock(wall: WallClock) -> Section:
         change = f"{wall.trend_percent:+.1f} %"
         note = "from the first steady step to the last, by the line through them"
         lines.append(Line("trend", change, note, "bad" if wall.drifts else "plain"))
-    return Section(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+    return Figures(f"Wall clock of {wall.label}, {samples}", tuple(lines))
 
 
 def _between(wall: WallClock) -> str:
@@ -257,12 +249,12 @@ def _line(name: str, value: float | None, note: str = "") -> Line:
     return Line(name, words.ms(value), note)
 
 
-def step_section(summary: Summary) -> Section:
+def step_figures(summary: Summary) -> Figures:
     """Wall clock and device time of one and the same step, and what follows from the two."""
     if summary.profiler == "wallclock":
         note = "the run had timers only"
         device = Line("device time", words.NOT_MEASURED, note, "absent")
-        return Section("Device", (device,))
+        return Figures("Device", (device,))
     lines = [
         _line("wall clock", summary.step_wall_clock_ms, _of_which(summary)),
         _device_time(summary),
@@ -274,7 +266,7 @@ def step_section(summary: Summary) -> Section:
     ]
     if summary.step_wall_clock_ms is None:
         del lines[0]
-    return Section(_step_title(summary), tuple(lines))
+    return Figures(_step_title(summary), tuple(lines))
 
 
 def _of_which(summary: Summary) -> str:
@@ -397,122 +389,6 @@ def _host_layers(summary: Summary) -> list[Line]:
     return lines
 
 
-def device_rows(devices: Devices) -> list[tuple[str, ...]]:
-    """A row per device: id, ops, device time, against the mean, missing ops, waits, arrivals."""
-    known = [row.device_time_ms for row in devices.rows if row.device_time_ms is not None]
-    mean = sum(known) / len(known) if known else 0.0
-    times = words.column([row.device_time_ms for row in devices.rows], "ms")
-    waits = words.column([row.waited_ms for row in devices.rows], "ms")
-    return [
-        (
-            str(row.device_id),
-            words.count(row.op_count),
-            time,
-            words.ABSENT
-            if row.device_time_ms is None or not mean
-            else f"{(row.device_time_ms / mean - 1) * 100:+.1f} %",
-            words.count(row.missing_ops),
-            wait,
-            words.ABSENT if row.arrived_last is None else words.count(row.arrived_last),
-        )
-        for row, time, wait in zip(devices.rows, times, waits, strict=True)
-    ]
-
-
-def devices_title(devices: Devices) -> str:
-    """``Devices: the slowest took 1.17 times the mean``."""
-    if devices.max_over_mean is None:
-        return "Devices"
-    return f"Devices: the slowest took {devices.max_over_mean:.2f} times the mean"
-
-
-DEVICE_HEADINGS = (
-    *("device", "ops", "device time", "vs. mean", "missing ops", "waited", "arrived last"),
-)
-SKEW_HEADINGS = ("op", "calls", "fastest", "on", "slowest", "on", "skew", "worst ID")
-WAIT_HEADINGS = ("collective", "calls", "last to arrive", "others waited", "longest wait")
-DEVICE_NOTE = (
-    "waited: in collectives, for the device that arrived last. "
-    "Clocks of chips do not agree: of a collective the shortest duration is the last arrival, and "
-    "the others waited for as long as theirs were longer"
-)
-
-
-def skew_rows(devices: Devices) -> list[tuple[str, ...]]:
-    """Ops that take unequally long, as :data:`SKEW_HEADINGS` says."""
-    return [
-        (
-            each.op,
-            words.count(each.count),
-            words.readable_us(each.fastest_us),
-            f"device {each.fastest_device}",
-            words.readable_us(each.slowest_us),
-            f"device {each.slowest_device}",
-            words.readable_us(each.skew_us),
-            str(each.worst_id),
-        )
-        for each in devices.ops
-    ]
-
-
-def wait_rows(devices: Devices) -> list[tuple[str, ...]]:
-    """Collectives, as :data:`WAIT_HEADINGS` says."""
-    return [
-        (
-            each.op,
-            words.count(each.count),
-            f"device {each.last_device}, {each.last_calls:,} of {each.calls:,}",
-            f"{words.readable_us(each.mean_wait_us)} a call",
-            words.readable_us(each.longest_wait_us),
-        )
-        for each in devices.collectives
-    ]
-
-
-@dataclass(frozen=True)
-class Place:
-    """What device time is from: a source line, a module, or what has neither.
-
-    Attributes:
-        foreign: the name is the trace's, not a word of ours.
-        note: stands behind the name.
-    """
-
-    name: str
-    op_count: int
-    device_time_ms: float
-    percent: float | None
-    foreign: bool = True
-    note: str = ""
-
-
-def source_places(locations: Locations, most: int) -> tuple[Place, ...]:
-    """The first source lines, and last what has no location where that took time."""
-    found = [
-        Place(
-            f"{each.file}:{each.line}",
-            each.op_count,
-            each.device_time_ms,
-            each.percent,
-            note=" (once)" if each.const_eval else "",
-        )
-        for each in locations.lines[:most]
-    ]
-    if locations.unlocated_ms:
-        count, share = locations.unlocated_count, locations.unlocated_percent
-        rest = Place("no location", count, locations.unlocated_ms, share, foreign=False)
-        found.append(rest)
-    return tuple(found)
-
-
-def module_places(locations: Locations | None, most: int) -> tuple[Place, ...]:
-    """The first modules, and last the constants; nothing without locations."""
-    return tuple(
-        Place(m.name, m.op_count, m.device_time_ms, m.percent, foreign=not m.const_eval)
-        for m in (() if locations is None else locations.most_modules(most))
-    )
-
-
 def warnings(summary: Summary) -> tuple[str, ...]:
     """What stands in the way of trusting the figures, the worst first."""
     found: list[str] = []
@@ -521,38 +397,3 @@ def warnings(summary: Summary) -> tuple[str, ...]:
     if summary.script_exit_code:
         found.append(f"the script ended with exit code {summary.script_exit_code}")
     return (*found, *summary.warnings)
-
-
-def varying(summary: Summary) -> tuple[Spread, ...]:
-    """The ops whose time changes from step to step by enough to wonder about."""
-    return tuple(
-        each for each in summary.spread if each.stdev_us >= VARIES_PERCENT / 100 * each.mean_us > 0
-    )
-
-
-def op_id(each: Spread) -> str:
-    """As the table of ops has it."""
-    return words.ABSENT if each.id is None else str(each.id)
-
-
-def variation(each: Spread) -> str:
-    """Standard deviation in percent of the mean."""
-    return words.share(each.stdev_us / each.mean_us * 100)
-
-
-def category_times(summary: Summary) -> list[str]:
-    """Device time of each category for a column; ops on the host have none."""
-    return words.column([each.device_time_ms or None for each in summary.categories], "ms")
-
-
-def category_shares(summary: Summary) -> list[str]:
-    """Share of each category that has a device time."""
-    return [
-        words.share(each.percent if each.device_time_ms else None) for each in summary.categories
-    ]
-
-
-def slow_share(op: SlowOp) -> str:
-    """Share of an op in what the ops took; of one that was not timed there is none."""
-    timed = words.measured(op.device_time_ms) or words.measured(op.op_self_time_ms)
-    return words.share(op.percent if timed else None)

@@ -15,33 +15,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from instrumentor_analysis.model import CONDITIONS, GAP_THRESHOLD_US, SourceLine, Summary
-from instrumentor_analysis.reports import charts, words
+from instrumentor_analysis.model import GAP_THRESHOLD_US, SourceLine, Summary
+from instrumentor_analysis.reports import breakdown, charts, page, words
 from instrumentor_analysis.reports.detail import Detail
+from instrumentor_analysis.reports.document import Column, Table
 from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
-    DEVICE_HEADINGS,
-    DEVICE_NOTE,
-    SKEW_HEADINGS,
-    WAIT_HEADINGS,
+    Figures,
     Line,
-    Section,
-    category_shares,
-    category_times,
-    device_rows,
-    devices_title,
+    figures,
     is_inference,
-    op_id,
-    sections,
-    skew_rows,
-    slow_share,
-    step_section,
+    step_figures,
     subtitle,
     title,
-    variation,
-    varying,
-    wait_rows,
-    wall_clock_sections,
+    wall_clock_figures,
     warnings,
 )
 from instrumentor_analysis.reports.ops_data import OpsTable, ops_table, script_safe
@@ -84,6 +71,7 @@ _STEP_TILES = (
 )
 _LATENCIES = ("latency p99", "latency p95", "latency p90")
 MOST_SAVINGS = 12
+MOST_ROWS = 100
 #: Lines shown around a line that ops come from.
 CONTEXT_LINES = 3
 
@@ -120,20 +108,13 @@ def render(summary: Summary, detail: Detail | None = None) -> str:
     Args:
         detail: the single ops and what belongs to them; without it the page shows less.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     script = (Path(__file__).parent / _SCRIPT).read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template(_TEMPLATE).render(
-        context(summary, detail or Detail()),
+    return page.render(
+        _TEMPLATE,
+        **context(summary, detail or Detail()),
         script=Markup(script),
         # The browser runs this script and no other, should a text ever get out of its place.
         script_source=f"'sha256-{digest}'",
@@ -145,33 +126,31 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
     from markupsafe import Markup
 
     table = ops_table(detail)
-    by_device = charts.on_device(summary)
+    by_device = breakdown.on_device(summary)
     return {
         "title": title(summary),
         "subtitle": subtitle(summary),
         "verdict": summary.verdict,
         "evidence": _evidence(summary),
         "tiles": tiles(summary),
-        "sections": [s for s in sections(summary) if any(e.tone != "absent" for e in s.lines)],
+        "figures": [f for f in figures(summary) if any(e.tone != "absent" for e in f.lines)],
         "steps": charts.step_chart(summary),
-        "step_rows": _step_rows(summary),
+        "step_table": _step_table(summary),
         "step_parts": charts.step_parts(summary),
         "category_parts": charts.category_parts(summary),
         "op_parts": charts.op_parts(summary),
-        "categories": _category_rows(summary),
-        "slow_ops": _slow_rows(summary, by_device),
-        "bounds": any(op.bound for op in summary.slow_ops),
+        "categories": breakdown.categories(summary),
+        "slow_ops": breakdown.slow_ops(summary, len(summary.slow_ops)),
         "time_name": "device time" if by_device else "self time",
         "roofline": roofline_chart(detail),
-        "gap_bins": charts.gap_bins(summary.gaps),
-        "gaps": summary.gaps,
+        "gaps": charts.gap_table(summary.gaps),
         "gap_threshold": GAP_THRESHOLD_US,
-        "devices": _devices(summary),
-        "savings": _saving_rows(summary),
-        "varying": _varying_rows(summary),
-        "varying_steps": max((each.steps for each in varying(summary)), default=0),
+        "devices": breakdown.devices(summary.devices, MOST_ROWS),
+        "savings": breakdown.savings(summary, MOST_SAVINGS),
+        "varying": breakdown.variation(summary, MOST_ROWS),
+        "varying_steps": max((each.steps for each in breakdown.varying(summary)), default=0),
         "sources": source_files(summary, detail.sources),
-        "modules": _module_rows(summary),
+        "modules": breakdown.modules(summary, MOST_MODULES),
         "unlocated": _unlocated(summary),
         "source_note": None if summary.locations is None else summary.locations.note,
         "warnings": warnings(summary),
@@ -195,12 +174,12 @@ def _widths(table: OpsTable) -> dict[str, int]:
     return widths
 
 
-def tiles(summary: Summary) -> tuple[Section, ...]:
+def tiles(summary: Summary) -> tuple[Figures, ...]:
     """The few figures at the top: a row of all steady steps, and one of the step that is shown.
 
     Never two steps in one row: the device time of one says nothing of the median of all.
     """
-    whole, step = wall_clock_sections(summary)[0], step_section(summary)
+    whole, step = wall_clock_figures(summary)[0], step_figures(summary)
     rates = ("throughput", "token throughput")
     if is_inference(summary.wall_clock):
         told = {line.name for line in whole.lines if line.tone != "absent"}
@@ -210,13 +189,13 @@ def tiles(summary: Summary) -> tuple[Section, ...]:
         names = ("median", *rates, "MFU")
     steady = "" if summary.wall_clock is None else f"of {summary.wall_clock.label}"
     rows = (
-        Section(whole.title, tuple(_tile(line, steady) for line in _named(whole, names))),
-        Section(step.title, _named(step, _STEP_TILES)),
+        Figures(whole.title, tuple(_tile(line, steady) for line in _named(whole, names))),
+        Figures(step.title, _named(step, _STEP_TILES)),
     )
     return tuple(row for row in rows if row.lines)
 
 
-def _named(section: Section, names: Sequence[str]) -> tuple[Line, ...]:
+def _named(section: Figures, names: Sequence[str]) -> tuple[Line, ...]:
     """Its lines of these names; that there is no device time is news, what follows is not."""
     found = {line.name: line for line in section.lines}
     shown = [found[name] for name in names if name in found]
@@ -273,95 +252,18 @@ def _evidence(summary: Summary) -> list[tuple[str, str, str]]:
     ]
 
 
-def _step_rows(summary: Summary) -> list[tuple[str, ...]]:
+def _step_table(summary: Summary) -> Table:
     steps = summary.steps[-charts.MOST_STEPS :]
-    walls = words.column([step.wall_clock_ms for step in steps], "ms")
-    devices = words.column([step.device_time_ms for step in steps], "ms")
-    return [
-        (
-            step.name,
-            step.kind or "",
-            wall,
-            device,
-            words.share(step.overhead_percent),
-            words.ABSENT if step.op_count is None else words.count(step.op_count),
-        )
-        for step, wall, device in zip(steps, walls, devices, strict=True)
-    ]
-
-
-def _category_rows(summary: Summary) -> list[tuple[str, ...]]:
-    shares, times = category_shares(summary), category_times(summary)
-    return [
-        (each.name, share, time, words.count(each.op_count))
-        for each, share, time in zip(summary.categories, shares, times, strict=True)
-    ]
-
-
-def _slow_rows(summary: Summary, by_device: bool) -> list[tuple[Any, ...]]:
-    slow = summary.slow_ops
-    times = words.column(
-        [op.device_time_ms if by_device else op.op_self_time_ms for op in slow], "ms"
+    counts = [words.ABSENT if s.op_count is None else words.count(s.op_count) for s in steps]
+    columns = (
+        Column("step", [step.name for step in steps], right=False),
+        Column("kind", [step.kind or "" for step in steps], right=False),
+        Column("wall clock", words.column([step.wall_clock_ms for step in steps], "ms")),
+        Column("device time", words.column([step.device_time_ms for step in steps], "ms")),
+        Column("overhead", [words.share(step.overhead_percent) for step in steps]),
+        Column("ops", counts),
     )
-    return [
-        (op.op, op.category or "", op.bound or "", f"{op.count:,}", time, slow_share(op))
-        for op, time in zip(slow, times, strict=True)
-    ]
-
-
-def _devices(summary: Summary) -> dict[str, Any] | None:
-    devices = summary.devices
-    if devices is None:
-        return None
-    longest = max((row.device_time_ms or 0.0 for row in devices.rows), default=0.0) or 1.0
-    bars = [(row.device_time_ms or 0.0) / longest * 100 for row in devices.rows]
-    tables = [
-        ("Ops with the largest skew", SKEW_HEADINGS, skew_rows(devices), (0, 3, 5)),
-        ("Who arrived last in collectives", WAIT_HEADINGS, wait_rows(devices), (0, 2)),
-    ]
-    return {
-        "title": devices_title(devices),
-        "headings": DEVICE_HEADINGS,
-        "rows": list(zip(device_rows(devices), bars, strict=True)),
-        "tables": [each for each in tables if each[2]],
-        "note": f"{DEVICE_NOTE[:1].upper()}{DEVICE_NOTE[1:]}." if devices.collectives else "",
-    }
-
-
-def _module_rows(summary: Summary) -> list[tuple[str, ...]]:
-    most = () if summary.locations is None else summary.locations.most_modules(MOST_MODULES)
-    times = words.column([each.device_time_ms for each in most], "ms")
-    return [
-        (each.name, f"{each.op_count:,}", time, words.share(each.percent))
-        for each, time in zip(most, times, strict=True)
-    ]
-
-
-def _saving_rows(summary: Summary) -> list[tuple[str, ...]]:
-    return [
-        (
-            each.op,
-            CONDITIONS[each.kind],
-            f"{each.count:,}",
-            words.readable_us(each.now_us),
-            words.readable_us(each.saving_us),
-            words.share(each.percent),
-        )
-        for each in summary.savings[:MOST_SAVINGS]
-    ]
-
-
-def _varying_rows(summary: Summary) -> list[tuple[str, ...]]:
-    return [
-        (
-            each.op,
-            op_id(each),
-            words.readable_us(each.mean_us),
-            words.readable_us(each.stdev_us),
-            variation(each),
-        )
-        for each in varying(summary)
-    ]
+    return Table(columns)
 
 
 def _unlocated(summary: Summary) -> CodeLine | None:

@@ -9,6 +9,7 @@ from instrumentor_analysis.kernels.facts import L1_BYTES
 from instrumentor_analysis.kernels.findings import GOALS, used_cores
 from instrumentor_analysis.kernels.heat import heat_map
 from instrumentor_analysis.kernels.report import KernelReport
+from instrumentor_analysis.reports import page
 from instrumentor_analysis.reports.kernel_console import size, us
 from instrumentor_analysis.reports.kernel_graph import render as render_graph
 
@@ -24,16 +25,9 @@ class Tile:
 
 def render(report: KernelReport) -> str:
     """The page."""
-    from jinja2 import Environment, PackageLoader
-
-    environment = Environment(
-        loader=PackageLoader("instrumentor_analysis", "reports"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     facts = report.facts
-    return environment.get_template("kernel.html.j2").render(
+    return page.render(
+        "kernel.html.j2",
         report=report,
         facts=facts,
         run=facts.run,

@@ -16,8 +16,16 @@ import numpy as np
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.advice_console import advice_lines
-from instrumentor_analysis.reports.console import bound_colour
-from instrumentor_analysis.reports.terminal import Column, Paint, indented, painter, table
+from instrumentor_analysis.reports.breakdown import bound_tone
+from instrumentor_analysis.reports.document import Column
+from instrumentor_analysis.reports.terminal import (
+    NARROW,
+    Paint,
+    indented,
+    painter,
+    table,
+    warning_lines,
+)
 from instrumentor_analysis.table import (
     Categorical,
     Floats,
@@ -32,10 +40,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.report_options import Report
 
 FEW_CORES = 10
-#: Below this many columns names and headings are shortened.
-NARROW = 100
 _FITS = {"sufficient": "green", "too_high": "red", "too_low": "cyan"}
-_SUFFIX = "DeviceOperation"
 
 
 def render_ops(
@@ -76,7 +81,7 @@ def render_ops(
         [f"{words.plural(hidden, 'op')} below {hide_below:g} % not shown"] if hidden else [],
         _stacked(report.stacked, width, paint, narrow) if stacked else [],
         advice_lines(report, width, paint) if advice else [],
-        _notes(report, width, paint),
+        warning_lines(report.notes, width, paint),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -108,7 +113,7 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
             ops["bound"].tolist(),
             right=False,
             colours=colours(
-                ops["bound"].map([bound_colour(bound) for bound in ops["bound"].values]).tolist()
+                ops["bound"].map([bound_tone(bound) for bound in ops["bound"].values]).tolist()
             ),
         ),
         Column(
@@ -189,7 +194,7 @@ def _names(names: Categorical, squeezed: bool) -> list[str]:
     """Names safe for a terminal; where room is short, without what most of them share."""
     shown = [words.visible(str(name)) for name in names.values]
     if squeezed:
-        shown = [text.replace(_SUFFIX, "", 1).replace(" x ", "x") for text in shown]
+        shown = [words.squeezed(text) for text in shown]
     return names.map(shown).tolist()
 
 
@@ -197,10 +202,6 @@ def _texts(values: Categorical) -> list[str]:
     """Texts safe for a terminal, empty where blank."""
     shown = ["" if text is None else words.visible(str(text)) for text in values.values]
     return values.spread(shown, "", object).tolist()  # type: ignore[no-any-return]
-
-
-def _bound_colours(bound: Categorical) -> list[str]:
-    return bound.map([bound_colour(value) for value in bound.values]).tolist()
 
 
 def _core_colours(ops: Table) -> list[str]:
@@ -275,10 +276,3 @@ def _stacked(stacked: Table, width: int, paint: Paint, narrow: bool) -> list[str
     ]
     lines = table(columns, width=width, paint=paint)
     return [paint("Device time by kind of op", "bold"), *lines]
-
-
-def _notes(report: Report, width: int, paint: Paint) -> list[str]:
-    lines: list[str] = []
-    for note in report.notes:
-        lines += indented(words.visible(note), width, "Warning: ", "  ")
-    return [line.replace("Warning:", paint("Warning:", "yellow"), 1) for line in lines]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from instrumentor_analysis.reports import words
-from instrumentor_analysis.reports.headline import Tone
+from instrumentor_analysis.reports.document import Column, Section, Table
 
+#: Colours, and the tones of a report.
 _CODES = {
     "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
+    **dict.fromkeys(("dim", "absent"), "2"),
+    **dict.fromkeys(("red", "bad"), "31"),
+    **dict.fromkeys(("green", "good"), "32"),
+    **dict.fromkeys(("yellow", "room"), "33"),
     "cyan": "36",
-}
-_TONES: dict[Tone, str] = {
     "plain": "",
-    "good": "green",
-    "room": "yellow",
-    "bad": "red",
-    "absent": "dim",
 }
+#: Below this many columns names of ops are squeezed.
+NARROW = 100
+#: A heading is not longer than this, unless its cells are.
+_HEADING = 18
 #: Notes are not squeezed below this.
 NARROWEST = 20
 
@@ -36,14 +35,9 @@ def painter(color: bool) -> Paint:
         if not color or not how or not text.strip():
             return text
         codes = ";".join(_CODES[word] for word in how.split())
-        return f"\x1b[{codes}m{text}\x1b[0m"
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
 
     return paint
-
-
-def tone_colour(tone: Tone) -> str:
-    """The colour of a tone; empty for none."""
-    return _TONES[tone]
 
 
 def indented(text: str, columns: int, first: str = "", rest: str | None = None) -> list[str]:
@@ -54,41 +48,45 @@ def indented(text: str, columns: int, first: str = "", rest: str | None = None) 
     return [(rest if number else first) + line for number, line in enumerate(lines)]
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of a table, already safe for a terminal.
+def section_lines(section: Section, width: int, paint: Paint) -> list[str]:
+    """A heading, and its tables with a blank line between them."""
+    lines = [paint(words.visible(section.title), "bold")]
+    for number, each in enumerate(section.tables):
+        lines += [""] if number else []
+        lines += table_lines(each, width, paint)
+    return lines + (indented(words.visible(section.text), width, "  ") if section.text else [])
 
-    Attributes:
-        title: its heading.
-        texts: a cell per row.
-        right: figures stand on the right.
-        colours: of the cells: one for all, or one each.
-        least: the narrowest that it may become; 0 when it never shrinks.
-        comfort: optional columns go before it becomes narrower than this.
-        optional: left out, the last such first, when the table is too wide.
-        total: its cell in the last row, set apart.
-    """
 
-    title: str
-    texts: Sequence[str]
-    right: bool = True
-    colours: str | Sequence[str] = ""
-    least: int = 0
-    comfort: int = 0
-    optional: bool = False
-    total: str | None = None
+def table_lines(one: Table, width: int, paint: Paint) -> list[str]:
+    """A table of a document with its note; foreign texts are made safe for a terminal."""
+    columns = [_shown(column, width) for column in one.columns]
+    lines = table(columns, width=width, paint=paint, indent="  ") if one.rows else []
+    note = indented(words.visible(one.note), width, "  ") if one.note else []
+    return lines + [paint(line, "dim") for line in note]
 
-    @property
-    def natural(self) -> int:
-        """Columns that it takes uncut."""
-        last = words.width(self.total or "")
-        return max(words.width(self.title), last, *map(words.width, self.texts), 0)
+
+def _shown(column: Column, width: int) -> Column:
+    texts = column.squeezed if width < NARROW and column.squeezed else column.texts
+    shown = [words.visible(text + column.tail(at)) for at, text in enumerate(texts)]
+    if column.shares:
+        shown = [words.bar(share, max(min(width - 50, 40), 8)) for share in column.shares]
+    room = max([_HEADING, *map(words.width, shown)])
+    return replace(column, title=words.clip(words.visible(column.title), room), texts=shown)
+
+
+def warning_lines(warnings: Sequence[str], width: int, paint: Paint) -> list[str]:
+    """A paragraph for each."""
+    lines: list[str] = []
+    for warning in warnings:
+        first, *rest = indented(words.visible(warning), width, "Warning: ", "  ")
+        lines += [first.replace("Warning:", paint("Warning:", "yellow"), 1), *rest]
+    return lines
 
 
 def table(
     columns: Sequence[Column], *, width: int, paint: Paint, indent: str = "", gap: str = "  "
 ) -> list[str]:
-    """Lines of a table that fits: shrinking columns are clipped, then optional ones dropped."""
+    """Lines of a table of safe texts: shrinking columns are clipped, then optional ones dropped."""
     shown, sizes = _fit(columns, width - len(indent), len(gap))
     rule = indent + paint("─" * (sum(sizes) + len(gap) * (len(sizes) - 1)), "dim")
     cells = [_cells(column, size, paint) for column, size in zip(shown, sizes, strict=True)]
@@ -102,7 +100,7 @@ def table(
 
 def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], list[int]]:
     """The columns that are shown and their sizes."""
-    shown = [(column, column.natural) for column in columns]
+    shown = [(column, _natural(column)) for column in columns]
 
     def wanted() -> int:
         return sum(min(max(c.comfort, c.least) or size, size) + gap for c, size in shown) - gap
@@ -120,12 +118,15 @@ def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], 
     return [column for column, _ in shown], sizes
 
 
+def _natural(column: Column) -> int:
+    """Columns that it takes uncut."""
+    return max(words.width(text) for text in (column.title, column.total or "", *column.texts))
+
+
 def _cells(column: Column, size: int, paint: Paint) -> list[str]:
     """Heading, cells and total of a column, each padded to its size."""
-    colours = column.colours
-    each = [colours] * len(column.texts) if isinstance(colours, str) else colours
     texts = [column.title, *column.texts, column.total or ""]
-    hows = ["bold", *each, "dim"]
+    hows = ["bold", *(column.colour(at) for at in range(len(column.texts))), "dim"]
     padded: list[str] = []
     for text, how in zip(texts, hows, strict=True):
         taken = words.width(text)

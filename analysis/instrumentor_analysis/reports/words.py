@@ -129,6 +129,11 @@ def _prefix(text: str, columns: int) -> str:
     return text
 
 
+def squeezed(name: str) -> str:
+    """An op's name without what most of them share."""
+    return name.replace("DeviceOperation", "", 1).replace(" x ", "x")
+
+
 def bar(share: float | None, columns: int) -> str:
     """A bar of blocks for a share of 0 to 100, to an eighth of a column; empty for none."""
     if share is None or not math.isfinite(share):

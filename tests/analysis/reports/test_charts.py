@@ -89,14 +89,15 @@ def test_parts_of_the_time() -> None:
 
 def test_gap_bins_leave_empty_ends_out() -> None:
     histogram = ((1.0, 0), (6.5, 4), (10.0, 0), (100.0, 8), (1000.0, 0), (None, 0))
-    bins = charts.gap_bins(Gaps(12, 1.0, 1.0, 1.0, 1.0, 8, 1.0, histogram))
-    assert [(b.name, b.count, b.percent, b.long) for b in bins] == [
-        ("1 us to 6.5 us", 4, 50.0, False),
-        ("6.5 us to 10 us", 0, 0.0, True),
-        ("10 us to 100 us", 8, 100.0, True),
+    names, counts, bars = charts.gap_table(Gaps(12, 1.0, 1.0, 1.0, 1.0, 8, 1.0, histogram)).columns
+    rows = zip(names.texts, counts.texts, bars.shares, counts.colours, strict=True)
+    assert list(rows) == [
+        ("1 us to 6.5 us", "4", 50.0, "plain"),
+        ("6.5 us to 10 us", "0", 0.0, "bad"),
+        ("10 us to 100 us", "8", 100.0, "bad"),
     ]
-    assert charts.gap_bins(None) == ()
-    assert charts.gap_bins(Gaps(0, 0, None, None, None, 0, 0)) == ()
+    assert charts.gap_table(None).rows == 0
+    assert charts.gap_table(Gaps(0, 0, None, None, None, 0, 0)).rows == 0
 
 
 def test_roofline_points_lie_under_their_roof(tmp_path: Path) -> None:

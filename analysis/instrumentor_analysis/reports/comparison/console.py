@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from instrumentor_analysis.comparison.model import Comparison
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.comparison import rows
-from instrumentor_analysis.reports.comparison.rows import Table
 from instrumentor_analysis.reports.terminal import (
-    Column,
     Paint,
     indented,
     painter,
-    table,
-    tone_colour,
+    section_lines,
+    warning_lines,
 )
-
-#: A run's name over a column of figures is not longer than this, unless they are.
-_HEAD = 18
 
 
 def render(comparisons: Sequence[Comparison], *, width: int = 80, color: bool = False) -> str:
@@ -40,10 +35,8 @@ def _blocks(comparison: Comparison, width: int, paint: Paint) -> list[str]:
     head = paint(words.visible(rows.title(comparison)), "bold")
     under = paint(words.visible(rows.subtitle(comparison)), "dim")
     blocks = [f"{head}  {under}".rstrip(), "\n".join(_statements(comparison, width, paint))]
-    blocks += ["\n".join(_table(each, width, paint)) for each in rows.tables(comparison)]
-    for note in comparison.notes:
-        lines = indented(words.visible(note), width, "Warning: ", "  ")
-        blocks.append("\n".join(lines).replace("Warning:", paint("Warning:", "yellow"), 1))
+    blocks += ["\n".join(section_lines(each, width, paint)) for each in rows.sections(comparison)]
+    blocks += ["\n".join(warning_lines([note], width, paint)) for note in comparison.notes]
     return [block for block in blocks if block]
 
 
@@ -51,31 +44,8 @@ def _statements(comparison: Comparison, width: int, paint: Paint) -> list[str]:
     lines: list[str] = []
     for what, statement, tone in rows.statements(comparison):
         text = words.visible(f"{what}: {statement}")
-        lines += [paint(line, tone_colour(tone)) for line in indented(text, width, "  ")]
+        lines += [paint(line, tone) for line in indented(text, width, "  ")]
     return lines or [paint("  no wall clock on both sides", "dim")]
-
-
-def _table(one: Table, width: int, paint: Paint) -> list[str]:
-    lines = [paint(words.visible(one.title), "bold")]
-    colours = [tone_colour(tone) for tone in one.tones]
-    columns = [
-        Column(
-            words.clip(words.visible(head), _widest(one, at)),
-            [words.visible(row[at]) for row in one.rows],
-            right=at not in one.text,
-            colours=colours if at == one.change else "",
-            least=24 if at == 0 else 16 if at in one.text else 0,
-        )
-        for at, head in enumerate(one.heads)
-    ]
-    if one.rows:
-        lines += table(columns, width=width, paint=paint, indent="  ")
-    return lines + [paint(line, "dim") for line in indented(one.note, width, "  ") if one.note]
-
-
-def _widest(one: Table, at: int) -> int:
-    """Columns that a heading may take."""
-    return max([_HEAD, *(words.width(words.visible(row[at])) for row in one.rows)])
 
 
 def _summary(comparisons: Sequence[Comparison], width: int, paint: Paint) -> list[str]:
@@ -86,8 +56,7 @@ def _summary(comparisons: Sequence[Comparison], width: int, paint: Paint) -> lis
     for timing, _ in timed:
         assert timing is not None
         text = words.visible(timing.statement)
-        colour = tone_colour(rows.tone(timing))
-        lines += [paint(line, colour) for line in indented(text, width, "  ")]
+        lines += [paint(line, rows.tone(timing)) for line in indented(text, width, "  ")]
     count = len(comparisons)
     note = (
         f"{count} comparisons of 95 % each: the chance that one of them is wrong is about "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instrumentor_analysis.reports import words
-from instrumentor_analysis.reports.terminal import Column, painter, table
+from instrumentor_analysis.reports.document import Column
+from instrumentor_analysis.reports.terminal import painter, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from instrumentor_analysis.comparison.model import Comparison
 from instrumentor_analysis.reports.comparison import rows
-from instrumentor_analysis.reports.comparison.rows import Limits, Table
-from instrumentor_analysis.reports.markdown import code, escape, table
+from instrumentor_analysis.reports.comparison.rows import Limits
+from instrumentor_analysis.reports.document import Section
+from instrumentor_analysis.reports.markdown import escape, table
 
 _SAID = {"good": "**faster**", "bad": "**slower**"}
 _LIMITS = Limits(ops=15, lines=10, modules=10)
@@ -29,27 +30,16 @@ def _blocks(comparison: Comparison) -> list[str]:
     if comparison.notes:
         notes = "\n".join(f"> {escape(note)}  " for note in comparison.notes)
         blocks.append(f"> [!WARNING]\n{notes}")
-    first, *rest = rows.tables(comparison, _LIMITS) or (None,)
+    first, *rest = rows.sections(comparison, _LIMITS) or (None,)
     blocks += [_table(first)] if first is not None else []
-    blocks += [_folded(each) for each in rest]
+    blocks += [_folded(each) for each in rest if each is not None]
     return [block for block in blocks if block]
 
 
-def _table(one: Table) -> str:
-    if not one.rows:
-        return escape(one.note)
-    lines = [
-        [code(cell) if at == 0 and _foreign(one) else escape(cell) for at, cell in enumerate(row)]
-        for row in one.rows
-    ]
-    text = table([escape(head) for head in one.heads], lines, one.text)
-    return f"{text}\n\n{escape(one.note)}" if one.note else text
+def _table(section: Section) -> str:
+    return "\n\n".join(table(each) for each in section.tables)
 
 
-def _foreign(one: Table) -> bool:
-    return one.heads[0] in ("op", "line", "module")
-
-
-def _folded(one: Table) -> str:
-    summary = escape(one.title).replace("<", "&lt;")
-    return f"<details><summary>{summary}</summary>\n\n{_table(one)}\n\n</details>"
+def _folded(section: Section) -> str:
+    summary = escape(section.title).replace("<", "&lt;")
+    return f"<details><summary>{summary}</summary>\n\n{_table(section)}\n\n</details>"

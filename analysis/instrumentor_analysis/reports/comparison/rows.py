@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from instrumentor_analysis.comparison.model import (
     Comparison,
-    Difference,
     Figure,
     OpChange,
     OpKind,
@@ -17,7 +15,7 @@ from instrumentor_analysis.comparison.model import (
 )
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.comparison import cells
-from instrumentor_analysis.reports.headline import Tone
+from instrumentor_analysis.reports.document import Column, Section, Table, Tone
 
 _LONGEST_NAME = 160
 
@@ -29,29 +27,6 @@ class Limits:
     ops: int = 10
     lines: int = 5
     modules: int = 5
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table.
-
-    Attributes:
-        title: above it.
-        heads: one per column; the last but one of the figures is the change.
-        text: positions of the columns that hold names; the first one is foreign text.
-        rows: a text per column.
-        tones: per row, of its change.
-        change: position of the change.
-        note: below it.
-    """
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    tones: tuple[Tone, ...]
-    change: int = 3
-    text: tuple[int, ...] = (0,)
-    note: str = ""
 
 
 def title(comparison: Comparison) -> str:
@@ -94,26 +69,52 @@ def _timed(timing: Timing) -> str:
     return f"{name}, per sample" if timing.basis == "sample" else name
 
 
-def tables(comparison: Comparison, limits: Limits | None = None) -> tuple[Table, ...]:
+def sections(comparison: Comparison, limits: Limits | None = None) -> tuple[Section, ...]:
     """All tables that there is something for; one of ops may be without rows."""
     limits = limits or Limits()
+    places = comparison.lines, comparison.modules
+    lines, modules = ([s for s in each if _moved(comparison, s)] for each in places)
     found = [
         times(comparison),
         figures(comparison),
         _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
-        ops(comparison, limits.ops),
-        _shares("Source lines", "line", comparison, _moved(comparison, "lines"), limits.lines),
-        _shares("Modules", "module", comparison, _moved(comparison, "modules"), limits.modules),
+        *_ops(comparison, limits.ops),
+        _shares("Source lines", "line", comparison, lines, limits.lines),
+        _shares("Modules", "module", comparison, modules, limits.modules),
         differences(comparison),
     ]
-    return tuple(t for t in found if t is not None and (t.rows or t.heads[0] == "op"))
+    return tuple(s for s in found if any(t.rows or t.columns[0].title == "op" for t in s.tables))
+
+
+def _section(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    tones: Sequence[Tone] = (),
+    text: Sequence[int] = (0,),
+    note: str = "",
+) -> Section:
+    """A table of rows; ``tones`` are of the fourth column, ``text`` numbers those of words."""
+    columns = [
+        Column(
+            head,
+            [row[at] for row in rows],
+            right=at not in text,
+            colours=tones if at == 3 and tones else "",
+            foreign=at == 0 and head in ("op", "line", "module"),
+            least=24 if at == 0 else 16 if at in text else 0,
+        )
+        for at, head in enumerate(heads)
+    ]
+    return Section(title, (Table(tuple(columns), note),))
 
 
 def _heads(comparison: Comparison, first: str, *more: str) -> tuple[str, ...]:
     return (first, comparison.base.name, comparison.new.name, "change", *more)
 
 
-def times(comparison: Comparison) -> Table | None:
+def times(comparison: Comparison) -> Section:
     """Medians and rates with the interval of their change."""
     rows: list[tuple[str, ...]] = []
     tones: list[Tone] = []
@@ -130,17 +131,17 @@ def times(comparison: Comparison) -> Table | None:
             rows.append(("samples a second", *rates, change, cells.interval(timing, inverse=True)))
             tones.append(tone(timing))
     heads = _heads(comparison, "median", "95 % interval")
-    return Table("Steady steps", heads, tuple(rows), tuple(tones))
+    return _section("Steady steps", heads, rows, tones=tones)
 
 
-def figures(comparison: Comparison) -> Table:
+def figures(comparison: Comparison) -> Section:
     """What was taken once: no interval, so no colour either."""
     kept = [f for f in comparison.figures if not (comparison.device and f.key == "device_time_ms")]
     rows = [_figure(each) for each in kept]
     note = "taken once on each side: there is no interval"
     if comparison.base.runs or comparison.new.runs:
         note = "of one run on each side, whose median is in the middle: there is no interval"
-    return Table("Figures", _heads(comparison, ""), tuple(rows), _plain(rows), note=note)
+    return _section("Figures", _heads(comparison, ""), rows, note=note)
 
 
 def _figure(figure: Figure) -> tuple[str, ...]:
@@ -153,14 +154,13 @@ def _figure(figure: Figure) -> tuple[str, ...]:
     return (figure.name, *texts, cells.signed(figure.change_percent, unit))
 
 
-def _moved(comparison: Comparison, which: Literal["lines", "modules"]) -> list[Share]:
-    shares = comparison.lines if which == "lines" else comparison.modules
-    return [share for share in shares if abs(share.change_ms) >= cells.nothing_ms(comparison)]
+def _moved(comparison: Comparison, share: Share | OpChange) -> bool:
+    return abs(share.change_ms) >= cells.nothing_ms(comparison)
 
 
 def _shares(
     heading: str, name: str, comparison: Comparison, shares: Sequence[Share], most: int
-) -> Table:
+) -> Section:
     shown = shares[:most]
     old, now = [s.base_ms or None for s in shown], [s.new_ms or None for s in shown]
     columns = [
@@ -171,22 +171,20 @@ def _shares(
     ]
     rows = zip([share.name for share in shown], *columns, strict=True)
     left = len(shares) - len(shown)
-    return Table(
+    return _section(
         heading + cells.per_sample(comparison),
         _heads(comparison, name, "ops"),
-        tuple(rows),
-        _plain(shown),
+        list(rows),
         note=f"{left:,} more" if left else "",
     )
 
 
-def ops(comparison: Comparison, most: int) -> Table | None:
+def _ops(comparison: Comparison, most: int) -> list[Section]:
     """The ops whose time differs most, and how many were added, removed, changed."""
     every = comparison.ops
     if every is None:
-        return None
-    nothing = cells.nothing_ms(comparison)
-    moved = [c for c in every.changes if c.status != "same" or abs(c.change_ms) >= nothing]
+        return []
+    moved = [c for c in every.changes if c.status != "same" or _moved(comparison, c)]
     shown = moved[:most]
     old, now = [change.base_ms for change in shown], [change.new_ms for change in shown]
     columns = [
@@ -202,14 +200,14 @@ def ops(comparison: Comparison, most: int) -> Table | None:
         for status in ("same", "changed", "added", "removed")
     )
     notes = [every.note or "", f"{len(moved) - len(shown):,} more" if len(moved) > most else ""]
-    return Table(
+    section = _section(
         f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}",
         _heads(comparison, "op", "ops", "what"),
-        tuple(rows),
-        _plain(shown),
+        list(rows),
         text=(0, 5),
         note="; ".join(note for note in notes if note),
     )
+    return [section]
 
 
 def named(change: OpChange) -> str:
@@ -229,26 +227,17 @@ def outcome(change: OpChange) -> str:
     )
 
 
-def differences(comparison: Comparison) -> Table:
+def differences(comparison: Comparison) -> Section:
     """What is not the same on both sides, beside the code."""
     every = comparison.differences
     rows = [(each.what, each.base, each.new, _meaning(each.weight, each.meaning)) for each in every]
-    return Table(
+    return _section(
         "Not the same on both sides",
         (*_heads(comparison, "")[:3], ""),
-        tuple(rows),
-        tuple(_weight(each) for each in every),
+        rows,
+        tones=["room" if each.weight == "doubt" else "plain" for each in every],
         text=(0, 1, 2, 3),
     )
-
-
-def _weight(difference: Difference) -> Tone:
-    return "room" if difference.weight == "doubt" else "plain"
-
-
-def _plain(rows: Sequence[object]) -> tuple[Tone, ...]:
-    tone: Tone = "plain"
-    return (tone,) * len(rows)
 
 
 def _meaning(weight: str, meaning: str) -> str:
