@@ -1,5 +1,6 @@
 # make demo        measure a training step of the MNIST experiment, end to end
-# make test        the whole test suite
+# make test        the tests but the slow ones (10 minutes of CPU)
+# make test-all    the whole test suite (25 minutes of CPU)
 # make test-xla    the suite that needs torch_xla 2.9.0 (CPython 3.11, up to 7.5 GB of disk)
 # make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1 GB)
 # make bench       the benchmarks: ratios, measured in one run
@@ -22,8 +23,10 @@ WORKERS ?= 2
 
 VENV_OPTIONS = --torch '$(TORCH)' --pip-args '$(PIP_ARGS)'
 PYTEST = .venv/bin/python -m pytest
+# Whoever is done takes over tests of the others.
+SPREAD = -n $(WORKERS) --dist worksteal
 
-.PHONY: help venv venv-xla venv-ttnn demo test test-xla test-tracy bench lint clean
+.PHONY: help venv venv-xla venv-ttnn demo test test-all test-xla test-tracy bench lint clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -44,7 +47,10 @@ demo: venv
 	@.ci/demo
 
 test: venv
-	$(PYTEST) -n $(WORKERS) -rs $(TESTS)
+	$(PYTEST) $(SPREAD) -m 'not slow' -rs $(TESTS)
+
+test-all: venv
+	$(PYTEST) $(SPREAD) -rs $(TESTS)
 
 # These measure time on the device: nothing else may run beside them.
 test-xla: venv venv-xla

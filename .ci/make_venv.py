@@ -22,6 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STAMP = "instrumentor-ready"
 CPU_INDEX = "--extra-index-url https://download.pytorch.org/whl/cpu"
+INDEX_HINT = (
+    "Options for pip go in PIP_ARGS (another index: --index-url URL, or PIP_INDEX_URL), another "
+    "torch in TORCH."
+)
 
 
 @dataclass(frozen=True)
@@ -133,13 +137,18 @@ def _check_disk(folder: Path, needed_gb: float, what: str) -> None:
 
 
 def _announce(environment: Environment, folder: Path, pip_args: tuple[str, ...]) -> bool:
-    """States what will be downloaded; True when CUDA packages are among it."""
+    """States what will be downloaded; True when CUDA packages are among it.
+
+    An index without metadata of its own makes pip download the wheels for this already; it keeps
+    them for the installation.
+    """
     others = [item for item in environment.requirements if "torch" in item or "ttnn" in item]
+    print(f"Asking the package index for {' '.join(others)}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.json"
         done = _pip_process(folder, "--dry-run", "--report", str(report), *others, *pip_args)
         if done.returncode != 0:
-            _stop(f"pip cannot find {' '.join(others)}:", done.stderr.strip())
+            _stop(f"pip cannot find {' '.join(others)}, see above.", INDEX_HINT)
         planned = json.loads(report.read_text(encoding="utf-8"))["install"]
     names = {str(item["metadata"]["name"]).lower() for item in planned}
     cuda = any(name.startswith("nvidia-") for name in names)
@@ -161,19 +170,15 @@ def _announce(environment: Environment, folder: Path, pip_args: tuple[str, ...])
 
 
 def _pip(folder: Path, *arguments: str) -> None:
-    done = _pip_process(folder, *arguments, quiet=False)
-    if done.returncode != 0:
-        _stop("pip failed, see above.", "Options for pip go in PIP_ARGS, another torch in TORCH.")
+    if _pip_process(folder, *arguments).returncode != 0:
+        _stop("pip failed, see above.", INDEX_HINT)
 
 
-def _pip_process(
-    folder: Path, *arguments: str, quiet: bool = True
-) -> subprocess.CompletedProcess[str]:
-    command = [str(_python(folder)), "-m", "pip", "install", "-qq", *arguments]
-    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    return subprocess.run(
-        command, env=environment, text=True, check=False, capture_output=quiet, cwd=ROOT
-    )
+def _pip_process(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """What pip says of its progress is shown: gigabytes may be on their way."""
+    command = [str(_python(folder)), "-m", "pip", "install", *arguments]
+    environment = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", **os.environ}
+    return subprocess.run(command, env=environment, check=False, cwd=ROOT)
 
 
 def _run(*command: str) -> None:

@@ -23,6 +23,10 @@ EXPERIMENTS = ROOT / "fixtures" / "experiments"
 # Read before the isolation below clears them.
 XLA_PYTHON = os.environ.get("INSTRUMENT_TEST_XLA_PYTHON", "")
 TTNN_PYTHON = os.environ.get("INSTRUMENT_TEST_TTNN_PYTHON", "")
+WHY_NO_XLA = os.environ.get("INSTRUMENT_TEST_WHY_XLA", "needs torch_xla: make test-xla")
+WHY_NO_TTNN = os.environ.get(
+    "INSTRUMENT_TEST_WHY_TTNN", "needs the tracy package of the ttnn wheel: make test-tracy"
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # A busy machine makes any example slow.
@@ -65,12 +69,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need more than this machine has are skipped with the reason, never deselected."""
+    """Slow tests first: none is left when all others are done.
+
+    Tests that need more than this machine has are skipped with the reason, never deselected.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     missing: dict[str, str] = {}
     if not XLA_PYTHON:
-        missing["xla"] = "needs torch_xla: make test-xla"
+        missing["xla"] = WHY_NO_XLA
     if not TTNN_PYTHON:
-        missing["ttnn"] = "needs the tracy package of the ttnn wheel: make test-tracy"
+        missing["ttnn"] = WHY_NO_TTNN
     if browser() is None:
         missing["browser"] = "needs Chromium on PATH (Debian: apt install chromium)"
     for item in items:

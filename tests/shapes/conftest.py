@@ -1,4 +1,4 @@
-"""The fork server, one for all tests here."""
+"""The fork server, one for all tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.shapes.forks import Forks
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     pytest.importorskip("torch", reason="needs torch: make test installs it")
     server = Forks(tmp_path_factory.mktemp("forks"))
