@@ -12,6 +12,7 @@ from instrumentor import process
 from instrumentor.diagnose import Diagnosis, diagnose, last_traceback, reasons, relevant_tail
 from instrumentor.errors import InstrumentError, Interrupted, RunFailed
 from instrumentor.profilers import Artifacts, Launch, LaunchRequest, NoDeviceOperations, Profiler
+from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
     from instrumentor.progress import Progress
@@ -47,14 +48,18 @@ class Attempt:
         return tuple(r for r in self.records if r.get("event") == "sample")
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Caveat, ...]:
         """How it ended, where that is worth a word although it counts as done."""
         if not self.finished.outstayed:
             return ()
         return (
-            "the script was told to stop and still had a thread or process at work: it was ended, "
-            f"and the measurement is complete{_left(self.finished)}. A daemon thread, or one that "
-            "is stopped in a `finally`, ends by itself",
+            Caveat(
+                "outlived-stop",
+                "after the last sample the script still had a thread or process at work: it was "
+                f"ended, and the measurement is complete{_left(self.finished)}",
+                "note",
+                hint="a daemon thread, or one that is stopped in a `finally`, ends by itself",
+            ),
         )
 
 

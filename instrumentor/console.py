@@ -15,11 +15,12 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from instrumentor.errors import InstrumentError
+from instrumentor_analysis.caveats import Caveat, by_weight
 
 _COLORS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2", "cyan": "36"}
 
@@ -121,6 +122,12 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """A warning."""
     say(f"{paint('warning:', 'yellow', sys.stderr)} {visible(text)}")
+
+
+def warn_all(caveats: Iterable[Caveat], *, notes: bool = False) -> None:
+    """The warnings of a plan or a run, the heaviest first; notes on demand only."""
+    for each in by_weight(caveats, notes=notes):
+        warn(str(each))
 
 
 def fail(error: InstrumentError) -> None:

@@ -24,6 +24,7 @@ from instrumentor.own_lines import OwnLines
 from instrumentor.plan import WHOLE_STEP, Plan, explain_nothing
 from instrumentor.prepare import Prepared, prepare, script_path
 from instrumentor.project import find_project
+from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
     from instrumentor.environment import Machine
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 HOPELESS = frozenset(
     {"jax", "foreign-runtime", "own-process", "multi-chip", "debugger", "not-a-file", "region"}
 )
+#: Kind of the warning that the step was found by running the script.
+DISCOVERED = "discovered"
 _TRAINS = (b"torch", b"transformers", b"lightning", b"accelerate")
 Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -214,7 +217,8 @@ def prepared_by(
 ) -> Prepared:
     """The plan that follows from what was seen; why reading alone declined is a warning of it."""
     why = f"{declined.reasons[0]}; " if declined else ""
-    warning = f"{why}the script was run for two steps to see its step ({seen.sentence})"
+    text = f"{why}the script was run for two steps to find its step ({seen.sentence})"
+    warning = Caveat(DISCOVERED, text)
     for choice in choices(seen, options):
         try:
             found = prepare(script, choice, arguments)
@@ -233,7 +237,8 @@ def prepared_again(
     Raises:
         InstrumentError: those lines cannot be timed either.
     """
-    warning = f"{why}; the lines are those of a run of the script as it is ({seen.sentence})"
+    text = f"{why}; the lines were found by running the unmodified script ({seen.sentence})"
+    warning = Caveat(DISCOVERED, text)
     if seen.library:
         return whole_steps(seen, script, options, warning)
     choice = next(lines_of_step(seen, options), None)
@@ -299,7 +304,7 @@ def _holds(statement: ast.stmt, line: int) -> bool:
     return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 
-def whole_steps(seen: Observed, script: Path, options: Options, warning: str) -> Prepared:
+def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat) -> Prepared:
     """Nothing is edited: samples run from one optimizer step's end to the next."""
     path = script_path(script)
     file, line = seen.call
@@ -317,11 +322,12 @@ def whole_steps(seen: Observed, script: Path, options: Options, warning: str) ->
         "label": WHOLE_STEP,
         "scope": "step",
     }
-    includes = (
-        "whole steps, from one optimizer step's end to the next: data loading, logging and "
-        "callbacks are part of a sample"
+    includes = Caveat(
+        "whole-steps",
+        "samples are whole steps, from the end of one optimizer step to the end of the next: data "
+        "loading, logging and callbacks are part of them",
     )
     warnings = (includes, warning)
-    explanation["warnings"] = list(warnings)
+    explanation["warnings"] = [each.to_json() for each in warnings]
     plan = Plan(path, (), explanation, (), WHOLE_STEP, options, warnings)
     return Prepared(path, find_project(path), plan, {}, {})

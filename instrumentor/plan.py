@@ -20,6 +20,7 @@ from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import FUNCTIONS, callee
 from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
+from instrumentor_analysis.caveats import Caveat
 
 SCHEMA = "instrument-plan/1"
 #: Label of a plan without edits: samples run from one optimizer step's end to the next.
@@ -55,7 +56,7 @@ class Plan:
     names: tuple[str, ...]
     label: str
     options: Options
-    warnings: tuple[str, ...]
+    warnings: tuple[Caveat, ...]
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -212,7 +213,7 @@ def explain_located(located: Located) -> dict[str, Any]:
         "skipped_checkpoints": _lines(located, "checkpoint"),
         "deferred_host_reads": sorted({n for d in located.deferred for n in d.reads}),
         "disabled_cache_clears": [s.lineno for _, s in located.cache_clears],
-        "warnings": list(located.warnings),
+        "warnings": [each.to_json() for each in located.warnings],
     }
 
 

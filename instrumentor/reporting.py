@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from instrumentor.errors import UsageError
 from instrumentor.outputs import exists, refuse_outputs
 from instrumentor.project import find_project
+from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,12 +235,13 @@ def _refreshed(analysis: Analysis, folder: Path) -> Analysis:
     ops = folder / "tracy_perf" / "ops_perf_results.csv"
     if ops.is_file() and summary.window is not None:
         start, end = summary.window.start, summary.window.end
-        made, warning = _tables_there(folder, ops, start, end), ""
+        made, failed = _tables_there(folder, ops, start, end), ""
         if not made:
-            made, warning = tt_perf_report(ops, start, end)
+            made, failed = tt_perf_report(ops, start, end)
         summary = with_artifacts(summary, folder, made)
-        told = [text for text in (warning, _another_step(analysis) if made else "") if text]
-        summary = dataclasses.replace(summary, warnings=(*summary.warnings, *told))
+        texts = (failed, _another_step(analysis) if made else "")
+        warned = [Caveat("tt-perf-report", text) for text in texts if text]
+        summary = dataclasses.replace(summary, warnings=(*summary.warnings, *warned))
     written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
     return dataclasses.replace(analysis, summary=with_artifacts(summary, folder, written))
 
@@ -254,7 +256,7 @@ def _another_step(analysis: Analysis) -> str:
         return ""
     return (
         f"{mark.name} occurs {mark.occurrence} times up to the one shown here; the tables of "
-        "tt-perf-report are of the first, for it goes by the names of signposts"
+        "tt-perf-report are of the first, because it selects by signpost name"
     )
 
 
@@ -326,5 +328,5 @@ def tt_perf_report(
     files = {name: path for name, path in made.items() if path.is_file()}
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return files, f"tt-perf-report failed on this CSV ({last}); the figures here are our own"
+        return files, f"tt-perf-report failed on this CSV ({last}); no figure here depends on it"
     return files, ""

@@ -11,6 +11,7 @@ from instrumentor.environment import Machine, examine
 from instrumentor.errors import UsageError
 from instrumentor.options import Options
 from instrumentor.project import Project
+from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
@@ -115,7 +116,7 @@ class RunResult:
     summary: Summary
     script_exit_code: int | None
     new_files: tuple[Path, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
     linked_changed: tuple[Path, ...] = ()
     linked_whole: bool = True
     originals_changed: bool = False

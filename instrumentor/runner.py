@@ -51,6 +51,7 @@ from instrumentor.verification import (
     shown,
     verification,
 )
+from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 
 if TYPE_CHECKING:
     from instrumentor.attempt import Attempt
@@ -218,7 +219,7 @@ class _Run:
         self.typed = str(script)
         self.script = script if script.is_absolute() else self.cwd / script
         self.started = time.time()
-        self.warnings: list[str] = []
+        self.warnings: list[Caveat] = []
         self.failure: InstrumentError | None = None
         self.last: Attempt | None = None
         self.load: MachineLoad | None = None
@@ -299,9 +300,8 @@ class _Run:
             differences = originals.verify()
             if differences:
                 self.originals_changed = True
-                self.warnings.append(
-                    "the original changed during the run: " + "; ".join(differences)
-                )
+                text = "the original changed during the run: " + "; ".join(differences)
+                self.warnings.append(Caveat("original-changed", text, "wrong"))
         except InstrumentError as error:
             if self.last is None:
                 raise
@@ -354,7 +354,8 @@ class _Run:
         try:
             self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
         except InstrumentError as error:
-            self.warnings.append(f"not every parameter got a gradient: {error.message}")
+            text = f"not every parameter got a gradient: {error.message}"
+            self.warnings.append(Caveat("no-gradient", text, "wrong", hint=error.hint))
             return
         places = [(each.file, each.edit.at.line) for each in off if each.edit.at]
         self.verification = against(found, self.seen.parameters, places)
@@ -480,7 +481,7 @@ class _Run:
         self.linked_whole = self.linked_whole and linked.whole
         self.linked_changed = tuple(dict.fromkeys((*self.linked_changed, *changed)))
         if changed:
-            self.warnings.append(linked.sentence(changed))
+            self.warnings.append(Caveat("linked-changed", linked.sentence(changed), "wrong"))
 
     def _site(self) -> AbstractContextManager[Site]:
         from instrumentor.workspace import copied, original
@@ -621,13 +622,14 @@ class _Run:
         if self.last.artifacts is not None:
             self.warnings.extend(self.last.artifacts.warnings)
         warned = (r for r in self.last.records if r.get("event") == "warning")
-        self.warnings.extend(str(r["text"]) for r in warned)
+        self.warnings.extend(map(recorded, warned))
         if samples and self.failure is None and len(samples) < self.prepared.plan.options.steps:
-            self.warnings.append(
+            text = (
                 f"the script ended after {len(samples)} of {self.prepared.plan.options.steps} "
-                "samples: its data "
-                "ran out before the early stop"
+                "samples, before the early stop"
             )
+            hint = "give it more data or epochs, or ask for fewer --steps"
+            self.warnings.append(Caveat("few-samples", text, hint=hint))
         self._fall_back_on_xla()
         self._write_facts()
         summary = self._summarise() if samples and failure(self.verification) is None else None
@@ -636,7 +638,7 @@ class _Run:
             summary or self._summary_of_nothing(),
             self._exit_code(),
             self.new_files,
-            tuple(dict.fromkeys(self.warnings)),
+            by_weight(self.warnings),
             self.linked_changed,
             self.linked_whole,
             self.originals_changed,
@@ -673,7 +675,7 @@ class _Run:
             script_exit_code=self._exit_code(),
             artifacts=self._artifacts(),
             verification=self.verification,
-            warnings=tuple(dict.fromkeys(self.warnings)),
+            warnings=by_weight(self.warnings),
         )
         return with_artifacts(
             summary, self.folder, write_all(summary, self.folder, formats=("json",))
@@ -720,12 +722,13 @@ class _Run:
         devices = {r.get("device") for r in self._records() if r.get("event") == "sample"}
         if self.profiler.name == "torch" and devices == {"xla"}:
             from instrumentor.profilers import WALLCLOCK
+            from instrumentor.profilers.torch import NO_OPS
 
             self.profiler = WALLCLOCK
             why = "torch.profiler sees nothing of XLA work"
             self.reason = f"{self.reason}; wallclock in its place: {why}"
-            self.warnings = [w for w in self.warnings if not w.startswith("torch.profiler")]
-            self.warnings.append(f"wall clock only: {why}")
+            self.warnings = [each for each in self.warnings if each.kind != NO_OPS]
+            self.warnings.append(Caveat(NO_OPS, f"wall clock only: {why}"))
 
     def _write_facts(self) -> None:
         """Write run.json: before the script starts, in case that we are killed, and afterwards."""
@@ -780,7 +783,7 @@ class _Run:
                 "linked": [str(p) for p in self.linked],
                 "linked_changed": [str(p) for p in self.linked_changed],
                 "linked_whole": self.linked_whole,
-                "warnings": list(dict.fromkeys(self.warnings)),
+                "warnings": [each.to_json() for each in by_weight(self.warnings)],
                 "in_place": self.options.in_place,
                 "untraced": self._untraced_facts(),
                 "artifacts": self._artifacts(),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.plan import Plan
+from tests.warned import texts
 
 STANDINS = Path(__file__).resolve().parent / "standins" / "recording"
 STEPS = 5
@@ -94,7 +95,7 @@ def expectation(
     plan: Plan, *, device: str = "xla", validates: bool = False, syncs_inside: bool = False
 ) -> Expectation:
     """What may happen by the plan's own words."""
-    words = " ".join(plan.warnings)
+    words = " ".join(texts(plan.warnings))
     validation, saves = (plan.explanation[f"skipped_{n}"] for n in ("validation", "checkpoints"))
     return Expectation(
         device=device,

@@ -21,6 +21,7 @@ from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
 from tests.analysis.reports.summaries import run_folder, torch_folder
 from tests.conftest import RepoFactory, RunCli, first_line
 from tests.end_to_end.small import script
+from tests.warned import texts
 
 Say = Callable[..., str]
 TRAINING = FIXTURES / "training_v2_1.csv"
@@ -123,9 +124,9 @@ def test_of_several_reports_the_newest_is_read_and_named(say: Say, tmp_path: Pat
         assert document["device_time_ms"] == pytest.approx(0.011)
         assert document["run"] == {"ops": f"{read}/ops_perf_results.csv"}
         said = f"2 reports below {source}: read the newest, {read}"
-        assert said in document["warnings"]
+        assert said in texts(document["warnings"])
     document = json.loads(say("out/reports/named", "--json"))
-    assert not any("reports below" in warning for warning in document["warnings"])
+    assert not any("reports below" in warning for warning in texts(document["warnings"]))
 
 
 def test_every_output_names_the_trace_that_it_is_about(say: Say, tmp_path: Path) -> None:
@@ -224,7 +225,9 @@ def test_an_unknown_architecture_is_reported_without_utilisation(
         assert each["bound"] in ("", "HOST")
     assert document["device_time_ms"] and document["categories"] and document["verdict"]
     known = json.loads(say(run, "--json", "--arch", "p100"))
-    assert known["dram_percent"] and not any("no peaks" in text for text in known["warnings"])
+    assert known["dram_percent"] and not any(
+        "no peaks" in text for text in texts(known["warnings"])
+    )
     refused = run_cli("report", run, "--flops", "1e9", cwd=tmp_path)
     assert refused.returncode == 2
     assert "--flops needs a peak: none is known for quasar" in refused.stderr

@@ -32,6 +32,7 @@ from instrumentor import (
 from instrumentor.runner import dry_run, run_name
 from tests.conftest import ROOT, RepoFactory
 from tests.end_to_end.small import script, snapshot
+from tests.warned import texts
 
 WALLCLOCK = RunOptions(profiler="wallclock")
 
@@ -160,7 +161,7 @@ def test_a_thread_that_the_early_stop_left_running_is_ended(
     assert result.script_exit_code == 0
     (told,) = (text for text in listener.notes if "a thread or process at work" in text)
     assert "2 threads" in told and "the measurement is complete" in told
-    assert any("it was ended, and the measurement is complete" in w for w in result.warnings)
+    assert any("it was ended, and the measurement is complete" in w for w in texts(result.warnings))
     facts = json.loads((result.folder / "run.json").read_text())
     assert (facts["interrupted"], facts["partial"]) == (False, False)
 

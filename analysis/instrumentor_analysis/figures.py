@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instrumentor_analysis.categories import ORDER
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     MOST_PERCENT,
@@ -229,7 +230,7 @@ def shares(ops: Table) -> Shares:
     )
 
 
-def unbalanced(devices: Devices | None) -> list[str]:
+def unbalanced(devices: Devices | None) -> list[Caveat]:
     """That one device has the others wait, and for which op."""
     if devices is None or (devices.max_over_mean or 0.0) < UNBALANCED:
         return []
@@ -246,49 +247,50 @@ def unbalanced(devices: Devices | None) -> list[str]:
             f"; most of all {op.op}: {op.slowest_us / 1000:.2f} ms on device {op.slowest_device}, "
             f"{op.fastest_us / 1000:.2f} ms on device {op.fastest_device}"
         )
-    return [text]
+    return [Caveat("unbalanced", text)]
 
 
-def remarks(ops: Table, pooled: int = 1) -> list[str]:
-    """What the reader of a per-op frame must know before trusting its figures, the worst first.
+def remarks(ops: Table, pooled: int = 1) -> list[Caveat]:
+    """What the reader of a per-op frame must know before trusting its figures.
 
     Args:
         pooled: number of steps in the frame; counts are of one, and at least 1.
     """
-    found: list[str] = []
+    found: list[Caveat] = []
     invalid = _some((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum(), pooled)
     if invalid:
         have = "op has" if invalid == 1 else "ops have"
         count = "it counts" if invalid == 1 else "they count"
-        found.append(
-            f"{invalid:,} {have} no valid device duration; {count} for nothing in the figures"
-        )
+        text = f"{invalid:,} {have} no valid device duration; {count} for nothing in the figures"
+        found.append(Caveat("invalid-durations", text, "wrong"))
     if ops["sparse_batches_missing"].any():
-        found.append(
-            "sparse matmuls without a numeric nnz have no utilisation; "
-            "--active-experts K models K active experts per input batch group"
-        )
+        text = "sparse matmuls without a numeric nnz have no utilisation"
+        hint = "--active-experts K models K active experts per input batch group"
+        found.append(Caveat("sparse-matmuls", text, hint=hint))
     found += _above_peak(ops, pooled)
     hits = program_cache_hit_percent(ops)
     if hits is not None and hits < 100:
-        found.append(
+        text = (
             f"{100 - hits:.0f} % of the ops missed the program cache: their programs were compiled "
-            "within the window, so it is no steady state"
+            "within the window, which is therefore not in steady state"
         )
+        found.append(Caveat("program-cache", text))
     again = _some(evaluates_constants(ops).sum(), pooled)
     if again:
-        found.append(
+        text = (
             f"{again} ops evaluate constants (weights prepared on the device); a steady step "
-            "should not do that again"
+            "should not repeat that"
         )
+        found.append(Caveat("const-eval", text))
     found += _pauses(ops, pooled)
     budgets = distinct(ops["available_cores"]).tolist()[::-1]
     if len(budgets) > 1 or (budgets and ops["sub_device_id"].known().any()):
         grids = ", ".join(f"{budget:g}" for budget in budgets)
-        found.append(
+        text = (
             f"ops had different worker grids ({grids} cores): those on disjoint sub-devices may "
             "overlap, so sums of device time are not elapsed time"
         )
+        found.append(Caveat("sub-devices", text))
     return found
 
 
@@ -297,21 +299,22 @@ def _some(count: int, pooled: int) -> int:
     return max(round(int(count) / pooled), 1) if count else 0
 
 
-def _above_peak(ops: Table, pooled: int) -> list[str]:
-    """That ops do more than the hardware can: what they are held against is wrong."""
+def _above_peak(ops: Table, pooled: int) -> list[Caveat]:
+    """That ops do more than the hardware can: the peaks they are compared with are wrong."""
     above = (ops["dram_percent"] > MOST_PERCENT) | (ops["flops_percent"] > MOST_PERCENT)
     count = _some(above.sum(), pooled)
     if not count:
         return []
     highest = float(np.nanmax([ops["dram_percent"], ops["flops_percent"]]))
     who = "1 op shows" if count == 1 else f"{count:,} ops show"
-    return [
+    text = (
         f"{who} more than {MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %): the "
-        "architecture or the core count is probably wrong; --arch changes it"
-    ]
+        "architecture or the core count is probably wrong"
+    )
+    return [Caveat("above-peak", text, "wrong", hint="--arch changes it")]
 
 
-def _pauses(ops: Table, pooled: int) -> list[str]:
+def _pauses(ops: Table, pooled: int) -> list[Caveat]:
     """That gaps were left out of the savings: they would be most of them."""
     pauses = ops["gap_us"][ops["gap_us"] > PAUSE_US]
     count = _some(len(pauses), pooled)
@@ -324,4 +327,4 @@ def _pauses(ops: Table, pooled: int) -> list[str]:
     if count == 1:
         what = f"1 gap {limit} ({size}) is a pause of the host, such as compilation"
     left_out = f"{'it is' if count == 1 else 'they are'} left out of the potential savings"
-    return [f"{what}: {left_out}; choose a steady step"]
+    return [Caveat("pauses", f"{what}: {left_out}", hint="choose a steady step")]

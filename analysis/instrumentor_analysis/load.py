@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import BadOption, DamagedFile
 from instrumentor_analysis.rows import RowReader
 from instrumentor_analysis.scan import Header, Scan, read_header, refuse_cut_line, wrong_cells
@@ -56,7 +57,7 @@ class Ops:
     frame: Table
     format: CsvFormat
     sources: tuple[Path, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
 
 
 def load(path: Path, region: Region | None = None, scanned: Scan | None = None) -> Ops:

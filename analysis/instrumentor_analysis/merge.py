@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.load import DEVICE_OP
 from instrumentor_analysis.table import Categorical, Floats, Mask, Positions, Table, distinct
 
@@ -48,7 +49,7 @@ class Aligned:
 
     devices: Floats
     blocks: npt.NDArray[np.intp]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
 
 
 def align(frame: Table) -> Aligned:
@@ -66,14 +67,16 @@ def align(frame: Table) -> Aligned:
     # Codes number the distinct names in their order.
     names = list(dict.fromkeys(frame["op_code"].values))
     listed = ", ".join(f"{names[code]} ({count} times)" for code, count in list(absent.items())[:5])
-    warning = (
+    warning = Caveat(
+        "different-ops",
         f"the {len(devices)} devices did not run the same ops; not on all of them: {listed}: "
-        "do not trust the figures of these ops and of later ones of the same name"
+        "do not trust the figures of these ops and of later ones of the same name",
+        "wrong",
     )
     return Aligned(devices, blocks, (warning,) if absent else ())
 
 
-def merge_devices(frame: Table) -> tuple[Table, tuple[str, ...]]:
+def merge_devices(frame: Table) -> tuple[Table, tuple[Caveat, ...]]:
     """One row per op over all devices, in report order; other rows stay where they are.
 
     Returns the rows and what did not fit together. A frame of one device is returned as it is.

@@ -11,6 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import BadOption
 from instrumentor_analysis.flops import Flops, ModelFacts, sample_flops
 from instrumentor_analysis.model import Mfu, Summary, WallClock
@@ -64,8 +65,9 @@ def with_mfu(
 
 def _warned(analysis: Analysis) -> Analysis:
     text = "no MFU: the record does not say how many samples each steady step had"
+    caveat = Caveat("no-mfu", text)
     summary = analysis.summary
-    warned = tuple(dict.fromkeys((*summary.warnings, text)))
+    warned = tuple(dict.fromkeys((*summary.warnings, caveat)))
     return replace(analysis, summary=replace(summary, warnings=warned))
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from instrumentor_analysis.caveats import Caveat
+
 SCHEMA = "instrument-summary/1"
 
 #: Host overhead above which a step is called host-bound, percent of the wall clock.
@@ -630,7 +632,7 @@ class Summary:
     partial: bool = False
     script_exit_code: int | None = None
     artifacts: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
     untraced: WallClock | None = None
     profiler_cost_percent: float | None = None
     barrier: Barrier | None = None

@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from instrumentor_analysis.caveats import Caveat
+
 #: Share of the machine's CPUs that others may keep busy before a word is said.
 BUSY_SHARE = 0.25
 #: Fall of the CPU's clock from which a word is said.
 SLOWER_SHARE = 0.1
 
 
-def doubts(machine: Any) -> tuple[str, ...]:
+def doubts(machine: Any) -> tuple[Caveat, ...]:
     """What `machine` of a run's facts gives reason to doubt; nothing where it was not recorded."""
     if not isinstance(machine, Mapping):
         return ()
@@ -24,35 +26,38 @@ def other_cpus(machine: Any) -> float | None:
     return _number(machine, "other_cpus") if isinstance(machine, Mapping) else None
 
 
-def _busy(machine: Mapping[str, Any]) -> list[str]:
+def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
     others, cpus = _number(machine, "other_cpus"), _number(machine, "cpus")
     if others is None or not cpus or others < BUSY_SHARE * cpus:
         return []
     load = _number(machine, "load_before")
     before = "" if load is None else f", load average {load:.1f} before it"
-    return [
+    text = (
         f"the machine was busy: other processes kept {others:.1f} of its {cpus:.0f} CPUs at work "
-        f"during the run{before}; times are too long and scatter (measure again when it is quiet)"
-    ]
+        f"during the run{before}; times are too long and scatter"
+    )
+    return [Caveat("busy-machine", text, "wrong", hint="measure again when it is quiet")]
 
 
-def _slower(machine: Mapping[str, Any]) -> list[str]:
+def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
     before = _number(machine, "frequency_mhz_before")
     after = _number(machine, "frequency_mhz_after")
     if not before or not after or after > (1 - SLOWER_SHARE) * before:
         return []
-    return [
-        f"the CPU's clock fell from {before:,.0f} to {after:,.0f} MHz during the run (heat, or a "
-        "power limit)"
-    ]
+    text = (
+        f"the CPU's clock fell from {before:,.0f} to {after:,.0f} MHz during the run: heat, or a "
+        "power limit"
+    )
+    return [Caveat("slower-clock", text, "wrong")]
 
 
-def _shared(machine: Mapping[str, Any]) -> list[str]:
+def _shared(machine: Mapping[str, Any]) -> list[Caveat]:
     count = _number(machine, "device_holders")
     if not count:
         return []
     who = "another process" if count == 1 else f"{count:.0f} other processes"
-    return [f"{who} had the device open at the end of the run: it may have worked on it, too"]
+    text = f"{who} had the device open at the end of the run and may have used it"
+    return [Caveat("shared-device", text, "wrong")]
 
 
 def _number(machine: Mapping[str, Any], key: str) -> float | None:

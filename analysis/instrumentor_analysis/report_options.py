@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from instrumentor_analysis.advice import GapAdvice, gap_advice, matmul_advice
+from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.device import per_op, with_totals
 from instrumentor_analysis.errors import BadOption, NotAnOpsFile
 from instrumentor_analysis.figures import overall_dram, remarks
@@ -129,7 +130,7 @@ class Report:
     device_ops: int
     host_ops: int
     signposts: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[Caveat, ...] = ()
     pooled: int = 1
     per_device: bool = False
 
@@ -195,9 +196,7 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
     if device.with_signposts is not None and (options.print_signposts or options.ignore_signposts):
         tables = [device.with_signposts]
     replayed = any_known(device.rows["trace_replay_session"])
-    return _report(
-        tables, device.architecture, how, [*device.doubts, *device.warnings], replayed, options
-    )
+    return _report(tables, device.architecture, how, list(device.warnings), replayed, options)
 
 
 def _read(files: Files, options: ReportOptions, chosen: Sequence[int] | None = None) -> Report:
@@ -219,7 +218,7 @@ def _report(
     tables: Sequence[Table],
     arch: Architecture,
     how: str,
-    warnings: list[str],
+    warnings: list[Caveat],
     replayed: bool,
     options: ReportOptions,
 ) -> Report:
@@ -233,10 +232,9 @@ def _report(
     table = _filtered(table, bounds, options.no_host_ops)
     warnings = [*remarks(table), *warnings]
     if not options.tracing_mode and replayed:
-        warnings.append(
-            "replays of a trace bear the host time of its capture; --tracing-mode keeps the order "
-            "of the file"
-        )
+        text = "replays of a trace bear the host time of its capture"
+        hint = "--tracing-mode keeps the order of the file"
+        warnings.append(Caveat("trace-replay", text, hint=hint))
     return Report(
         ops=table.assign(
             minor=(table["total_percent"] < options.min_percentage) & ~table["is_host"]
@@ -256,7 +254,7 @@ def _report(
         signposts=counts[2],
         pooled=len(tables),
         per_device=options.no_merge_devices,
-        notes=tuple(dict.fromkeys(warnings)),
+        notes=by_weight(warnings),
     )
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.cells import clean
 from instrumentor_analysis.errors import BadOption
 
@@ -97,7 +98,7 @@ def whole_cores(counts: Floats) -> Floats:
     return np.where((counts > 0) & (counts <= MAX_CORES) & (counts % 1 == 0), counts, np.nan)
 
 
-def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[str, ...]]:
+def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[Caveat, ...]]:
     """The architecture of a file: the option, else its DEVICE ARCH, else wormhole, announced.
 
     One that the table does not have is without peaks, announced too: times need none. The largest
@@ -106,7 +107,7 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
     Raises:
         BadOption: the option names an unknown architecture.
     """
-    notes: list[str] = []
+    notes: list[Caveat] = []
     name = override
     if name is None and "device_arch" in ops.frame:
         cells = ops.frame["device_arch"].distinct()
@@ -114,18 +115,19 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
         if named:
             name = named[0]
         if len(named) > 1:
-            notes.append(f"several architectures in the file ({', '.join(named)}); {name} is used")
+            text = f"several architectures in the file ({', '.join(named)}); {name} is used"
+            notes.append(Caveat("architecture", text))
     if name is None:
         name = DEFAULT
-        notes.append(f"the file names no architecture; {DEFAULT} is assumed (--arch to change)")
+        text = f"the file names no architecture; {DEFAULT} is assumed"
+        notes.append(Caveat("architecture", text, hint="--arch changes it"))
     if override is not None or _in_table(name):
         found = architecture(name)
     else:
         found = Architecture(name, 0, 0, float("nan"), {})
-        notes.append(
-            f"{name}: no peaks known for this architecture: utilisation is blank; --arch NAME "
-            "holds the ops against another one"
-        )
+        text = f"{name}: no peaks known for this architecture: utilisation is blank"
+        hint = "--arch NAME compares the ops with the peaks of another one"
+        notes.append(Caveat("architecture", text, hint=hint))
     if ops.format == "v2.1":
         budgets = whole_cores(ops.frame["available_core_count"])
         known = budgets[budgets == budgets]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instrumentor_analysis.attributes import PROGRAM_CONFIG
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.op_models import ATTRIBUTED
 from instrumentor_analysis.scan import Header, wrong_cells
 from instrumentor_analysis.schema import NUMBERS, wanted_columns
@@ -134,16 +135,20 @@ class RowReader:
         columns["line"] = np.arange(self._first_line, self._first_line + self._rows)
         return Table(columns)
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Caveat, ...]:
         """Names that are missing; texts among the figures, each column's first."""
         found = [] if "OP TYPE" in self._header.columns else [_no_names(self._path, self._header)]
         return (*found, *self._texts_among_figures())
 
-    def _texts_among_figures(self) -> tuple[str, ...]:
+    def _texts_among_figures(self) -> tuple[Caveat, ...]:
         theirs = {ours: name for name, ours in NUMBERS.items()}
         return tuple(
-            f"{self._path.name}, line {odd[0][0]}, column {theirs[name]!r}: "
-            f"{odd[0][1]!r} is not a number and counts as blank ({len(odd)} such cells)"
+            Caveat(
+                "not-a-number",
+                f"{self._path.name}, line {odd[0][0]}, column {theirs[name]!r}: "
+                f"{odd[0][1]!r} is not a number and counts as blank ({len(odd)} such cells)",
+                "wrong",
+            )
             for name, odd in sorted(self._odd.items())
         )
 
@@ -221,9 +226,10 @@ def _runs(columns: Sequence[str], texts: Mapping[int, str]) -> list[_Run]:
     return sorted(runs, key=lambda run: "op_code" not in run.columns.values())
 
 
-def _no_names(path: Path, header: Header) -> str:
+def _no_names(path: Path, header: Header) -> Caveat:
     what = "signposts" if "OP CODE" in header.columns else "names of ops and no signposts"
-    return f"{path.name} is of the device alone: it has times of programs, but no {what}"
+    text = f"{path.name} is of the device alone: it has times of programs, but no {what}"
+    return Caveat("device-only", text)
 
 
 def _unnamed(rows: int) -> dict[str, Categorical]:

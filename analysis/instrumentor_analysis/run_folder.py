@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import NothingMeasured
 
 _RUN_KEYS = (
@@ -59,7 +60,7 @@ class RunFolder:
 
     path: Path
     facts: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
     ops_csv: Path | None = None
     torch_csv: Path | None = None
     more_csvs: tuple[Path, ...] = ()
@@ -153,15 +154,15 @@ def open_run(source: Path, *more: Path) -> RunFolder:
     facts, warnings = _facts(source / "run.json")
     csvs = _ops_csvs(source)
     if len(csvs) > 1:
-        warnings += (f"{len(csvs)} ops CSVs in {source}: read {csvs[-1].name}",)
+        warnings += (_which(f"{len(csvs)} ops CSVs in {source}: read {csvs[-1].name}"),)
     folder = RunFolder(source, facts, warnings, csvs[-1] if csvs else None, _torch_csv(source))
     if not facts and not folder.timings.is_file() and not folder.ops_csv and not folder.torch_csv:
         reports = _tracy_reports(source)
         if reports:
             newest = open_run(reports[-1])
             if len(reports) > 1:
-                which = f"{len(reports)} reports below {source}: read the newest, {reports[-1]}"
-                newest = replace(newest, warnings=(which, *newest.warnings))
+                text = f"{len(reports)} reports below {source}: read the newest, {reports[-1]}"
+                newest = replace(newest, warnings=(_which(text), *newest.warnings))
             return newest
         raise NothingMeasured(
             f"{source} is not the folder of a run: no run.json, timings or ops CSV in it",
@@ -184,14 +185,22 @@ def _tracy_reports(folder: Path) -> list[Path]:
     return sorted(found, key=lambda report: found[report])
 
 
-def _facts(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _which(text: str) -> Caveat:
+    return Caveat("one-of-several", text)
+
+
+def _facts(path: Path) -> tuple[dict[str, Any], tuple[Caveat, ...]]:
     if not path.is_file():
         return {}, ()
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        return {}, (f"run.json cannot be read ({error}); what it said is missing here",)
-    return (facts, ()) if isinstance(facts, dict) else ({}, ("run.json is not an object",))
+        return {}, (
+            Caveat("run-json", f"run.json cannot be read ({error}): its facts are missing"),
+        )
+    if isinstance(facts, dict):
+        return facts, ()
+    return {}, (Caveat("run-json", "run.json is not an object: its facts are missing"),)
 
 
 def _ops_csvs(folder: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from instrumentor_analysis import window
+from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.device import per_op, with_totals
 from instrumentor_analysis.errors import EmptyWindow, NoSuchStep
 from instrumentor_analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, Region, load, load_hosts
@@ -44,8 +45,7 @@ class DeviceSteps:
         marks: all steps of the file.
         device_ms, op_counts: by position in ``marks``; absent where not parsed.
         spread: ops whose time varies most over the complete steady steps.
-        doubts: what makes figures wrong: devices that ran different ops, texts among figures.
-        warnings: what else was odd or assumed.
+        warnings: what was odd or assumed.
         files: what was read, for another look at it.
     """
 
@@ -62,8 +62,7 @@ class DeviceSteps:
     device_ms: dict[int, float] = field(default_factory=dict)
     op_counts: dict[int, int] = field(default_factory=dict)
     spread: tuple[Spread, ...] = ()
-    doubts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -110,17 +109,19 @@ def read_steps(
     marks, whole = files.marks, files.whole
     warnings = _unfit_in_words([marks[at] for at in picked], marks, step, unfit)
     if step is None and not marks[picked[0]].steady:
-        warnings.append(
+        text = (
             f"no steady step is complete; {marks[picked[0]].name} is shown, which also compiles "
             "and warms up"
         )
+        warnings.append(Caveat("no-steady-step", text, "wrong"))
     if whole is None and len(marks) > len(picked):
         size = files.sources[0].stat().st_size
-        warnings.append(
+        text = (
             f"{files.sources[0].name} is large ({size >> 20} MB): only "
             + ("the chosen step was read" if len(picked) == 1 else "the chosen steps were read")
             + "; the other steps have no device time here"
         )
+        warnings.append(Caveat("large-file", text))
     parts: dict[int, Ops] = {}
     for at, mark in enumerate(marks):
         if mark.complete and (whole is not None or at in picked):
@@ -133,12 +134,13 @@ def _unfit_in_words(
     marks: Sequence[StepMarks],
     step: StepChoice,
     unfit: Mapping[str, str],
-) -> list[str]:
+) -> list[Caveat]:
     """What is shown although it stands for no other step, and what is not shown for that."""
     odd = [mark for mark in shown if mark.name in unfit and mark.steady]
     if odd:
         forced = "" if isinstance(step, int) else ": no other steady step is complete"
-        return [f"{mark.name}, which is shown, is {unfit[mark.name]}{forced}" for mark in odd]
+        texts = [f"{mark.name}, which is shown, is {unfit[mark.name]}{forced}" for mark in odd]
+        return [Caveat("unusual-step", text, "wrong") for text in texts]
     if isinstance(step, int):
         return []
     first = 0 if step == "all" else max(mark.start.line for mark in shown)
@@ -147,7 +149,8 @@ def _unfit_in_words(
         for mark in marks
         if mark.steady and mark.complete and mark.name in unfit and mark.start.line > first
     ]
-    return [f"{name} is not shown: it is {unfit[name]}" for name in dict.fromkeys(passed)]
+    texts = [f"{name} is not shown: it is {unfit[name]}" for name in dict.fromkeys(passed)]
+    return [Caveat("unusual-step", text) for text in texts]
 
 
 @dataclass(frozen=True)
@@ -265,29 +268,29 @@ def _assemble(
     parts: dict[int, Ops],
     picked: Sequence[int],
     arch: str | None,
-    warnings: list[str],
+    warnings: list[Caveat],
     step: StepChoice,
     unfit: Collection[str],
 ) -> DeviceSteps:
     marks, chosen = files.marks, parts[picked[-1]]
     architecture, notes = resolve(files.whole or chosen, arch)
-    warnings += notes
-    doubts = [*chosen.warnings]
+    warnings += [*notes, *chosen.warnings]
     merged: dict[int, Table] = {}
     for at, part in parts.items():
         merged[at], odd = merge_devices(part.frame)
         if at in picked:
-            doubts += odd
+            warnings += odd
     ops = [per_op(merged[at], architecture) for at in picked]
     rows = [parts[at].frame for at in picked]
     replayed = any_known(chosen.frame["trace_replay_session"])
     times = chosen.frame["host_start_ns"]
     in_order = bool((np.diff(times[~np.isnan(times)]) >= 0).all())
     if not in_order and not replayed:
-        warnings.append(
-            "the rows of the step are not in the order of their host times; they are taken as "
-            "they lie in the file, so gaps and the busy share may be wrong"
+        text = (
+            "the rows of the step are not in the order of their host times; they are taken in file "
+            "order, so gaps and the busy share may be wrong"
         )
+        warnings.append(Caveat("file-order", text, "wrong"))
     last = marks[picked[-1]]
     how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
     if step is None:
@@ -318,8 +321,7 @@ def _assemble(
             merged[picked[-1]],
             ops[-1],
         ),
-        doubts=tuple(dict.fromkeys(doubts)),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=by_weight(warnings),
     )
 
 
@@ -330,7 +332,7 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
     merged, odd = merge_devices(rows)
     shown = per_op(merged, architecture)
     posts = rows["op_type"].equals(SIGNPOST)
-    announced = () if named.given else (f"no steps of ours in the trace; used: {how}",)
+    announced = () if named.given else (Caveat("no-steps", f"no step signposts; used: {how}"),)
     return DeviceSteps(
         files=files,
         window=Window(
@@ -345,8 +347,7 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
         architecture=architecture,
         with_signposts=shown,
         marks=files.marks,
-        doubts=(*ops.warnings, *odd),
-        warnings=(*notes, *announced),
+        warnings=by_weight((*ops.warnings, *odd, *notes, *announced)),
     )
 
 

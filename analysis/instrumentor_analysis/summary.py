@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instrumentor_analysis.caveats import Caveat, by_weight, read_caveats
 from instrumentor_analysis.errors import AnalysisError, BadOption, NothingMeasured
 from instrumentor_analysis.mfu import with_mfu
 from instrumentor_analysis.model import (
     HOST_BOUND_PERCENT,
+    Outlier,
     Step,
     Summary,
     WallClock,
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
     from instrumentor_analysis.table import Table
     from instrumentor_analysis.window import Named
 
-INFLATES = "Tracy inflates the wall clock by some 10 to 15 %"
-NO_SPLIT = "does not split host time into Python and PJRT"
+_INFLATES = Caveat(
+    "profiler-cost",
+    "Tracy inflates the wall clock by some 10 to 15 %",
+    hint="--untraced measures by how much",
+)
+_NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT", "note")
 #: Width of the median's interval from which more steps are asked for, percent of the median.
 SCATTER_PERCENT = 50.0
 KERNEL_TIME = "DEVICE KERNEL DURATION"
@@ -99,7 +105,8 @@ def analyse(
         analysis = _torch(summary, folder, timings, folder.torch_csv)
     else:
         if folder.profiler != "wallclock":
-            summary = _warn(summary, f"the {folder.profiler} profile holds no ops: wall clock only")
+            text = f"the {folder.profiler} profile holds no ops: wall clock only"
+            summary = _warn(summary, Caveat("no-ops", text))
         if summary.wall_clock is None:
             raise NothingMeasured(
                 f"{sources[0]} holds no timed step and no ops",
@@ -122,26 +129,22 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     by_label = {label: wall_clock(timings, label) for label in timings.labels()}
     label = main_label(timings)
     wall = None if label is None else by_label[label]
-    warnings = [*_texts(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
+    warnings = [*read_caveats(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
     warnings += doubts(folder.facts.get("machine"))
     if wall is not None and wall.samples == 0:
-        warnings.append(
-            "no steady step was timed: only the compile step is known; run more steps (--steps)"
-        )
+        text = "no steady step was timed: only the compile step is known"
+        warnings.append(Caveat("no-steady-step", text, "wrong", hint="more --steps"))
     if timings.cancelled:
         count = len(timings.cancelled)
-        warnings.append(
+        text = (
             f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended: the "
             "iteration left the timed lines by continue or by a branch without their end; what was "
-            "timed may be a part of a step only"
+            "timed may be only a part of a step"
         )
+        warnings.append(Caveat("unended-samples", text, "wrong"))
     for each in by_label.values():
         warnings += [*_recompiled(each), *_not_steady(each), *_scatter(each)]
-        warnings += [
-            f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median "
-            "of the others: a pause, other work on the machine, or a compilation that nobody counts"
-            for outlier in each.outliers
-        ]
+        warnings += [_slow(outlier) for outlier in each.outliers]
     loop = folder.mapping("loop")
     untraced = _untraced(folder, label)
     return Summary(
@@ -157,49 +160,60 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         script_exit_code=folder.exit_code,
         verification=folder.mapping("verification") or None,
         artifacts={k: str(v) for k, v in folder.mapping("artifacts").items()},
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=by_weight(warnings),
         untraced=untraced,
         profiler_cost_percent=_cost_percent(wall, untraced),
         barrier=timings.barrier,
     )
 
 
-def _recompiled(wall: WallClock) -> list[str]:
+def _slow(outlier: Outlier) -> Caveat:
+    text = (
+        f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median of "
+        "the others: a pause, other work on the machine, or a compilation that no counter shows"
+    )
+    return Caveat("outlier", text)
+
+
+def _recompiled(wall: WallClock) -> list[Caveat]:
     """That steps beyond the first compiled, which costs a run far more than its steps."""
     if not wall.compilations:
         return []
     count = len(wall.compilations)
     seconds = sum(each.ms for each in wall.compilations) / 1000
     steps = "1 step compiled" if count == 1 else f"{count} steps compiled"
-    return [
+    text = (
         f"{steps} after the first ({seconds:.1f} s), left out of the steady ones: usual once for "
-        "the optimizer's graph; more of them are changing shapes (pad to fixed sizes)"
-    ]
+        "the optimizer's graph; more of them mean that shapes change"
+    )
+    return [Caveat("recompiled", text, hint="pad to fixed sizes")]
 
 
-def _not_steady(wall: WallClock) -> list[str]:
+def _not_steady(wall: WallClock) -> list[Caveat]:
     """That the steps change too much from the first to the last for one median."""
     if not wall.drifts or wall.trend_percent is None:
         return []
     way = "slower" if wall.trend_percent > 0 else "faster"
-    return [
+    text = (
         f"{wall.label} has not reached steady state: its steps become {way} by "
         f"{abs(wall.trend_percent):.0f} % from the first to the last; the interval is widened to "
-        "hold both (more --warmup, more --steps)"
-    ]
+        "hold both"
+    )
+    return [Caveat("not-steady", text, "wrong", hint="more --warmup, more --steps")]
 
 
-def _scatter(wall: WallClock) -> list[str]:
+def _scatter(wall: WallClock) -> list[Caveat]:
     """A median that the next run may contradict, for no single slow step's sake."""
     interval, middle = wall.median_interval_ms, wall.median_ms
     if wall.outliers or wall.drifts or interval is None or not middle:
         return []
     if interval.high - interval.low <= SCATTER_PERCENT / 100 * middle:
         return []
-    return [
+    text = (
         f"the median of {wall.label} is uncertain ({interval.low:.1f} .. {interval.high:.1f} ms): "
-        "the steps differ too much for so few of them; take more (--steps)"
-    ]
+        "the steps differ too much for so few of them"
+    )
+    return [Caveat("scatter", text, hint="more --steps")]
 
 
 def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
@@ -216,19 +230,14 @@ def _cost_percent(traced: WallClock | None, untraced: WallClock | None) -> float
     return (traced.median_ms / untraced.median_ms - 1) * 100
 
 
-def _tracy_notes(summary: Summary) -> list[str]:
+def _tracy_notes(summary: Summary) -> list[Caveat]:
     """What Tracy adds to the wall clock, unless that was measured, and what it does not show."""
-    if summary.profiler_cost_percent is not None:
-        return [] if summary.host_layers else [f"Tracy {NO_SPLIT}"]
-    return [INFLATES if summary.host_layers else f"{INFLATES}, and {NO_SPLIT}"]
+    cost = [_INFLATES] if summary.profiler_cost_percent is None else []
+    return cost if summary.host_layers else [*cost, _NO_SPLIT]
 
 
-def _texts(value: Any) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []
-
-
-def _warn(summary: Summary, *warnings: str) -> Summary:
-    return replace(summary, warnings=tuple(dict.fromkeys((*summary.warnings, *warnings))))
+def _warn(summary: Summary, *warnings: Caveat) -> Summary:
+    return replace(summary, warnings=by_weight((*summary.warnings, *warnings)))
 
 
 def _tracy(
@@ -254,10 +263,10 @@ def _tracy(
         if summary.wall_clock is None or asked:
             raise
         # The wall clock is worth showing without the device; the reason is not hidden.
-        text = f"no device figures: {error.message}" + (f" ({error.hint})" if error.hint else "")
+        missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
         steps = _steps(timings, summary.wall_clock_by_label, None)
         return Analysis(
-            replace(_warn(summary, text, *_tracy_notes(summary)), steps=steps), timings, folder
+            replace(_warn(summary, missing, *_tracy_notes(summary)), steps=steps), timings, folder
         )
     ops, pooled = _located(folder, device.ops), device.pooled
     times = figures.device_time(device.rows, ops, pooled)
@@ -287,7 +296,6 @@ def _tracy(
         host_layers=layers_of_steps(folder.path, [device.marks[at] for at in device.chosen]),
     )
     remarks = [
-        *device.doubts,
         *figures.unbalanced(summary.devices),
         *figures.remarks(ops, pooled),
         *device.warnings,
@@ -333,11 +341,11 @@ def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> 
         steps=_steps(timings, summary.wall_clock_by_label, None),
     )
     if wall_ms is not None:
-        summary = _warn(
-            summary,
+        text = (
             "overhead is of the step under torch.profiler, which slows the host down; the steady "
-            "steps ran without it",
+            "steps ran without it"
         )
+        summary = _warn(summary, Caveat("profiled-overhead", text))
     summary = _against_wall(summary, wall_ms, timed_ops=len(ops.frame))
     verdict = decide(wall_ms, ops.device_time_ms, op_count=len(ops.frame), cuda=True)
     return Analysis(replace(summary, verdict=verdict), timings, folder, ops.frame)
@@ -350,11 +358,11 @@ def _against_wall(summary: Summary, wall_ms: float | None, timed_ops: int) -> Su
         return replace(summary, step_wall_clock_ms=wall_ms)
     overhead = (wall_ms - device_ms) / wall_ms * 100
     if overhead < 0:
-        summary = _warn(
-            summary,
+        text = (
             f"the device worked longer ({device_ms:.1f} ms) than the step took ({wall_ms:.1f} ms): "
-            "the clock did not wait for the device, or ops of sub-devices overlap",
+            "the clock did not wait for the device, or ops of sub-devices overlap"
         )
+        summary = _warn(summary, Caveat("longer-than-wall", text, "wrong"))
     if contradict(wall_ms, device_ms):
         return replace(summary, step_wall_clock_ms=wall_ms)
     return replace(
@@ -366,7 +374,7 @@ def _against_wall(summary: Summary, wall_ms: float | None, timed_ops: int) -> Su
     )
 
 
-def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None, list[str]]:
+def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None, list[Caveat]]:
     """Wall clock of the window's step (mean of pooled ones), or None and why."""
     if not device.chosen:
         return None, []
@@ -375,12 +383,11 @@ def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None
         mark = device.marks[at]
         of_name = [s.ms for s in timings.samples if s.name == mark.name]
         if sum(m.name == mark.name for m in device.marks) > 1 or len(of_name) > 1:
-            return None, [
-                f"step {mark.name} occurs more than once: its wall clock cannot be told apart, "
-                "so there is no overhead"
-            ]
+            text = f"step {mark.name} occurs more than once: which wall clock is its own is unknown"
+            return None, [Caveat("no-overhead", f"{text}, so there is no overhead")]
         if not of_name:
-            return None, [f"step {mark.name} was not timed: there is no overhead"]
+            text = f"step {mark.name} was not timed: there is no overhead"
+            return None, [Caveat("no-overhead", text)]
         found += of_name
     return sum(found) / len(found), []
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor_analysis import waiting
+from instrumentor_analysis.caveats import Caveat, recorded
 from instrumentor_analysis.drift import drift
 from instrumentor_analysis.flops import ModelFacts, model_facts
 from instrumentor_analysis.intervals import median_interval
@@ -76,7 +77,7 @@ class Timings:
     profiled: Sample | None = None
     cancelled: tuple[str, ...] = ()
     complete: bool = False
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
     loaded: tuple[str, ...] = ()
     barrier: Barrier | None = None
     model: ModelFacts | None = None
@@ -103,7 +104,7 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
         return Timings()
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     events: list[Mapping[str, Any]] = []
-    warnings: list[str] = []
+    warnings: list[Caveat] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -111,9 +112,11 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
         if event is not None:
             events.append(event)
         elif number < len(lines):
-            warnings.append(f"{path.name}, line {number}: not a record, left out")
+            text = f"{path.name}, line {number}: not a record, left out"
+            warnings.append(Caveat("damaged-record", text))
         else:
-            warnings.append(f"{path.name} ends within a record: the run was cut short there")
+            text = f"{path.name} ends within a record: the run was cut short there"
+            warnings.append(Caveat("damaged-record", text))
     return _timings(events, warnings, batch_dim)
 
 
@@ -125,17 +128,20 @@ def _event(line: str) -> Mapping[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
 
-def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str], batch_dim: int) -> Timings:
+def _timings(
+    events: Sequence[Mapping[str, Any]], warnings: list[Caveat], batch_dim: int
+) -> Timings:
     per_process = Counter(
         e.get("pid") for e in events if e["event"] == "sample" and _sample(e, 0, 0) is not None
     )
     main = per_process.most_common(1)[0][0] if per_process else None
     if len(per_process) > 1:
         others = sum(per_process.values()) - per_process[main]
-        warnings.append(
+        text = (
             f"{len(per_process)} processes recorded samples; those of process {main} are used, "
             f"{others} of the others are left out"
         )
+        warnings.append(Caveat("several-processes", text))
     samples: list[Sample] = []
     profiled: Sample | None = None
     # What a step was is certain once later ones were taken.
@@ -146,14 +152,15 @@ def _timings(events: Sequence[Mapping[str, Any]], warnings: list[str], batch_dim
         if event["event"] in ("sample", "profiled"):
             sample = _sample(event, len(samples), batch_dim)
             if sample is None:
-                warnings.append(f"a record without a usable time was left out: {dict(event)}")
+                text = f"a record without a usable time was left out: {dict(event)}"
+                warnings.append(Caveat("damaged-record", text))
             elif event["event"] == "profiled":
                 profiled = sample
             else:
                 later = sample.name in compiled and sample.kind != "compile"
                 samples.append(replace(sample, kind="compile") if later else sample)
         elif event["event"] == "warning":
-            warnings.append(str(event.get("text", "")))
+            warnings.append(recorded(event))
     of_main = [e for e in events if not per_process or e.get("pid", main) == main]
     warnings += waiting.remarks(of_main)
     return Timings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import Barrier
 
 
@@ -30,21 +31,24 @@ def barrier(events: Sequence[Mapping[str, Any]]) -> Barrier | None:
     )
 
 
-def remarks(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def remarks(events: Sequence[Mapping[str, Any]]) -> Iterator[Caveat]:
     """Warnings: steps that are no samples, and barriers that nothing has confirmed."""
     refused = [e for e in events if e["event"] == "refused"]
     if refused:
         count = len(refused)
-        yield (
-            f"{count} {'step is no sample' if count == 1 else 'steps are no samples'}: "
-            f"{refused[-1].get('reason')}; let the step return its loss as a tensor, or keep its "
-            "model in sight of the loop"
+        yield Caveat(
+            "not-waited-for",
+            f"{count} {'step was' if count == 1 else 'steps were'} not counted as "
+            f"{'a sample' if count == 1 else 'samples'}: {refused[-1].get('reason')}",
+            hint="let the step return its loss as a tensor, or keep its model in sight of the loop",
         )
     found = barrier(events)
     if found is not None and found.left_ms is None:
-        yield (
-            f"that {found.method} leaves nothing on the device {found.device} was not confirmed: "
-            "no tensor of the step was in sight to be read"
+        yield Caveat(
+            "barrier-unconfirmed",
+            f"it was not confirmed that {found.method} leaves nothing pending on the device "
+            f"{found.device}: no tensor of the step was in sight to be read",
+            "wrong",
         )
 
 

@@ -58,8 +58,7 @@ def apply(
         console.say(f"The loop is in {main}: {output} is the copy of that module")
     for other in others:
         console.warn(f"{other} would be changed too; `instrument run` does both")
-    for warning in prepared.plan.warnings:
-        console.warn(warning)
+    console.warn_all(prepared.plan.warnings)
     console.say(f"Wrote {output} (your file was not touched)")
     following = ("python3", output) if main == prepared.script else ("instrument", "run", script)
     console.say(f"Next: {console.quoted(*following)}")

@@ -10,6 +10,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common, following
+from instrumentor_analysis.caveats import read_caveats
 
 if TYPE_CHECKING:
     from instrumentor.options import Options
@@ -109,8 +110,7 @@ def _show(document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
     if region is None:
         console.out(f"{loop['file']}:{loop['line']}: {document['label']} of what is called there")
-        for warning in document["warnings"]:
-            console.warn(warning)
+        console.warn_all(read_caveats(document["warnings"]), notes=True)
         return
     where = f" in {loop['function']}()" if loop["function"] else ""
     console.out(
@@ -150,8 +150,7 @@ def _show(document: dict[str, Any]) -> None:
         console.out(
             f"  {Path(edit['file']).name}:{edit['line']:<5} {edit['kind']:<14} {edit['reason']}"
         )
-    for warning in document["warnings"]:
-        console.warn(warning)
+    console.warn_all(read_caveats(document["warnings"]), notes=True)
 
 
 def _margin(file: Path, document: dict[str, Any]) -> None:

@@ -44,6 +44,5 @@ def preview(
         f"{explanation['forward']['line']}{backed}{counted})"
     )
     console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
-    for warning in prepared.plan.warnings:
-        console.warn(warning)
+    console.warn_all(prepared.plan.warnings)
     console.say(f"Next: {following.run(words, [str(script)])}")

@@ -305,9 +305,10 @@ def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
     return document
 
 
-def show_summary(summary: Summary) -> None:
-    """The console's summary of a run."""
+def show_summary(summary: Summary, *, notes: bool = False) -> None:
+    """The console's summary of a run; with warnings of weight ``note`` on demand."""
     from instrumentor_analysis.reports.console import render
 
     colored = console.colored(sys.stdout)
-    console.out(render(summary, width=console.terminal_width(), color=colored).rstrip("\n"))
+    text = render(summary, width=console.terminal_width(), color=colored, notes=notes)
+    console.out(text.rstrip("\n"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import signal
 from pathlib import Path
@@ -19,8 +18,6 @@ from instrumentor.errors import InstrumentError
 if TYPE_CHECKING:
     from instrumentor.runner import DryRun
 from instrumentor.run_options import RunOptions, RunResult
-
-_USUAL = (": the script's own timer stays", ": checkpoint stays")
 
 
 def run(
@@ -251,20 +248,11 @@ def _show(result: RunResult, *, json: bool, verbose: bool) -> None:
         return
     if _is_empty(result):
         console.say("Nothing was measured")
-        for warning in result.warnings:
-            console.warn(warning)
+        console.warn_all(result.warnings, notes=verbose)
         return
     from instrumentor.commands.report import show_summary
 
-    summary = result.summary
-    if not verbose:
-        summary = dataclasses.replace(summary, warnings=_telling(summary.warnings))
-    show_summary(summary)
-
-
-def _telling(warnings: tuple[str, ...]) -> tuple[str, ...]:
-    """Without what nearly every script has and no figure depends on; the files keep it."""
-    return tuple(text for text in warnings if not any(usual in text for usual in _USUAL))
+    show_summary(result.summary, notes=verbose)
 
 
 def _closing(result: RunResult, *, in_place: bool) -> None:
@@ -340,5 +328,4 @@ def _describe(found: DryRun, options: RunOptions) -> None:
     for name, value in sorted(found.environment.items()):
         console.say(f"  {name}={shlex.quote(value)} \\")
     console.say(f"  {shlex.join(found.command)}")
-    for warning in found.prepared.plan.warnings:
-        console.warn(warning)
+    console.warn_all(found.prepared.plan.warnings)

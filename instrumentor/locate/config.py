@@ -10,6 +10,7 @@ from pathlib import Path
 
 from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import Source, dotted
+from instrumentor_analysis.caveats import Caveat
 
 MULTI_CHIP_FOLDERS = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
 # A key of a mesh that is not plainly null: only then is the YAML library loaded.
@@ -148,7 +149,7 @@ def _chips(shape: object) -> float:
         return math.inf
 
 
-def mesh_default_warning(sources: Sequence[Source]) -> str | None:
+def mesh_default_warning(sources: Sequence[Source]) -> Caveat | None:
     """A config class whose *default* mesh_shape is truthy runs through SPMD unintentionally."""
     for source in sources:
         for cls in source.classes:
@@ -165,15 +166,17 @@ def mesh_default_warning(sources: Sequence[Source]) -> str | None:
                         value.args[0] if value.args else None,
                     )
                 if isinstance(value, ast.Constant) and value.value:
-                    return (
-                        f"{source.path.name}:{statement.lineno}: {cls.name}.mesh_shape defaults to "
-                        f"{value.value!r}: a YAML without mesh_shape goes through SPMD on "
-                        "several chips"
+                    return Caveat(
+                        "mesh-default",
+                        f"{cls.name}.mesh_shape defaults to {value.value!r}: a YAML without "
+                        "mesh_shape goes through SPMD on several chips",
+                        place=source.at(statement.lineno),
                     )
                 if isinstance(value, (ast.List, ast.Tuple)) and value.elts:
-                    return (
-                        f"{source.path.name}:{statement.lineno}: {cls.name}.mesh_shape has a "
-                        "default: the run goes through SPMD"
+                    return Caveat(
+                        "mesh-default",
+                        f"{cls.name}.mesh_shape has a default: the run goes through SPMD",
+                        place=source.at(statement.lineno),
                     )
     return None
 

@@ -26,6 +26,7 @@ from instrumentor.locate.syntax import (
     parameters,
     root_name,
 )
+from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
     from instrumentor.locate.regions import Region
@@ -87,7 +88,7 @@ def find_hints(
     candidate: Candidate,
     region: Region,
     forward: Forward,
-    warnings: list[str],
+    warnings: list[Caveat],
 ) -> tuple[str, ...]:
     """Names the barrier may look at to learn the device: the loss first, then a model."""
     source = candidate.source
@@ -135,9 +136,13 @@ def find_hints(
                 break
     if not certain:
         warnings.append(
-            f"{source.path.name}:{region.end.lineno}: nothing in sight here is a tensor or holds "
-            "one for certain: where the barrier finds none, it waits for the accelerator that the "
-            "script has opened; let the step return its loss as a tensor"
+            Caveat(
+                "no-tensor-in-sight",
+                "nothing here is certain to be a tensor or to hold one: if the barrier finds none, "
+                "it waits for the accelerator that the script has opened",
+                place=source.at(region.end.lineno),
+                hint="let the step return its loss as a tensor",
+            )
         )
     return tuple(dict.fromkeys(hints))
 

@@ -24,12 +24,13 @@ from instrumentor.locate.vocabulary import (
     host_read,
     is_logging,
 )
+from instrumentor_analysis.caveats import Caveat
 
 
 @dataclass(frozen=True)
 class HostReads:
     moved: list[Deferred]
-    warnings: list[str]
+    warnings: list[Caveat]
 
 
 def find_host_reads(
@@ -37,7 +38,7 @@ def find_host_reads(
 ) -> HostReads:
     """Decide for each host read between begin and end of each region."""
     moved: list[Deferred] = []
-    warnings: list[str] = []
+    warnings: list[Caveat] = []
     for number, region in enumerate(regions):
         if region.ends_after_update and region.end is not region.sites[-1].statement:
             # the region closes after the optimizer: reads in it are the script's own waits
@@ -56,7 +57,7 @@ def find_host_reads(
 
 def _between_micro_steps(
     candidate: Candidate, region: Region, statements: list[ast.stmt], tensors: frozenset[str]
-) -> Iterator[str]:
+) -> Iterator[Caveat]:
     """Reads and logging outside the straight path: with several micro-steps they are timed."""
     source, known = candidate.source, set(statements)
     place = source.places[region.end]
@@ -69,21 +70,23 @@ def _between_micro_steps(
                 continue
             logs = any(is_logging(c) for c in own_calls(node))
             if logs or host_read(node, tensors) is not None:
-                yield (
-                    f"{source.path.name}:{node.lineno}: runs between the micro-steps of one "
-                    "sample, inside the timed region"
+                yield Caveat(
+                    "host-read-inside",
+                    "runs between the micro-steps of one sample, inside the timed region",
+                    place=source.at(node.lineno),
                 )
 
 
-def _fetches(source: Source, region: Region, statements: list[ast.stmt]) -> Iterator[str]:
+def _fetches(source: Source, region: Region, statements: list[ast.stmt]) -> Iterator[Caveat]:
     """The next batch, fetched between forward and backward, is timed with them."""
     for statement in dict.fromkeys((region.forward, *statements)):
         if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
             continue
         if any(callee(c) in ("next", "get_batch", "next_batch") for c in own_calls(statement)):
-            yield (
-                f"{source.path.name}:{statement.lineno}: the next batch is fetched inside the "
-                "timed region"
+            yield Caveat(
+                "fetch-inside",
+                "the next batch is fetched inside the timed region",
+                place=source.at(statement.lineno),
             )
 
 
@@ -159,11 +162,11 @@ def _decide(
     statements: list[ast.stmt],
     tensors: frozenset[str],
     counter: Counter | None,
-) -> tuple[list[ast.stmt], list[str]]:
+) -> tuple[list[ast.stmt], list[Caveat]]:
     source = candidate.source
     site_statements = {s.statement for s in region.sites}
     wanted: list[ast.stmt] = []
-    warnings: list[str] = []
+    warnings: list[Caveat] = []
     for statement in statements:
         holds_site = any(contains(statement, s) for s in site_statements)
         read = host_read(statement, tensors) if not holds_site else _own_read(statement, tensors)
@@ -171,7 +174,7 @@ def _decide(
             continue
         line = getattr(read, "lineno", statement.lineno)
         if holds_site or not _movable(statement):
-            warnings.append(_warning(source, line, "it decides or feeds what follows"))
+            warnings.append(_stays(source, line, "it decides or feeds what follows"))
             continue
         wanted.append(statement)
     wanted = [w for w in wanted if not _feeds_loss(candidate, region, statements, w, warnings)]
@@ -179,7 +182,7 @@ def _decide(
     for statement in wanted:
         if not _reaches(source, candidate.loop, statement, region.end):
             warnings.append(
-                _warning(source, statement.lineno, "the barrier is not on its every path")
+                _stays(source, statement.lineno, "a path from it does not pass the barrier")
             )
             continue
         group = _closure(
@@ -195,7 +198,7 @@ def _decide(
         )
         if group is None:
             warnings.append(
-                _warning(
+                _stays(
                     source,
                     statement.lineno,
                     "what follows depends on it, or it would cross the step counter",
@@ -226,8 +229,9 @@ def _own_read(statement: ast.stmt, tensors: frozenset[str]) -> ast.AST | None:
     return None
 
 
-def _warning(source: Source, line: int, why: str) -> str:
-    return f"{source.path.name}:{line}: a host read inside the timed region stays: {why}"
+def _stays(source: Source, line: int, why: str) -> Caveat:
+    text = f"a host read inside the timed region stays: {why}"
+    return Caveat("host-read-inside", text, place=source.at(line))
 
 
 def _movable(statement: ast.stmt) -> bool:
@@ -257,7 +261,7 @@ def _feeds_loss(
     region: Region,
     statements: list[ast.stmt],
     read: ast.stmt,
-    warnings: list[str],
+    warnings: list[Caveat],
 ) -> bool:
     """A read whose result the forward or backward needs, through whatever names, cannot move."""
     sites = [s.statement for s in region.sites]
@@ -270,7 +274,7 @@ def _feeds_loss(
     # the backward itself may be the end of the region
     feeds = feeds or any(read.lineno < site.lineno and live & uses(site) for site in sites)
     if feeds:
-        warnings.append(_warning(candidate.source, read.lineno, "the loss is computed from it"))
+        warnings.append(_stays(candidate.source, read.lineno, "the loss is computed from it"))
     return feeds
 
 

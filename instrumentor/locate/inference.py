@@ -35,6 +35,7 @@ from instrumentor.locate.tree import path_to
 from instrumentor.locate.vocabulary import (
     host_read,
 )
+from instrumentor_analysis.caveats import Caveat
 
 _REMEDY = "Give a script with a loop that runs the model under torch.no_grad() or inference_mode()."
 
@@ -299,8 +300,12 @@ def locate_marked(
     located = _located(program, knowledge, candidate, region, Forward(begin, begin, source, True))
     if not loops:
         located.warnings.append(
-            f"{source.path.name}:{start}: the region is in no loop of its function: it may run "
-            "once only, and its first run is the compile sample"
+            Caveat(
+                "region-without-loop",
+                "the region is in no loop of its function: it may run only once, and its first run "
+                "is the compile sample",
+                place=source.at(start),
+            )
         )
     return located
 

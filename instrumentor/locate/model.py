@@ -15,6 +15,7 @@ from instrumentor.locate.loops import Candidate
 from instrumentor.locate.program import Program
 from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import ScopeNode, Source
+from instrumentor_analysis.caveats import Caveat
 
 
 @dataclass(frozen=True)
@@ -121,4 +122,4 @@ class Located:
     kept: list[Kept] = field(default_factory=list)
     deferred: list[Deferred] = field(default_factory=list)
     cache_clears: list[tuple[Source, ast.stmt]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Caveat] = field(default_factory=list)

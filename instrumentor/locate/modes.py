@@ -24,6 +24,7 @@ from instrumentor.locate.syncs import (
 from instrumentor.locate.syntax import LOOPS, Source, own_nodes
 from instrumentor.locate.tree import always_meets, between, contains, exclusive, path_to
 from instrumentor.options import Options
+from instrumentor_analysis.caveats import Caveat
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Span:
     resume: bool = False
     other_ends: tuple[End, ...] = ()
     helper_syncs: bool = False
-    warning: str = ""
+    warning: Caveat | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,11 @@ def span_of(iteration: Iteration) -> Span:
     return next((span for span in found if span is not None), iteration.plain)
 
 
+def _longer(source: Source, statement: ast.stmt, message: str) -> Caveat:
+    """That a sample is more than forward + backward, and why."""
+    return Caveat("longer-sample", message, place=source.at(statement.lineno))
+
+
 def _fused_last(it: Iteration) -> Span | None:
     """The last micro-batch is left pending on purpose: its sample holds the optimizer, too."""
     knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
@@ -101,8 +107,12 @@ def _fused_last(it: Iteration) -> Span | None:
         whole=True,
         other_ends=(End(with_sync(knowledge, source, unit), "fwd+bwd+optimizer"),),
         helper_syncs=syncs_itself(knowledge, stepping.helper),
-        warning=f"{source.path.name}:{fused.lineno}: the last micro-batch is left pending to "
-        "fuse with the optimizer: its sample is forward + backward + optimizer, labelled so",
+        warning=_longer(
+            source,
+            fused,
+            "the last micro-batch is left pending to fuse with the optimizer: its sample is "
+            "forward + backward + optimizer, labelled so",
+        ),
     )
 
 
@@ -122,8 +132,12 @@ def _synced_every_n(it: Iteration) -> Span | None:
         label="step",
         whole=True,
         resume=True,
-        warning=f"{source.path.name}:{every.lineno}: the script syncs only with the optimizer "
-        "step: a sample is the whole step, all its micro-steps",
+        warning=_longer(
+            source,
+            every,
+            "the script syncs only with the optimizer step: a sample is the whole step, all its "
+            "micro-steps",
+        ),
     )
 
 
@@ -142,8 +156,12 @@ def _several_updates(it: Iteration) -> Span | None:
             end=with_sync(knowledge, source, last),
             label="step",
             whole=True,
-            warning=f"{source.path.name}:{several.lineno}: one iteration makes several optimizer "
-            "steps: a sample is all of it, from the first forward to the last update",
+            warning=_longer(
+                source,
+                several,
+                "one iteration makes several optimizer steps: a sample is all of it, from the "
+                "first forward to the last update",
+            ),
         )
     )
 
@@ -164,10 +182,13 @@ def _whole_step(it: Iteration) -> Span | None:
         label="step",
         whole=True,
         helper_syncs=bool(steps) and all(syncs_itself(knowledge, u.helper) for u in steps),
-        warning=""
+        warning=None
         if wanted
-        else f"{source.path.name}:{it.final.statement.lineno}: {why}: a sample is forward + "
-        "backward + optimizer",
+        else _longer(
+            source,
+            it.final.statement,
+            f"{why}: a sample is forward + backward + optimizer",
+        ),
     )
     if not units:
         return span

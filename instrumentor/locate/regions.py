@@ -40,6 +40,7 @@ from instrumentor.locate.syntax import (
 )
 from instrumentor.locate.tree import always_meets, between, contains, exclusive, path_to
 from instrumentor.options import Options
+from instrumentor_analysis.caveats import Caveat
 
 
 @dataclass(eq=False)
@@ -101,7 +102,7 @@ def find_regions(
     candidate: Candidate,
     forwards: dict[Site, Forward],
     options: Options,
-    warnings: list[str],
+    warnings: list[Caveat],
 ) -> tuple[list[Region], list[Forward], str]:
     regions: list[Region] = []
     kept: list[Forward] = []
@@ -159,7 +160,7 @@ def _region(
     group: list[Site],
     forwards: dict[Site, Forward],
     options: Options,
-    warnings: list[str],
+    warnings: list[Caveat],
 ) -> tuple[Region, Forward, str]:
     source, loop = candidate.source, candidate.loop
     group = sorted(group, key=lambda s: (s.statement.lineno, s.statement.col_offset))
@@ -170,7 +171,7 @@ def _region(
     end = _out_of_loops(source, loop, _lift_end(candidate, common, final.statement))
     plain = Span(lifted(common, forward.unit), end, find_sync(knowledge, candidate, final))
     span = span_of(Iteration(knowledge, candidate, tuple(group), options, plain))
-    if span.warning:
+    if span.warning is not None:
         warnings.append(span.warning)
     region = Region(
         span.begin,
@@ -192,8 +193,11 @@ def _region(
         region.clipping = clipping_between(source, loop, final.statement, barrier)
         for clip in region.clipping:
             warnings.append(
-                f"{source.path.name}:{clip.lineno}: gradient clipping before the script's "
-                "own sync is inside the timed region"
+                Caveat(
+                    "clipping-inside",
+                    "gradient clipping before the script's own sync is inside the timed region",
+                    place=source.at(clip.lineno),
+                )
             )
     return region, forward, "step" if span.whole else "fwd-bwd"
 
@@ -258,7 +262,7 @@ def _no_update_inside(candidate: Candidate, region: Region) -> None:
 _ONE_PATH = "Give a script with one of the branches, or run every backward ahead of the branches."
 
 
-def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[str]:
+def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[Caveat]:
     """Branches that lead to the optimizer step past the end of every region."""
     source, loop = candidate.source, candidate.loop
     ends = [e for r in regions for e in (r.end, *(o.after for o in r.other_ends))]
@@ -285,10 +289,12 @@ def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[str]:
             ]
             if around and around[-1] not in named:
                 named.add(around[-1])
-                yield (
-                    f"{source.path.name}:{around[-1].lineno}: a branch from here comes to the "
-                    f"optimizer step in line {step.lineno} past the end of every timed region: a "
-                    "run that takes it has no samples there and does not stop early"
+                yield Caveat(
+                    "branch-without-samples",
+                    f"a branch from here reaches the optimizer step at line {step.lineno} without "
+                    "passing the end of a timed region: a run that takes it has no samples there "
+                    "and does not stop early",
+                    place=source.at(around[-1].lineno),
                 )
 
 

@@ -44,6 +44,7 @@ from instrumentor.locate.vocabulary import (
     host_read,
     is_validation_name,
 )
+from instrumentor_analysis.caveats import Caveat
 
 _Use = tuple[ast.AST, Source, ScopeNode]
 
@@ -646,13 +647,17 @@ def _parameters_for(function: Function, call: ast.Call, node: ast.AST) -> Iterat
     yield from (k.arg for k in call.keywords if k.value is node and k.arg)
 
 
-def warnings_of(kept: Iterable[Kept]) -> list[str]:
-    """A line for each piece that stays."""
+def warnings_of(kept: Iterable[Kept]) -> list[Caveat]:
+    """One for each piece that stays; of a checkpoint between epochs no figure depends."""
     found = []
     for piece in kept:
         when = " and runs before the first sample" if piece.initial else ""
         found.append(
-            f"{piece.source.path.name}:{piece.statement.lineno}: {piece.what} stays{when}: "
-            f"{piece.why}"
+            Caveat(
+                f"{piece.what}-stays",
+                f"{piece.what} stays{when}: {piece.why}",
+                "note" if piece.what == "checkpoint" and not piece.initial else "caution",
+                piece.source.at(piece.statement.lineno),
+            )
         )
     return list(dict.fromkeys(found))

@@ -161,6 +161,10 @@ class Source:
     classes: list[ast.ClassDef] = field(default_factory=list, repr=False)
     class_of: dict[FunctionNode, ast.ClassDef] = field(default_factory=dict, repr=False)
 
+    def at(self, line: int) -> str:
+        """A line of it as messages name it: ``train.py:41``."""
+        return f"{self.path.name}:{line}"
+
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
         """The innermost statement that holds an expression node."""
         return self._owners.get(node)

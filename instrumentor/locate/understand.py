@@ -29,6 +29,7 @@ from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, callee, dotted,
 from instrumentor.locate.tree import contains
 from instrumentor.locate.vocabulary import host_read
 from instrumentor.options import Options
+from instrumentor_analysis.caveats import Caveat
 
 
 def choose(program: Program, options: Options) -> Located | Reason | None:
@@ -134,8 +135,12 @@ def _understand(
     warnings = list(_warnings(knowledge, candidate))
     if candidate.updates and candidate.updates[0].optimizer == UNKNOWN:
         warnings.append(
-            f"{candidate.source.path.name}:{candidate.loop.lineno}: no optimizer step is known "
-            "here: the run ends behind an iteration, wherever the update is"
+            Caveat(
+                "no-optimizer-step",
+                "no optimizer step was found here: the run ends after an iteration, wherever the "
+                "update is",
+                place=candidate.source.at(candidate.loop.lineno),
+            )
         )
     regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)
     warnings.extend(_inserted_sync(program, regions))
@@ -242,29 +247,24 @@ def _before_stop(program: Program, candidate: Candidate, source: Source, node: a
     return True
 
 
-def _warnings(knowledge: Knowledge, candidate: Candidate) -> list[str]:
-    found: list[str] = []
+def _warnings(knowledge: Knowledge, candidate: Candidate) -> list[Caveat]:
+    found: list[Caveat] = []
     program, source = knowledge.program, candidate.source
     for current in dict.fromkeys((program.entry, source)):
         for node in current.nodes:
             if isinstance(node, ast.Call):
                 name = dotted(node.func)
                 if name in _BREAKPOINTS and _before_stop(program, candidate, current, node):
-                    found.append(
-                        f"{current.path.name}:{node.lineno}: {name}() would wait for input"
-                    )
+                    text = f"{name}() would wait for input"
+                    found.append(Caveat("breakpoint", text, place=current.at(node.lineno)))
                 elif name in ("xmp.spawn", "torch_xla.launch"):
-                    found.append(
-                        f"{current.path.name}:{node.lineno}: {name} may start workers; "
-                        "only the main process records"
-                    )
+                    text = f"{name} may start workers; only the main process records"
+                    found.append(Caveat("several-processes", text, place=current.at(node.lineno)))
         for call in current.calls:
             daemon = any(k.arg == "daemon" for k in call.keywords)
             if callee(call) == "Process" and not daemon:
-                found.append(
-                    f"{current.path.name}:{call.lineno}: what starts here may outlive the "
-                    "early stop: the run would wait for it"
-                )
+                text = "a process started here may outlive the early stop: the run would wait"
+                found.append(Caveat("outlives-stop", text, place=current.at(call.lineno)))
         found.extend(_distributed(knowledge, current))
         found.extend(_own_instrumentation(current))
     found.extend(_own_limits(candidate))
@@ -274,7 +274,7 @@ def _warnings(knowledge: Knowledge, candidate: Candidate) -> list[str]:
     return found
 
 
-def _distributed(knowledge: Knowledge, source: Source) -> Iterator[str]:
+def _distributed(knowledge: Knowledge, source: Source) -> Iterator[Caveat]:
     """The first call that sets several processes up, where the script comes to it at all."""
     program = knowledge.program
     for call in source.calls:
@@ -283,9 +283,10 @@ def _distributed(knowledge: Knowledge, source: Source) -> Iterator[str]:
         if role not in (Role.DISTRIBUTED, Role.SPAWN) or scope not in program.reached:
             continue
         if role is Role.DISTRIBUTED:
-            yield (
-                f"{source.path.name}:{call.lineno}: {dotted(call.func)}: measured as one process; "
-                "with more than one the run stops"
+            yield Caveat(
+                "several-processes",
+                f"{dotted(call.func)}: measured as one process; with more than one the run stops",
+                place=source.at(call.lineno),
             )
             return
 
@@ -293,7 +294,7 @@ def _distributed(knowledge: Knowledge, source: Source) -> Iterator[str]:
 _PROFILERS = ("torch.profiler", "torch_xla.debug.profiler", "xp.start", "xp.Trace", "cProfile")
 
 
-def _own_instrumentation(source: Source) -> Iterator[str]:
+def _own_instrumentation(source: Source) -> Iterator[Caveat]:
     """Signposts and profilers of the script's own: they survive and are named."""
     for statement in source.places:
         if isinstance(statement, ast.Import):
@@ -303,34 +304,39 @@ def _own_instrumentation(source: Source) -> Iterator[str]:
         else:
             continue
         if "tracy" in modules:
-            yield (
-                f"{source.path.name}:{statement.lineno}: the script has tracy signposts of its "
-                "own; they stay"
+            yield Caveat(
+                "own-signposts",
+                "the script has tracy signposts of its own; they stay",
+                place=source.at(statement.lineno),
             )
     for node in source.nodes:
         if isinstance(node, ast.Call) and dotted(node.func).startswith(_PROFILERS):
             if dotted(node.func).endswith(("profile", "start_server", "start_trace", "Trace")):
-                yield (
-                    f"{source.path.name}:{node.lineno}: the script profiles itself "
-                    f"({dotted(node.func)}); that stays and costs time"
+                yield Caveat(
+                    "own-profiler",
+                    f"the script profiles itself ({dotted(node.func)}); that stays and costs time",
+                    place=source.at(node.lineno),
                 )
 
 
-def _own_limits(candidate: Candidate) -> Iterator[str]:
+def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
     """Timers of the loop's own, and a `break` on a count that may come before our stop."""
-    name = candidate.source.path.name
+    source = candidate.source
     loops = [candidate.loop, *candidate.source.loops_around(candidate.loop)]
     counted = {c for loop in loops for c, _ in counters(loop)} | set(map(header_count, loops))
     for top in candidate.loop.body:
         for node in (top, *own_nodes(top)):
             if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
-                yield (
-                    f"{name}:{node.lineno}: the script leaves its loop on a count of its own; it "
-                    "may end before --steps samples"
+                yield Caveat(
+                    "own-limit",
+                    "the script leaves its loop on a count of its own; it may end before --steps "
+                    "samples",
+                    place=source.at(node.lineno),
                 )
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
                 if dotted(node.value.func) in ("time.time", "time.perf_counter", "perf_counter"):
-                    yield f"{name}:{node.lineno}: the script's own timer stays"
+                    text = "the script's own timer stays"
+                    yield Caveat("own-timer", text, "note", source.at(node.lineno))
 
 
 def _counts_out(node: ast.If, counted: set[str]) -> bool:
@@ -343,15 +349,16 @@ def _counts_out(node: ast.If, counted: set[str]) -> bool:
     )
 
 
-def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[str]:
+def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[Caveat]:
     """On XLA an inserted sync makes other graphs than the script would."""
     uses_xla = any(b"torch_xla" in s.data for s in program.sources.values())
     for region in regions:
         if uses_xla and region.sync.action == "insert":
-            yield (
-                f"{region.sync.source.path.name}:{region.end.lineno}: a sync is inserted here: on "
-                "XLA it cuts the graph where the script does not, and from the second step on the "
-                "device draws other random numbers"
+            yield Caveat(
+                "sync-inserted",
+                "a sync is inserted here: on XLA it cuts the graph where the script does not, and "
+                "from the second step on the device draws other random numbers",
+                place=region.sync.source.at(region.end.lineno),
             )
 
 
@@ -376,12 +383,10 @@ def _helper_reads(located: Located) -> None:
                     if read is None:
                         continue
                     line = getattr(read, "lineno", statement.lineno)
-                    text = (
-                        f"{function.source.path.name}:{line}: a host read inside "
-                        f"{function.name}() is inside the timed region"
-                    )
-                    if text not in located.warnings:
-                        located.warnings.append(text)
+                    text = f"a host read inside {function.name}() is inside the timed region"
+                    found = Caveat("host-read-inside", text, place=function.source.at(line))
+                    if found not in located.warnings:
+                        located.warnings.append(found)
 
 
 def _helper_validations(located: Located) -> None:
@@ -391,10 +396,9 @@ def _helper_validations(located: Located) -> None:
         for call, _ in program.calls.get(function.node, ()):
             targets = program.resolve(function.source, function.node, call)
             if any(knowledge.evaluates(t) and not knowledge.has_backward(t) for t in targets):
-                located.warnings.append(
-                    f"{function.source.path.name}:{call.lineno}: validation inside "
-                    f"{function.name}() is inside the timed region"
-                )
+                text = f"validation inside {function.name}() is inside the timed region"
+                place = function.source.at(call.lineno)
+                located.warnings.append(Caveat("validation-inside", text, place=place))
 
 
 def _cache_clears(located: Located) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from instrumentor.bundle import MODULE
+from instrumentor_analysis.caveats import Caveat
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 
@@ -102,13 +103,13 @@ class Artifacts:
         files: name -> path, only what exists: ``profile`` (folder), ``ops_csv``, ``host_trace``,
             ``device_log``, ``report`` (Tracy); ``ops``, ``trace`` (torch).
         ops_csv: the table of operations for the analysis, if there is one.
-        warnings: sentences for the summary.
+        warnings: for the summary.
         script_exit_code: the script's own code where the profiler hides it, else None.
     """
 
     files: Mapping[str, Path] = field(default_factory=dict)
     ops_csv: Path | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
     script_exit_code: int | None = None
 
 

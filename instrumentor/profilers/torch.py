@@ -19,8 +19,11 @@ from instrumentor.profilers.base import (
     direct_argv,
     move_folder,
 )
+from instrumentor_analysis.caveats import Caveat
 
 FOLDER = "torch_profile"
+#: Kind of the warnings that it has no ops to show.
+NO_OPS = "no-torch-ops"
 OPS = "ops.csv"
 TRACE = "trace.json"
 
@@ -51,12 +54,16 @@ class TorchProfiler:
         """Move the table and the trace; without them the wall clock still stands."""
         source, target = scratch / FOLDER, output / FOLDER
         if not source.is_dir() or not any(source.iterdir()):
-            return Artifacts(warnings=("torch.profiler wrote no operations: wall clock only",))
+            return Artifacts(warnings=(_nothing("operations: wall clock only"),))
         move_folder(source, target)
         files = {"profile": target}
         for name, path in (("ops", target / OPS), ("trace", target / TRACE)):
             if path.is_file():
                 files[name] = path
         ops_csv = files.get("ops")
-        warnings = () if ops_csv else ("torch.profiler wrote no table of operations",)
+        warnings = () if ops_csv else (_nothing("table of operations"),)
         return Artifacts(files=files, ops_csv=ops_csv, warnings=warnings)
+
+
+def _nothing(what: str) -> Caveat:
+    return Caveat(NO_OPS, f"torch.profiler wrote no {what}")

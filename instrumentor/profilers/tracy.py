@@ -31,6 +31,7 @@ from instrumentor.profilers.base import (
     move_folder,
 )
 from instrumentor.profilers.tracy_options import absolute_entries, read_options
+from instrumentor_analysis.caveats import Caveat
 
 FOLDER = "tracy_profile"
 OUT = "tracy"
@@ -179,11 +180,15 @@ class Tracy:
         if (scratch / OUT).is_dir():
             move_folder(scratch / OUT, target)
         files: dict[str, Path] = {"profile": target} if target.is_dir() else {}
-        warnings: list[str] = []
+        warnings: list[Caveat] = []
         if OVERFLOW in log:
             warnings.append(
-                "Tracy's device buffers were full and measurements were dropped: fewer steps, or "
-                "more programs per read"
+                Caveat(
+                    "buffers-full",
+                    "Tracy's device buffers were full and measurements were dropped",
+                    "wrong",
+                    hint="fewer --steps, or more programs per read with --op-support-count",
+                )
             )
         ops_csv = None
         report = newest_report(target / "reports")
@@ -202,7 +207,7 @@ class Tracy:
                 if (folder / file).is_file():
                     files[name] = folder / file
         if ops_csv is None and returncode != 0:
-            warnings.append("Tracy made no report")
+            warnings.append(Caveat("no-report", "Tracy made no report"))
         artifacts = Artifacts(files, ops_csv, tuple(warnings), script_outcome(scratch))
         if ops_csv is None and returncode == 0:
             if artifacts.script_exit_code is None and (scratch / LAUNCHED).is_file():

@@ -41,7 +41,8 @@ def warn(text: str) -> None:
     if not path:
         print("[instrument] " + text, file=sys.stderr)
         return
-    line = json.dumps({"event": "warning", "pid": os.getpid(), "text": text})
+    entry = {"event": "warning", "kind": "no-torch-ops", "pid": os.getpid(), "text": text}
+    line = json.dumps(entry)
     with open(path, "a", encoding="utf-8") as stream:
         stream.write(line + "\n")
 

@@ -30,6 +30,7 @@ from instrumentor.tune import outcome
 from instrumentor.tune.executors import in_queue, take_interrupts
 from instrumentor.tune.levers import Setting
 from instrumentor.tune.outcome import Outcome
+from instrumentor_analysis.caveats import read_caveats
 
 RESULT = "result.json"
 SPEC = "spec.json"
@@ -223,7 +224,7 @@ def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
         losses=tuple(float(loss) for loss in losses),
         device_memory_bytes=memory,
         device=str(steady[-1].get("device") or "") if steady else "",
-        warnings=tuple(summary.get("warnings") or ()),
+        warnings=tuple(map(str, read_caveats(summary.get("warnings")))),
     )
 
 

@@ -13,6 +13,7 @@ from instrumentor_analysis.summary import analyse
 from tests.analysis.comparison.sides import side
 from tests.analysis.test_summary import run_folder
 from tests.analysis.test_throughput import event
+from tests.warned import texts
 
 QUIET = {"cpus": 8, "other_cpus": 0.3, "load_before": 0.4, "frequency_mhz_before": 3400.0,
          "frequency_mhz_after": 3390.0, "device_holders": 0}  # fmt: skip
@@ -49,7 +50,7 @@ def test_a_report_warns_of_it(tmp_path: Path) -> None:
     facts = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**facts, "machine": BUSY}))
     summary = analyse(folder).summary
-    assert any(text.startswith("the machine was busy") for text in summary.warnings)
+    assert any(text.startswith("the machine was busy") for text in texts(summary.warnings))
     assert summary.run["machine"] == BUSY
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.run_folder import open_run
+from tests.warned import texts
 
 STAMPS = ("2026_01_05_10_20_30", "2026_01_06_10_20_30")
 
@@ -50,7 +51,7 @@ def test_of_several_csvs_of_a_report_the_last_is_taken_and_said(tmp_path: Path) 
     last = put(tmp_path / "ops_perf_results_b.csv")
     found = open_run(tmp_path)
     assert found.run == {"ops": str(last)}
-    assert found.warnings == (f"2 ops CSVs in {tmp_path}: read {last.name}",)
+    assert texts(found.warnings) == [f"2 ops CSVs in {tmp_path}: read {last.name}"]
 
 
 @pytest.mark.parametrize("name", ["", "resnet/"])
@@ -64,8 +65,8 @@ def test_the_newest_report_below_is_taken_and_said(tmp_path: Path, name: str) ->
         found = open_run(source)
         assert (found.path, found.ops_csv) == (new.parent, new)
         said = f"2 reports below {source}: read the newest, {new.parent}"
-        assert found.warnings == (said,)
-    assert open_run(old.parent).warnings == ()
+        assert texts(found.warnings) == [said]
+    assert texts(open_run(old.parent).warnings) == []
 
 
 def test_one_report_below_is_nothing_to_warn_of(tmp_path: Path) -> None:

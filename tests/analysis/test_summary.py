@@ -17,6 +17,7 @@ from instrumentor_analysis.errors import AnalysisError, EmptyWindow, NoSuchStep,
 from instrumentor_analysis.model import SCHEMA, Summary, WallClock
 from instrumentor_analysis.summary import analyse, summarise
 from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
+from tests.warned import texts
 
 #: What the issue asks of summary.json.
 KEYS = {
@@ -95,7 +96,7 @@ def test_tracy(tracy: Path) -> None:
     assert summary.verdict.name == "host-bound"
     assert summary.architecture == "wormhole"
     assert summary.environment == {"python_version": "3.11.9", "WANDB": "disabled"}
-    assert any("10 to 15 %" in warning for warning in summary.warnings)
+    assert any("10 to 15 %" in warning for warning in texts(summary.warnings))
     assert {c.name for c in summary.categories} == {"Compute", "TM", "DM"}
 
 
@@ -139,7 +140,7 @@ def test_gaps_and_source_lines_of_all_steps_are_those_of_one(tmp_path: Path) -> 
     assert every.locations == one.locations
     assert every.locations is not None
     assert (every.locations.lines[0].op_count, every.locations.unlocated_count) == (2, 1)
-    assert any(w.startswith("1 gap above 10 ms (20 ms)") for w in every.warnings)
+    assert any(w.startswith("1 gap above 10 ms (20 ms)") for w in texts(every.warnings))
 
 
 def test_a_large_file_is_read_by_its_chosen_step_only(
@@ -150,7 +151,7 @@ def test_a_large_file_is_read_by_its_chosen_step_only(
     cut = summarise(tracy)
     for name in ("device_time", "categories", "slow_ops", "overhead_percent", "gaps", "savings"):
         assert getattr(cut, name) == getattr(whole, name)
-    assert any("only the chosen step was read" in warning for warning in cut.warnings)
+    assert any("only the chosen step was read" in warning for warning in texts(cut.warnings))
     assert cut.steps[1].device_time_ms is None
     assert cut.steps[1].complete
 
@@ -220,13 +221,13 @@ def test_torch_on_cuda_has_kernels(tmp_path: Path) -> None:
     assert summary.dispatch_ms_per_op == 0.75
     assert summary.host_bound is True
     assert [(c.name, c.percent) for c in summary.categories] == [("Compute", 80.0), ("DM", 20.0)]
-    assert any("torch.profiler" in warning for warning in summary.warnings)
+    assert any("torch.profiler" in warning for warning in texts(summary.warnings))
 
 
 def test_a_torch_run_without_a_profile_is_wall_clock_only(tmp_path: Path) -> None:
     summary = summarise(run_folder(tmp_path / "run", *SAMPLES, profiler="torch"))
     assert summary.op_count is None
-    assert any("wall clock only" in warning for warning in summary.warnings)
+    assert any("wall clock only" in warning for warning in texts(summary.warnings))
 
 
 def test_compile_only_is_still_summarised(tmp_path: Path) -> None:
@@ -237,8 +238,8 @@ def test_compile_only_is_still_summarised(tmp_path: Path) -> None:
     assert (summary.wall_clock.samples, summary.wall_clock.compile_ms) == (0, 900.0)
     assert summary.window is not None
     assert summary.window.step == "step_compile"
-    assert any("no steady step was timed" in warning for warning in summary.warnings)
-    assert any("no steady step is complete" in warning for warning in summary.warnings)
+    assert any("no steady step was timed" in warning for warning in texts(summary.warnings))
+    assert any("no steady step is complete" in warning for warning in texts(summary.warnings))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +258,9 @@ def test_without_usable_ops_the_wall_clock_stays_and_the_reason_is_said(
     summary = summarise(folder)
     assert summary.device_time_ms is None
     assert summary.wall_clock is not None
-    assert any("no device figures" in warning and said in warning for warning in summary.warnings)
+    assert any(
+        "no device figures" in warning and said in warning for warning in texts(summary.warnings)
+    )
     (folder / "timings.jsonl").unlink()
     with pytest.raises(AnalysisError, match=r"step|column|no ops"):
         summarise(folder)
@@ -270,14 +273,14 @@ def test_a_step_that_was_not_timed_has_no_overhead(tmp_path: Path) -> None:
     summary = summarise(folder)
     assert summary.device_time_ms is not None
     assert (summary.overhead_percent, summary.verdict, summary.host_bound) == (None, None, None)
-    assert any("step_steady_2 was not timed" in warning for warning in summary.warnings)
+    assert any("step_steady_2 was not timed" in warning for warning in texts(summary.warnings))
 
 
 def test_a_step_name_that_repeats_has_no_overhead(tmp_path: Path) -> None:
     rows = text([*step("step_steady_1", [op()]), *step("step_steady_1", [op()])])
     summary = summarise(run_folder(tmp_path / "run", SAMPLES[1], ops=rows, profiler="tracy"))
     assert summary.overhead_percent is None
-    assert any("more than once" in warning for warning in summary.warnings)
+    assert any("more than once" in warning for warning in texts(summary.warnings))
 
 
 def test_a_device_that_worked_longer_than_the_step_is_warned_of(tmp_path: Path) -> None:
@@ -287,7 +290,7 @@ def test_a_device_that_worked_longer_than_the_step_is_warned_of(tmp_path: Path) 
     assert (summary.step_wall_clock_ms, summary.device_time_ms) == (2.0, 9.0)
     assert (summary.overhead_percent, summary.dispatch_ms_per_op) == (None, None)
     assert (summary.host_bound, summary.verdict) == (None, None)
-    assert any("did not wait" in warning for warning in summary.warnings)
+    assert any("did not wait" in warning for warning in texts(summary.warnings))
 
 
 def test_a_device_that_worked_a_little_longer_is_the_clocks_doing(tmp_path: Path) -> None:
@@ -317,14 +320,16 @@ def test_an_outlier_is_not_the_step_that_is_shown(tmp_path: Path) -> None:
     )  # fmt: skip
     assert summary.overhead_percent == pytest.approx((2.1 - 0.3) / 2.1 * 100)
     told = "step_steady_4 is not shown: it is an outlier, 10.0 times the median of the others"
-    assert told in summary.warnings
+    assert told in texts(summary.warnings)
     asked = summarise(folder, step=4)
     assert asked.step_wall_clock_ms == 20.0
-    assert any(w.startswith("step_steady_4, which is shown, is an outlier") for w in asked.warnings)
+    assert any(
+        w.startswith("step_steady_4, which is shown, is an outlier") for w in texts(asked.warnings)
+    )
     pooled = summarise(folder, step="all")
     assert pooled.window is not None and len(pooled.window.steps) == 3
     assert pooled.step_wall_clock_ms == pytest.approx((2.0 + 2.0 + 2.1) / 3)
-    assert told in pooled.warnings
+    assert told in texts(pooled.warnings)
 
 
 def test_only_steps_of_the_main_label_are_shown(tmp_path: Path) -> None:
@@ -337,7 +342,7 @@ def test_only_steps_of_the_main_label_are_shown(tmp_path: Path) -> None:
     assert summary.scope == "fwd+bwd"
     assert summary.window is not None and summary.window.step == "step_steady_2"
     assert summary.step_wall_clock_ms == 2.0
-    assert "step_steady_3 is not shown: it is a sample of step" in summary.warnings
+    assert "step_steady_3 is not shown: it is a sample of step" in texts(summary.warnings)
     pooled = summarise(folder, step="all")
     assert pooled.window is not None
     assert pooled.window.steps == ("step_steady_1", "step_steady_2")
@@ -350,7 +355,7 @@ def test_where_every_steady_step_is_odd_the_last_is_shown_and_named(tmp_path: Pa
     assert summary.window is not None and summary.window.step == "step_steady_1"
     assert (
         "step_steady_1, which is shown, is a warmup step by the record: no other steady step is "
-        "complete" in summary.warnings
+        "complete" in texts(summary.warnings)
     )
 
 
@@ -359,22 +364,24 @@ def test_steps_that_scatter_ask_for_more_of_them(tmp_path: Path) -> None:
     summary = summarise(run_folder(tmp_path / "run", *scattered, profiler="wallclock"))
     # Two of four are no exception.
     assert summary.wall_clock is not None and summary.wall_clock.outliers == ()
-    assert any("is uncertain (341.0 .. 866.0 ms)" in warning for warning in summary.warnings)
+    assert any("is uncertain (341.0 .. 866.0 ms)" in warning for warning in texts(summary.warnings))
 
 
 def test_a_recompile_is_flagged(tmp_path: Path) -> None:
     slow = [event(f"step_steady_{i}", ms) for i, ms in enumerate((10.0, 11.0, 300.0, 10.5), 1)]
     summary = summarise(run_folder(tmp_path / "run", *slow, profiler="wallclock"))
     assert [step.outlier for step in summary.steps] == [False, False, True, False]
-    assert any("step_steady_3 took 300.0 ms" in warning for warning in summary.warnings)
+    assert any("step_steady_3 took 300.0 ms" in warning for warning in texts(summary.warnings))
 
 
 def test_samples_that_were_never_ended_are_told(tmp_path: Path) -> None:
     left = {"event": "cancelled", "pid": 1, "name": "step_steady_2"}
     summary = summarise(run_folder(tmp_path / "run", *SAMPLES, left, left, profiler="wallclock"))
-    assert any(w.startswith("2 samples were begun and never ended") for w in summary.warnings)
+    assert any(
+        w.startswith("2 samples were begun and never ended") for w in texts(summary.warnings)
+    )
     whole = summarise(run_folder(tmp_path / "whole", *SAMPLES, profiler="wallclock"))
-    assert whole.warnings == ()
+    assert texts(whole.warnings) == []
 
 
 def test_a_lone_csv_of_somebody_else() -> None:
@@ -384,7 +391,7 @@ def test_a_lone_csv_of_somebody_else() -> None:
     assert summary.op_count == 5
     assert summary.device_time is not None
     assert summary.device_time.devices == 2
-    assert any("no steps of ours" in warning for warning in summary.warnings)
+    assert any("no step signposts" in warning for warning in texts(summary.warnings))
 
 
 def test_a_lone_csv_that_ends_with_a_signpost(tmp_path: Path) -> None:
@@ -447,4 +454,4 @@ def test_the_order_of_the_ops_is_said(tmp_path: Path) -> None:
     summary = summarise(path)
     assert summary.window is not None
     assert summary.window.order == "file"
-    assert any("not in the order of their host times" in w for w in summary.warnings)
+    assert any("not in the order of their host times" in w for w in texts(summary.warnings))

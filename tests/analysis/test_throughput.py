@@ -18,6 +18,7 @@ from instrumentor_analysis.throughput import PERCENTILES, percentile
 from instrumentor_analysis.timings import read_timings, wall_clock
 from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.test_summary import run_folder
+from tests.warned import texts
 
 
 def event(name: str, ms: float, label: str = "inference", **more: object) -> dict[str, object]:
@@ -163,7 +164,7 @@ def test_no_batch_no_mfu_but_a_warning(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run", event("step_steady_1", 2.0))
     summary = with_mfu(analyse(folder), 1e9, peak_tflops=1.0).summary
     assert summary.wall_clock is not None and summary.wall_clock.mfu is None
-    assert any(warning.startswith("no MFU") for warning in summary.warnings)
+    assert any(warning.startswith("no MFU") for warning in texts(summary.warnings))
 
 
 @pytest.mark.parametrize(("flops", "peak"), [(0.0, 1.0), (-1.0, 1.0), (float("nan"), 1.0),

@@ -19,6 +19,7 @@ from instrumentor_analysis.timings import (
     unfit_steps,
     wall_clock,
 )
+from tests.warned import texts
 
 
 def record(path: Path, *events: dict[str, object], tail: str = "") -> Path:
@@ -42,7 +43,7 @@ def steady(*values: float) -> list[Sample]:
 def test_absent_file_is_an_empty_record(tmp_path: Path) -> None:
     timings = read_timings(tmp_path / "timings.jsonl")
     assert timings.samples == ()
-    assert timings.warnings == ()
+    assert texts(timings.warnings) == []
     assert main_label(timings) is None
 
 
@@ -97,7 +98,7 @@ def test_a_record_cut_short_is_read_up_to_there(tmp_path: Path) -> None:
         record(tmp_path / "t.jsonl", sample("step_steady_1", 1.0), tail='{"event":"sam')
     )
     assert len(timings.samples) == 1
-    assert "cut short" in timings.warnings[0]
+    assert "cut short" in texts(timings.warnings)[0]
 
 
 def test_foreign_lines_are_named(tmp_path: Path) -> None:
@@ -105,8 +106,8 @@ def test_foreign_lines_are_named(tmp_path: Path) -> None:
     path.write_text('nonsense\n[1]\n{"event":"sample","ms":"x"}\n' + json.dumps(sample("a", 2.0)))
     timings = read_timings(path)
     assert [s.name for s in timings.samples] == ["a"]
-    assert "line 1" in timings.warnings[0]
-    assert "line 2" in timings.warnings[1]
+    assert "line 1" in texts(timings.warnings)[0]
+    assert "line 2" in texts(timings.warnings)[1]
 
 
 @pytest.mark.parametrize("ms", [-1.0, float("nan"), float("inf"), None, "7"])
@@ -114,7 +115,7 @@ def test_an_unusable_time_is_left_out_and_said(tmp_path: Path, ms: object) -> No
     event = sample("a", 1.0) | {"ms": ms}
     timings = read_timings(record(tmp_path / "t.jsonl", event))
     assert timings.samples == ()
-    assert "usable time" in timings.warnings[0]
+    assert "usable time" in texts(timings.warnings)[0]
 
 
 def test_the_process_with_most_samples_counts(tmp_path: Path) -> None:
@@ -128,8 +129,8 @@ def test_the_process_with_most_samples_counts(tmp_path: Path) -> None:
         )
     )
     assert [s.ms for s in timings.samples] == [2.0, 3.0]
-    assert "2 processes recorded samples" in timings.warnings[0]
-    assert "a step was left early" in timings.warnings
+    assert "2 processes recorded samples" in texts(timings.warnings)[0]
+    assert "a step was left early" in texts(timings.warnings)
 
 
 def test_a_recompile_among_three_steps_is_an_outlier() -> None:

@@ -18,7 +18,8 @@ for step in range(20):
     optimizer.step()
     print(time.time() - start)
 """
-TIMER = "train.py:6: the script's own timer stays"
+MESSAGE = "the script's own timer stays"
+TIMER = f"train.py:6: {MESSAGE}"
 
 
 def test_what_nearly_every_script_has_is_no_warning_on_the_terminal(
@@ -33,6 +34,8 @@ def test_what_nearly_every_script_has_is_no_warning_on_the_terminal(
         return done.stdout
 
     assert TIMER not in run()
-    assert TIMER in json.loads((tmp_path / "()" / "summary.json").read_text())["warnings"]
+    warnings = json.loads((tmp_path / "()" / "summary.json").read_text())["warnings"]
+    (told,) = [each for each in warnings if each["kind"] == "own-timer"]
+    assert (told["weight"], told["place"]) == ("note", "train.py:6")
     assert TIMER in run("--verbose")
-    assert TIMER in run("--json")
+    assert MESSAGE in run("--json")

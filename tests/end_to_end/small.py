@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.waiting import HANG_S, wait_for
+from tests.warned import texts
 
 SCRIPT = """\
 import os
@@ -103,10 +104,10 @@ def records(folder: Path, event: str | None = None) -> list[dict[str, Any]]:
     return [r for r in found if event is None or r["event"] == event]
 
 
-def beside_noise(warnings: list[str]) -> list[str]:
+def beside_noise(warnings: list[Any]) -> list[str]:
     """Warnings other than those of steps that took long: a busy machine makes these true."""
     noise = ("times the median", "is uncertain", "steady state", "was busy", "clock fell")
-    return [text for text in warnings if not any(part in text for part in noise)]
+    return [text for text in texts(warnings) if not any(part in text for part in noise)]
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:

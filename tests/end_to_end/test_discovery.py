@@ -15,6 +15,7 @@ from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read
 from tests.end_to_end.test_witness import TRAIN
+from tests.warned import texts
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")
 
@@ -86,7 +87,7 @@ def test_a_step_behind_names_that_are_put_together(
     assert "region verified: forward, backward, optimizer" in ran.out
     summary = read(ran.folder)
     assert (summary["scope"], summary["wall_clock_ms"]["samples"] >= 4) == ("step", True)
-    assert any("the script was run for two steps" in each for each in summary["warnings"])
+    assert any("the script was run for two steps" in each for each in texts(summary["warnings"]))
     assert not (repo / "seen.txt").exists()
 
 
@@ -109,7 +110,7 @@ def test_whole_steps_of_a_trainer_of_an_installed_package(
     assert summary["scope"] == "whole step"
     assert summary["wall_clock_ms"]["samples"] >= 4
     assert summary["loop"] == {"file": str(repo / "train.py"), "line": 6}
-    assert any("data loading, logging and callbacks" in each for each in summary["warnings"])
+    assert any("data loading, logging and callbacks" in each for each in texts(summary["warnings"]))
     assert summary["verification"]["verified"] == ["forward", "backward", "optimizer"]
     assert (ran.folder / "changes.diff").read_bytes() == b""
 
@@ -148,4 +149,4 @@ def test_a_region_that_the_run_proved_wrong_is_planned_again(
     assert result.summary.verification["status"] == "verified"
     plan = read(result.folder, "plan.json")
     assert plan["region"] == {"start_line": 11, "end_line": 13}
-    assert any("the timed region is not the step" in each for each in result.warnings)
+    assert any("the timed region is not the step" in each for each in texts(result.warnings))

@@ -23,6 +23,7 @@ from tests.end_to_end.small import (
     start,
 )
 from tests.waiting import wait_for
+from tests.warned import texts
 
 SLOW = script().replace("time.sleep(0.002)", "time.sleep(0.05)")
 
@@ -101,7 +102,7 @@ def test_data_that_runs_out_is_said(git_repo: RepoFactory, measure: Measure) -> 
     assert ran.code == 0, ran.err
     summary = read(ran.folder)
     assert summary["wall_clock_ms"]["samples"] == 2
-    assert any("3 of 5 samples" in warning for warning in summary["warnings"])
+    assert any("3 of 5 samples" in warning for warning in texts(summary["warnings"]))
     assert "3 of 5 samples" in " ".join(ran.out.split())
 
 
@@ -344,7 +345,9 @@ def test_workers_never_record(
     assert ran.code == 0, ran.err
     assert len({record["pid"] for record in records(ran.folder)}) == 1
     assert len(records(ran.folder, "load")) == 1
-    assert not any("processes recorded" in warning for warning in read(ran.folder)["warnings"])
+    assert not any(
+        "processes recorded" in warning for warning in texts(read(ran.folder)["warnings"])
+    )
 
 
 def test_workers_of_a_data_loader_never_record(git_repo: RepoFactory, measure: Measure) -> None:
@@ -392,5 +395,5 @@ def test_records_of_several_processes_are_reported(git_repo: RepoFactory, measur
     repo = git_repo({"train.py": script(imports="import subprocess\n", before=child)})
     ran = measure(repo, "train.py")
     assert ran.code == 0, ran.err
-    assert any("process" in warning for warning in read(ran.folder)["warnings"])
+    assert any("process" in warning for warning in texts(read(ran.folder)["warnings"]))
     assert read(ran.folder)["wall_clock_ms"]["samples"] in (4, 8)

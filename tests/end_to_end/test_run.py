@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import RepoFactory, RunCli, git
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import beside_noise, read, records, script
+from tests.warned import texts
 
 FILES = {"changes.diff", "plan.json", "report.html", "run.json", "run.log", "summary.json",
          "summary.md", "timings.jsonl"}  # fmt: skip
@@ -238,7 +239,7 @@ def test_writing_through_a_link_is_told(git_repo: RepoFactory, run_cli: RunCli) 
     assert done.returncode == 0, done.stderr
     assert "not touched" not in done.stderr
     assert "Wrote repo_baseline/ (files in linked folders changed: see above)" in done.stderr
-    assert CHANGED in read(repo / "repo_baseline")["warnings"]
+    assert CHANGED in texts(read(repo / "repo_baseline")["warnings"])
     assert "--no-link data" in done.stdout
     facts = read(repo / "repo_baseline", "run.json")
     assert facts["linked_changed"] == ["data/tokens.bin", "data/cached/new.bin"]

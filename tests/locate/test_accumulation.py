@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.locate.cases import looped, plan_of, rewritten
+from tests.warned import texts
 
 BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
 
@@ -96,4 +97,4 @@ if (i + 1) % 4 == 0:
     assert (plan["scope"], plan["label"]) == ("step", "step")
     assert plan["sync"] == {"action": "keep", "line": 13, "api": "torch_xla.sync"}
     assert b"resume=True" in result.code
-    assert any("a sample is the whole step" in w for w in plan["warnings"])
+    assert any("a sample is the whole step" in w for w in texts(plan["warnings"]))

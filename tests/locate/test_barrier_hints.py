@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from tests.locate.cases import HEAD, looped, plan_of, rewritten
+from tests.warned import texts
 
 STEP = """
 def train():
@@ -46,7 +47,7 @@ def given(source: str, method: str) -> list[str]:
 
 
 def warns(source: str) -> bool:
-    return any(UNCERTAIN in warning for warning in plan_of(source)["warnings"])
+    return any(UNCERTAIN in warning for warning in texts(plan_of(source)["warnings"]))
 
 
 DIRECT = """

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor import Explanation, explain
+from tests.warned import texts
 
 SCRIPT = """\
 import torch
@@ -147,7 +148,7 @@ def test_a_default_of_the_class_is_only_warned_about(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     answer = explain(path)
     assert answer.eligible
-    warnings = answer.to_json()["warnings"]
+    warnings = texts(answer.to_json()["warnings"])
     assert any("configs.py:7" in w and "TrainingConfig.mesh_shape" in w for w in warnings)
 
 

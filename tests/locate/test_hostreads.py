@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.locate.cases import looped, plan_of, rewritten
+from tests.warned import texts
 
 #: name: (body ahead of the sync, lines that move, lines that are named in warnings)
 READS: dict[str, tuple[str, list[int], list[int]]] = {
@@ -106,7 +107,7 @@ def test_read(name: str) -> None:
     source = looped(body + "\ntorch_xla.sync()\noptimizer.step()")
     plan = plan_of(source)
     assert plan["deferred_host_reads"] == moved
-    warned = [int(w.split(":")[1]) for w in plan["warnings"] if "host read" in w]
+    warned = [int(w.split(":")[1]) for w in texts(plan["warnings"]) if "host read" in w]
     assert warned == named
 
 
@@ -153,5 +154,5 @@ def test_a_read_in_a_helper_is_named() -> None:
             loss.backward()
         """,
     )
-    (line,) = [w for w in plan_of(source)["warnings"] if "host read" in w]
+    (line,) = [w for w in texts(plan_of(source)["warnings"]) if "host read" in w]
     assert line.startswith("train.py:9:") and "finish()" in line

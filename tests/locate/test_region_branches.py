@@ -6,6 +6,7 @@ import pytest
 
 from instrumentor import Declined
 from tests.locate.cases import around, lines_of, looped, rewritten
+from tests.warned import texts
 
 HELPERS = """\
 def wide(x, y):
@@ -80,7 +81,7 @@ def test_a_second_backward_in_one_branch_ends_behind_the_step_of_each() -> None:
         assert found[at + 2] == "if _instrument.finished():"
     assert result.plan.label == "step"
     (line,) = lines_of(source, "model(x * 2)")
-    assert any(w.startswith(f"train.py:{line}:") for w in result.plan.warnings)
+    assert any(w.startswith(f"train.py:{line}:") for w in texts(result.plan.warnings))
     assert b"resume" not in result.code.rpartition(b"# [instrument] end")[2]
 
 
@@ -152,7 +153,7 @@ optimizer.step()
 """,
         before="from elsewhere import amp_backward",
     )
-    found = rewritten(source).plan.warnings
+    found = texts(rewritten(source).plan.warnings)
     (line,) = lines_of(source, "if use_amp")
     assert sum(w.startswith(f"train.py:{line}:") and "no samples" in w for w in found) == 1
 
@@ -168,7 +169,7 @@ optimizer.step()
 )
 def test_branches_that_all_end_are_not(body: str) -> None:
     source = looped(f"loss = criterion(model(x), y)\n{body}\noptimizer.step()\n")
-    assert not [w for w in rewritten(source).plan.warnings if "no samples" in w]
+    assert not [w for w in texts(rewritten(source).plan.warnings) if "no samples" in w]
 
 
 def test_three_branches_close_once_behind_them_all() -> None:
@@ -208,7 +209,7 @@ optimizer.step()
     result = rewritten(source)
     code = result.code.decode()
     assert code.count("        _instrument.end(") == 2 and code.count("_instrument.end(") == 2
-    assert any("no samples" in w for w in result.plan.warnings)
+    assert any("no samples" in w for w in texts(result.plan.warnings))
 
 
 def test_an_end_in_an_elif_stands_behind_the_whole_if() -> None:

@@ -9,6 +9,7 @@ import pytest
 from instrumentor import Options
 from instrumentor.locate import locate_file
 from tests.locate.cases import HEAD, looped, plan_of, rewritten
+from tests.warned import texts
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
 VALIDATE = """\
@@ -33,7 +34,7 @@ def code_lines(source: str, **options: object) -> list[str]:
 
 def stays(source: str) -> list[str]:
     """Why evaluations and saves of a source stay."""
-    return [w.partition(": ")[2] for w in plan_of(source)["warnings"] if " stays" in w]
+    return [w.partition(": ")[2] for w in texts(plan_of(source)["warnings"]) if " stays" in w]
 
 
 #: text ahead of the loop, text behind the step, lines skipped, lines of dependents
@@ -299,7 +300,7 @@ def test_what_the_loss_is_computed_from_is_never_a_validation(name: str, forward
     source = looped(forward.format(name) + "\noptimizer.step()", before=f"from lib import {name}")
     plan = plan_of(source)
     assert plan["skipped_validation"] == []
-    assert not any("validation" in w for w in plan["warnings"])
+    assert not any("validation" in w for w in texts(plan["warnings"]))
 
 
 def test_a_first_score_stays_where_later_ones_are_compared_with_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.locate.cases import around, lines_of, looped, plan_of, rewritten
+from tests.warned import texts
 
 FORWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
 
@@ -67,13 +68,13 @@ def test_otherwise_one_is_inserted_right_behind_the_backward(rest: str) -> None:
     assert result.plan.explanation["sync"] == {"action": "insert", "line": 10, "api": None}
     before, _ = around(result, "_instrument.end(loss)")
     assert before == "loss.backward()"
-    assert any("cuts the graph" in w for w in result.plan.warnings)
+    assert any("cuts the graph" in w for w in texts(result.plan.warnings))
 
 
 def test_on_a_script_without_xla_an_inserted_sync_is_no_news() -> None:
     source = looped(FORWARD + "optimizer.step()").replace("import torch_xla\n", "")
     source = source.replace("import torch_xla.core.xla_model as xm\n", "")
-    assert plan_of(source)["warnings"] == []
+    assert texts(plan_of(source)["warnings"]) == []
 
 
 def test_the_sync_of_a_validation_in_between_is_not_it() -> None:
@@ -101,7 +102,7 @@ optimizer.step()
     )
     plan = plan_of(source)
     assert plan["region"] == {"start_line": 9, "end_line": 12}
-    assert any(w.startswith("train.py:11:") and "clipping" in w for w in plan["warnings"])
+    assert any(w.startswith("train.py:11:") and "clipping" in w for w in texts(plan["warnings"]))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def forward_backward(x, y):
     return loss
 """,
     )
-    warnings = plan_of(source)["warnings"]
+    warnings = texts(plan_of(source)["warnings"])
     assert any("gradient clipping before the script's own sync" in w for w in warnings)
 
 
@@ -173,7 +174,9 @@ else:
     assert b'_instrument.end(loss, label="fwd+bwd+optimizer", synced=True)' in result.code
     assert b"_instrument.end(loss, synced=True)" in result.code
     (line,) = lines_of(source, "if count != 4")
-    assert any(w.startswith(f"train.py:{line}:") and "fuse" in w for w in result.plan.warnings)
+    assert any(
+        w.startswith(f"train.py:{line}:") and "fuse" in w for w in texts(result.plan.warnings)
+    )
     lines = [line.strip() for line in result.code.decode().splitlines()]
     backward = lines.index("loss.backward()")
     assert lines[backward + 1] == "count += 1"

@@ -16,6 +16,7 @@ from typing import Any
 
 from instrumentor import Options
 from instrumentor.prepare import Prepared, prepare
+from tests.warned import texts
 
 CASES = Path(__file__).resolve().parents[2] / "fixtures" / "passes"
 
@@ -85,5 +86,6 @@ SELECTED = (
 
 def selected(document: Mapping[str, Any], root: Path) -> str:
     """The fields of a plan that a golden pins, one line each, paths relative to the project."""
-    lines = [f" {json.dumps(k)}: {json.dumps(document[k])}" for k in SELECTED]
+    shown = {**document, "warnings": texts(document["warnings"])}
+    lines = [f" {json.dumps(k)}: {json.dumps(shown[k])}" for k in SELECTED]
     return ("{\n" + ",\n".join(lines) + "\n}\n").replace(f"{root}/", "")

@@ -36,6 +36,7 @@ from instrumentor.profilers.tracy_options import parse_options, read_options
 from instrumentor_analysis.host_layers import read_zones
 from tests.conftest import STANDINS
 from tests.waiting import HANG_S, Clock
+from tests.warned import texts
 
 RequestFactory = Callable[..., LaunchRequest]
 
@@ -86,7 +87,7 @@ def test_every_version_gives_a_table(
     assert ran.finished.returncode == 0
     assert ran.finished.left_running == ()
     assert ran.artifacts.script_exit_code == 0
-    assert ran.artifacts.warnings == ()
+    assert texts(ran.artifacts.warnings) == []
     table = ran.artifacts.ops_csv
     assert table == tmp_path / "out dir" / "tracy_perf" / "ops_perf_results.csv"
     with table.open() as stream:
@@ -245,7 +246,7 @@ def test_a_failing_script_keeps_its_own_code(
     assert ran.finished.returncode == 4
     assert ran.artifacts.script_exit_code == 7
     assert ran.artifacts.ops_csv is None
-    assert ran.artifacts.warnings == ("Tracy made no report",)
+    assert texts(ran.artifacts.warnings) == ["Tracy made no report"]
 
 
 def test_an_interrupted_run_still_has_its_report(

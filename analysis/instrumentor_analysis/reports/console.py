@@ -31,7 +31,12 @@ _MOST = breakdown.Most(ops=10, savings=5, places=5, rest=5)
 
 
 def render(
-    summary: Summary, *, width: int = 80, color: bool = False, folder: str | None = None
+    summary: Summary,
+    *,
+    width: int = 80,
+    color: bool = False,
+    folder: str | None = None,
+    notes: bool = False,
 ) -> str:
     """The output summary of a run.
 
@@ -39,6 +44,7 @@ def render(
         width: columns of the terminal.
         color: use escape codes; decide by ``isatty`` and ``NO_COLOR``.
         folder: of the run, put before the paths of its files.
+        notes: with the warnings of weight ``note``.
 
     Returns:
         Text that ends in a newline.
@@ -50,7 +56,7 @@ def render(
         _verdict(summary, width, paint),
         *(_figures(each, width, paint) for each in figures(summary)),
         *(section_lines(each, width, paint) for each in breakdown.sections(summary, _MOST)),
-        warning_lines(warnings(summary), width, paint),
+        warning_lines(warnings(summary, notes=notes), width, paint),
         _files(summary, folder, paint),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"

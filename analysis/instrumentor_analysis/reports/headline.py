@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.intervals import effective_samples
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
@@ -389,11 +390,13 @@ def _host_layers(summary: Summary) -> list[Line]:
     return lines
 
 
-def warnings(summary: Summary) -> tuple[str, ...]:
+def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
     """What stands in the way of trusting the figures, the worst first."""
-    found: list[str] = []
+    found: list[Caveat] = []
     if summary.interrupted:
-        found.append("the run was interrupted: the figures are of what came before")
+        text = "the run was interrupted: the figures are of what came before"
+        found.append(Caveat("interrupted", text, "wrong"))
     if summary.script_exit_code:
-        found.append(f"the script ended with exit code {summary.script_exit_code}")
-    return (*found, *summary.warnings)
+        text = f"the script ended with exit code {summary.script_exit_code}"
+        found.append(Caveat("exit-code", text, "wrong"))
+    return by_weight((*found, *summary.warnings), notes=notes)

@@ -99,7 +99,7 @@ def _warnings(summary: Summary) -> str:
     found = warnings(summary)
     if not found:
         return ""
-    return "### Warnings\n\n" + "\n".join(f"- {escape(warning)}" for warning in found)
+    return "### Warnings\n\n" + "\n".join(f"- {escape(str(warning))}" for warning in found)
 
 
 def _files(summary: Summary) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from instrumentor_analysis.caveats import by_weight
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.advice_console import advice_lines
@@ -81,7 +82,7 @@ def render_ops(
         [f"{words.plural(hidden, 'op')} below {hide_below:g} % not shown"] if hidden else [],
         _stacked(report.stacked, width, paint, narrow) if stacked else [],
         advice_lines(report, width, paint) if advice else [],
-        warning_lines(report.notes, width, paint),
+        warning_lines(by_weight(report.notes, notes=False), width, paint),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.document import Column, Section, Table
 
@@ -74,15 +75,6 @@ def _shown(column: Column, width: int) -> Column:
     return replace(column, title=words.clip(words.visible(column.title), room), texts=shown)
 
 
-def warning_lines(warnings: Sequence[str], width: int, paint: Paint) -> list[str]:
-    """A paragraph for each."""
-    lines: list[str] = []
-    for warning in warnings:
-        first, *rest = indented(words.visible(warning), width, "Warning: ", "  ")
-        lines += [first.replace("Warning:", paint("Warning:", "yellow"), 1), *rest]
-    return lines
-
-
 def table(
     columns: Sequence[Column], *, width: int, paint: Paint, indent: str = "", gap: str = "  "
 ) -> list[str]:
@@ -137,3 +129,14 @@ def _cells(column: Column, size: int, paint: Paint) -> list[str]:
         painted = paint(text, how)
         padded.append(space + painted if column.right else painted + space)
     return padded
+
+
+def warning_lines(caveats: Iterable[Caveat], width: int, paint: Paint) -> list[str]:
+    """Each warning as wrapped lines: red where figures may be wrong."""
+    lines: list[str] = []
+    for each in caveats:
+        name = "Note:" if each.weight == "note" else "Warning:"
+        wrapped = indented(words.visible(str(each)), width, f"{name} ", "  ")
+        colour = "red" if each.weight == "wrong" else "yellow"
+        lines += [wrapped[0].replace(name, paint(name, colour), 1), *wrapped[1:]]
+    return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import (
     Category,
     DeviceTime,
@@ -164,7 +165,10 @@ def tracy() -> Summary:
             "stacked": "tracy_perf/tt_perf_report_stacked.png",
             "tracy": "tracy_profile/reports/2026/tracy_profile_log_host.tracy",
         },
-        warnings=("Tracy inflates the wall clock by some 10 to 15 %",),
+        warnings=(
+            Caveat("no-split", "Tracy does not split host time into Python and PJRT", "note"),
+            Caveat("profiler-cost", "Tracy inflates the wall clock by some 10 to 15 %"),
+        ),
     )
 
 
@@ -209,7 +213,7 @@ def interrupted() -> Summary:
         interrupted=True,
         partial=True,
         script_exit_code=130,
-        warnings=("no device figures: there is no ops CSV",),
+        warnings=(Caveat("no-device", "no device figures: there is no ops CSV", "wrong"),),
     )
 
 
@@ -229,7 +233,11 @@ def several_labels() -> Summary:
         wall_clock_by_label={first.label: first, second.label: second},
         steps=steps,
         run={"name": "lm", "label": "accumulate"},
-        warnings=("the last micro-batch is left pending to fuse with the optimizer",),
+        warnings=(
+            Caveat(
+                "longer-sample", "the last micro-batch is left pending to fuse with the optimizer"
+            ),
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import Locations, SlowOp, SourceLine
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports import html, words
@@ -115,7 +116,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         analysis.summary,
         slow_ops=ops,
         locations=Locations(lines),
-        warnings=HOSTILE,
+        warnings=tuple(Caveat("x", text) for text in HOSTILE),
         run=dict.fromkeys(HOSTILE, HOSTILE[0]) | {"name": HOSTILE[0]},
         artifacts=dict.fromkeys(HOSTILE, HOSTILE[1]),
     )

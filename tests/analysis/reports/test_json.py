@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import SlowOp
 from instrumentor_analysis.reports import json as report
 from instrumentor_analysis.summary import summarise
@@ -78,5 +79,5 @@ def test_a_wrong_document_does_not_fit() -> None:
 
 
 def test_text_is_readable() -> None:
-    text = report.render(replace(tracy(), warnings=("Größe 立",)))
+    text = report.render(replace(tracy(), warnings=(Caveat("x", "Größe 立"),)))
     assert "Größe 立" in text and text.endswith("}\n") and text.startswith('{\n  "schema"')

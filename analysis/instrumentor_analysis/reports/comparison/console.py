@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.comparison.model import Comparison
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.comparison import rows
@@ -36,7 +37,10 @@ def _blocks(comparison: Comparison, width: int, paint: Paint) -> list[str]:
     under = paint(words.visible(rows.subtitle(comparison)), "dim")
     blocks = [f"{head}  {under}".rstrip(), "\n".join(_statements(comparison, width, paint))]
     blocks += ["\n".join(section_lines(each, width, paint)) for each in rows.sections(comparison)]
-    blocks += ["\n".join(warning_lines([note], width, paint)) for note in comparison.notes]
+    blocks += [
+        "\n".join(warning_lines([Caveat("comparison", note)], width, paint))
+        for note in comparison.notes
+    ]
     return [block for block in blocks if block]
 
 
