@@ -253,12 +253,13 @@ def _csv(job: _Job) -> bool:
 def _stacked(job: _Job) -> bool:
     from instrumentor_analysis import plots
     from instrumentor_analysis.reports import csv
+    from instrumentor_analysis.reports.stacked_chart import stacked
 
     if job.report is None:
         raise NothingMeasured("there are no device ops to add up", "Profile with tracy.")
     table, picture = _stacked_files(job.target)
     replace_text(table, csv.render_stacked(job.report))
-    figure = plots.stacked_figure(job.report.stacked, classic=job.choices.classic_colors)
+    figure = stacked(job.report.stacked, classic=job.choices.classic_colors)
     replace_bytes(picture, plots.encode(figure, "png"))
     return True
 

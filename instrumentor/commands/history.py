@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.reports.comparison.history import Point
 
 SCHEMA = "instrument-history/1"
-_PLOTS = (".png", ".svg", ".pdf")
+_PLOTS: dict[str, Literal["png", "svg", "pdf"]] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 
 Store = Annotated[
     Path | None,
@@ -127,14 +126,13 @@ def _show_noise(kept: History, like: Entry) -> None:
 
 
 def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool) -> None:
+    from instrumentor_analysis import plots
     from instrumentor_analysis.reports.comparison.history import figure
 
     drawn = figure(_points(entries), script)
     if drawn is None:
         raise UsageError("no run has a steady step: there is nothing to draw", "Run more steps.")
-    content = io.BytesIO()
-    drawn.savefig(content, dpi=150, format=target.suffix.lstrip("."))
-    write_new(target, content.getvalue(), force=force)
+    write_new(target, plots.encode(drawn, _PLOTS[target.suffix]), force=force)
     console.say(f"Wrote {target}")
 
 

@@ -1,21 +1,27 @@
-"""Charts as matplotlib figures: what is drawn, the same bytes each time, no global state."""
+"""Figures as files: what is drawn, the same bytes each time, no global state."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from instrumentor_analysis import plots
 from instrumentor_analysis.model import SlowOp
 from instrumentor_analysis.report_options import ReportOptions, per_op_report
 from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.reports.drawing import COLOURS, Bar, Drawing, Label
+from instrumentor_analysis.reports.stacked_chart import stacked
 from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.table import Categorical, Table
 from tests.analysis.ops_rows import FIXTURES
-from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_cpu, tracy
+from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, tracy
 from tests.waiting import HANG_S
 
 
@@ -33,48 +39,41 @@ def test_what_there_is_to_draw(tmp_path: Path) -> None:
     }
 
 
-def test_bars_have_the_heights_of_their_steps() -> None:
-    figure = plots.step_figure(tracy())
-    assert figure is not None
-    (axes,) = figure.axes
-    heights = [bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
-    assert heights[:5] == [35_210.4, 412.0, 405.5, 409.5, 421.0]
-    assert heights[5:] == [63.2] * 5
-    assert axes.get_ylim()[1] == pytest.approx(421 * 1.15)
-    assert axes.get_title(loc="left") == "Step times: mnist baseline"
-    assert [text.get_text() for text in axes.texts] == ["35,210.4 ms"]
+def test_the_same_figure_gives_the_same_bytes() -> None:
+    for kind, start in (("png", b"\x89PNG"), ("svg", b"<svg "), ("pdf", b"%PDF")):
+        first, second = (plots.figures(tracy())["gaps"] for _ in range(2))
+        content = plots.encode(first, kind)
+        assert content == plots.encode(second, kind)
+        assert content.startswith(start)
 
 
-def test_shares_add_up() -> None:
-    figure = plots.breakdown_figure(tracy())
-    assert figure is not None
-    for axes in figure.axes:
-        widths = [bar.get_width() for bar in axes.patches]  # type: ignore[attr-defined]
-        assert sum(widths) == pytest.approx(100)
+def test_a_file_is_in_light_colours_and_names_its_figure() -> None:
+    text = plots.encode(plots.figures(tracy())["step_times"], "svg").decode()
+    root = ElementTree.fromstring(text)
+    assert "var(" not in text and COLOURS["device"][0] in text
+    texts = [element.text for element in root if element.tag.endswith("text")]
+    assert "Step times: mnist baseline" in texts and "device time" in texts
 
 
-def test_without_a_device_it_is_self_time() -> None:
-    figure = plots.breakdown_figure(torch_cpu())
-    assert figure is not None
-    assert figure.axes[-1].get_xlabel() == "% of the op self time"
-
-
-@pytest.mark.parametrize("kind", plots.KINDS)
-def test_the_same_figure_gives_the_same_bytes(kind: plots.Kind) -> None:
-    first, second = (plots.gap_figure(tracy()) for _ in range(2))
-    assert first is not None and second is not None
-    content = plots.encode(first, kind)
-    assert content == plots.encode(second, kind)
-    assert content.startswith(b"\x89PNG" if kind == "png" else b"<?xml")
+def test_pictures_show_what_is_drawn() -> None:
+    """Where a bar stands there is its colour, and beside it the background."""
+    image = pytest.importorskip("matplotlib.image")
+    drawing = Drawing("", "", (0, 0, 100, 60), (Bar(20, 10, 30, 40, "#ff0000"),))
+    pixels = image.imread(io.BytesIO(plots.encode(drawing, "png", dpi=100)))
+    left, top = 14, 34  # What framed() adds.
+    assert pixels[top + 30, left + 35, :3].tolist() == [1, 0, 0]
+    assert pixels[top + 30, left + 60, :3].tolist() == [1, 1, 1]
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_hostile_names_are_drawn_as_text() -> None:
-    ops = tuple(SlowOp(name, 1, 1.0, 5.0, None, "Other") for name in HOSTILE)
-    figure = plots.breakdown_figure(replace(tracy(), slow_ops=ops))
-    assert figure is not None
-    svg = plots.encode(figure, "svg").decode()
-    assert "<script" not in svg.replace("<!--", "") and "onerror=alert" not in svg.split("<!--")[0]
+    ops = tuple(SlowOp(name, 1, 1.0, 5.0, name, name) for name in HOSTILE)
+    drawing = plots.figures(replace(tracy(), slow_ops=ops))["breakdown"]
+    root = ElementTree.fromstring(plots.encode(drawing, "svg").decode())
+    assert {element.tag.rpartition("}")[2] for element in root.iter()} == {
+        "svg", "rect", "title", "text",
+    }  # fmt: skip
+    assert plots.encode(drawing, "png").startswith(b"\x89PNG")
 
 
 def test_nothing_of_matplotlib_is_changed() -> None:
@@ -86,7 +85,7 @@ import matplotlib
 before = dict(matplotlib.rcParams)
 from tests.analysis.reports.summaries import tracy
 for figure in plots.figures(tracy()).values():
-    plots.encode(figure, "svg")
+    plots.encode(figure, "png")
 assert dict(matplotlib.rcParams) == before
 assert "matplotlib.pyplot" not in sys.modules
 """
@@ -98,17 +97,31 @@ def test_the_stacked_report_is_a_bar_per_device() -> None:
     report = per_op_report(
         FIXTURES / "two_devices_v1.csv", ReportOptions(no_merge_devices=True, group_by="op")
     )
-    (axes,) = plots.stacked_figure(report.stacked).axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["device 0", "device 1"]
-    ends = [max(p.get_x() + p.get_width() for p in axes.patches if p.get_y() < y < p.get_y() + 1)
-            for y in (0, 1)]  # fmt: skip
+    drawing = stacked(report.stacked)
     # 10 + 30 + 100 + 44 + 12 us, and 2 + 8 - 5 + 1 us more.
-    assert ends == pytest.approx([0.196, 0.202])
+    labels = [shape.text for shape in drawing.shapes if isinstance(shape, Label)]
+    assert labels == ["device 0: 0.196 ms", "device 1: 0.202 ms"]
+    ends: dict[float, float] = {}
+    for bar in drawing.shapes:
+        if isinstance(bar, Bar):
+            ends[bar.y] = max(ends.get(bar.y, 0.0), bar.x + bar.width)
+    assert list(ends.values()) == pytest.approx([196 / 202 * 1000 - 1, 999])
 
 
 def test_classic_colours_tell_ops_of_a_category_apart() -> None:
-    stacked = per_op_report(FIXTURES / "training_v2_1.csv").stacked
+    frame = per_op_report(FIXTURES / "training_v2_1.csv").stacked
     for classic in (False, True):
-        (axes,) = plots.stacked_figure(stacked, classic=classic).axes
-        colours = {tuple(patch.get_facecolor()[:3]) for patch in axes.patches}
-        assert (len(colours) == len(axes.patches)) is classic
+        colours = [key.colour for key in stacked(frame, classic=classic).keys]
+        assert (len(set(colours)) == len(colours)) is classic
+
+
+def test_what_stands_apart_and_the_rest_are_all_the_time() -> None:
+    frame = Table(
+        {
+            "name": Categorical.of([f"op {at}" for at in range(20)]),
+            "category": Categorical.of(["Compute"] * 20),
+            "device_time_us": np.arange(20, 0, -1) * 1000.0,
+        }
+    )
+    keys = stacked(frame).keys
+    assert len(keys) == 17 and keys[-1].text == f"all others {(4 + 3 + 2 + 1) / 210 * 100:.1f} %"

@@ -1,26 +1,37 @@
-"""Geometry of the charts in report.html: shapes in user units, no markup and no colours.
-
-The page's template draws them, so that every text passes its escaping.
-"""
+"""The figures of a run: step times, where the time goes, gaps."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Gaps, Step, Summary
-from instrumentor_analysis.reports import breakdown, words
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.breakdown import on_device
 from instrumentor_analysis.reports.document import Column, Table
+from instrumentor_analysis.reports.drawing import (
+    CHARACTER,
+    COLOURS,
+    Bar,
+    Drawing,
+    Key,
+    Label,
+    Line,
+    Scale,
+    Shape,
+    grid,
+)
+from instrumentor_analysis.reports.headline import title
 
+WIDTH = 1000.0
 #: Ops of their own in a stacked bar before the rest is one part.
 MOST_PARTS = 8
 #: Kinds of steps whose times say nothing about the others.
 APART = ("compile", "warmup", "profiled")
-#: Width of a character below a bar, of 1000 for the whole chart.
-_CHARACTER = 7
 #: Steps drawn; of more, the last ones.
 MOST_STEPS = 200
+_HEIGHT, _BAR, _PITCH = 180.0, 28.0, 62.0
+_LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -31,131 +42,105 @@ class Part:
     percent: float
     text: str
     kind: str = ""
+    opacity: float = 1.0
 
 
-@dataclass(frozen=True)
-class Tick:
-    """A mark on an axis: where, and what it says."""
+def steps(summary: Summary) -> Drawing | None:
+    """Wall clock of each step and, in it, its device time; None when fewer than two were timed.
 
-    at: float
-    text: str
-
-
-@dataclass(frozen=True)
-class StepBar:
-    """One step: a bar for the wall clock, in it one for the device time."""
-
-    x: float
-    width: float
-    height: float
-    device_height: float | None
-    kind: str
-    text: str
-    label: str
-    value: str
-    clipped: bool
-
-
-@dataclass(frozen=True)
-class StepChart:
-    """Step times; a compile step that dwarfs the others is clipped and says so."""
-
-    width: float
-    height: float
-    bars: tuple[StepBar, ...]
-    ticks: tuple[Tick, ...]
-    median: Tick | None
-    left_out: int
-    some_device: bool
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Kinds of steps among the bars."""
-        return frozenset(bar.kind for bar in self.bars)
-
-
-def step_chart(summary: Summary, width: float = 1000, height: float = 180) -> StepChart | None:
-    """Bars of the steps in order; None when fewer than two were timed."""
+    A compile step that dwarfs the others is cut off and says how long it was.
+    """
     timed = [step for step in summary.steps if words.measured(step.wall_clock_ms)]
-    steps = timed[-MOST_STEPS:]
+    shown = timed[-MOST_STEPS:]
     if len(timed) < 2:
         return None
-    top = compared_ms(steps) * 1.08 or 1.0
-    pitch = width / len(steps)
-    bar = min(pitch * 0.72, 72.0)
-    bars = [
-        _step_bar(step, at * pitch + (pitch - bar) / 2, bar, height, top)
-        for at, step in enumerate(steps)
-    ]
-    bars = _without_overlaps(bars, pitch * 1000 / width)
+    y = Scale(0, _compared_ms(shown) * 1.08 or 1.0, _HEIGHT, flipped=True)
+    shapes: list[Shape] = [*grid(None, y, (WIDTH, _HEIGHT)), Label(-8, -4, "ms", anchor="end")]
+    for at, step in enumerate(shown):
+        shapes += _step(step, at, len(shown), y, _with_device(shown))
+    keys = _step_keys(shown)
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms
-    line = None
-    if median is not None and words.measured(median) and median <= top:
-        line = Tick(height - median / top * height, f"median {words.ms(median)}")
-    return StepChart(
-        width,
-        height,
-        tuple(bars),
-        tuple(Tick(height - value / top * height, text) for value, text in _round_ticks(top)),
-        line,
-        len(timed) - len(steps),
-        any(bar.device_height is not None for bar in bars),
+    if median is not None and words.measured(median) and median <= y.high:
+        ends = (0, y.at(median)), (WIDTH, y.at(median))
+        shapes.append(Line(ends, "text", dashed=True))
+        keys.append(Key("", f"dashed: median {words.ms(median)}"))
+    left_out = len(timed) - len(shown)
+    return Drawing(
+        f"Step times: {title(summary)}",
+        "Wall clock of each step, milliseconds; the table below has the figures",
+        (-56, -20, WIDTH + 66, _HEIGHT + 46),
+        tuple(shapes),
+        tuple(keys),
+        f"The first {left_out} steps are not drawn." if left_out else "",
     )
 
 
-def compared_ms(steps: Sequence[Step]) -> float:
+def _compared_ms(steps: Sequence[Step]) -> float:
     """The slowest of the steps that can be compared: steady ones, not under a profiler."""
     every = [step.wall_clock_ms or 0.0 for step in steps]
     fair = [step.wall_clock_ms or 0.0 for step in steps if step.kind not in APART]
     return max(fair or every)
 
 
-def _step_bar(step: Step, x: float, width: float, height: float, top: float) -> StepBar:
-    wall = step.wall_clock_ms or 0.0
-    device = step.device_time_ms
-    text = f"{step.name}: {words.ms(wall)}"
-    if words.measured(device):
-        text += f", device {words.ms(device)}"
-    if words.measured(step.overhead_percent):
-        text += f", overhead {words.percent(step.overhead_percent)}"
+def _with_device(steps: Sequence[Step]) -> bool:
+    return any(words.measured(step.device_time_ms) for step in steps)
+
+
+def _step_colour(step: Step, with_device: bool) -> str:
     if step.outlier:
-        text += ", outlier"
-    kind = "outlier" if step.outlier else step.kind or "steady"
-    shown = None
-    if device is not None and words.measured(device):
-        shown = min(device / top, 1.0) * height
-    return StepBar(
-        x,
-        width,
-        min(wall / top, 1.0) * height,
-        shown,
-        kind,
-        text,
-        step.name.removeprefix("step_").removeprefix("steady_"),
-        words.ms(wall),
-        wall > top,
-    )
+        return "outlier"
+    return "compile" if step.kind in APART else "wait" if with_device else "device"
 
 
-def _without_overlaps(bars: list[StepBar], pitch: float) -> list[StepBar]:
-    """Names cut to a letter and values of neighbours left out where bars stand close."""
-    if pitch >= 10 * _CHARACTER:
-        return bars
-    fitted: list[StepBar] = []
-    for at, bar in enumerate(bars):
-        name, _, number = bar.label.partition("_")
-        short = name[:1] + number if len(bar.label) * _CHARACTER > pitch else bar.label
-        crowded = at > 0 and bars[at - 1].clipped
-        fitted.append(replace(bar, label=short, value="" if crowded else bar.value))
-    return fitted
+def _step_keys(steps: Sequence[Step]) -> list[Key]:
+    some = _with_device(steps)
+    keys = [Key("device", "device time" if some else "wall clock")]
+    keys += [Key("wait", "rest of the wall clock")] if some else []
+    apart = [kind for kind in APART if any(s.kind == kind and not s.outlier for s in steps)]
+    if apart:
+        keys.append(Key("compile", f"{', '.join(apart)} (cut off where it is longer)", 0.7))
+    return [*keys, Key("outlier", "outlier")] if any(s.outlier for s in steps) else keys
 
 
-def _round_ticks(top: float, wanted: int = 4) -> list[tuple[float, str]]:
-    """Round values from 0 up to the top, and their texts."""
-    raw = top / wanted
-    magnitude = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw)
-    return [(at * step, f"{at * step:,.10g}") for at in range(int(top / step) + 1)]
+def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[Shape]:
+    """Its bars and, where there is room, its name; the wall clock above one that is cut off."""
+    pitch = WIDTH / count
+    width = min(pitch * 0.72, 72.0)
+    x, wall, device = at * pitch + (pitch - width) / 2, step.wall_clock_ms or 0.0, None
+    if words.measured(step.device_time_ms):
+        device = min(step.device_time_ms or 0.0, y.high)
+    colour, top = _step_colour(step, with_device), y.at(min(wall, y.high))
+    opacity = 0.7 if colour == "compile" else 1.0
+    found: list[Shape] = [Bar(x, top, width, y.length - top, colour, _told(step), opacity)]
+    if device is not None:
+        inside = y.at(device)
+        found.append(Bar(x, inside, width, y.length - inside, "device", _told(step)))
+    if wall > y.high:
+        middle = x + width / 2
+        zigzag = (x - 4, 10), (middle, 4), (middle, 10), (x + width + 4, 4)
+        found.append(Line(zigzag, "card", 3))
+        if pitch >= 10 * CHARACTER or at == 0:
+            found.append(Label(middle, -5, words.ms(wall), anchor="middle"))
+    if count <= 40:
+        name = _short(step.name, pitch)
+        found.append(Label(x + width / 2, y.length + 18, name, "text", "middle"))
+    return found
+
+
+def _told(step: Step) -> str:
+    parts = [f"{step.name}: {words.ms(step.wall_clock_ms)}"]
+    if words.measured(step.device_time_ms):
+        parts.append(f"device {words.ms(step.device_time_ms)}")
+    if words.measured(step.overhead_percent):
+        parts.append(f"overhead {words.percent(step.overhead_percent)}")
+    return ", ".join([*parts, *(["outlier"] if step.outlier else [])])
+
+
+def _short(name: str, room: float) -> str:
+    """A step's name, cut to a letter and its number where there is no room."""
+    name = name.removeprefix("step_").removeprefix("steady_")
+    head, _, number = name.partition("_")
+    return head[:1] + number if len(name) * CHARACTER > room else name
 
 
 def category_parts(summary: Summary) -> tuple[Part, ...]:
@@ -175,13 +160,14 @@ def category_parts(summary: Summary) -> tuple[Part, ...]:
 
 def op_parts(summary: Summary) -> tuple[Part, ...]:
     """The device time (the self time, without a device) by op name, the rest as one part."""
-    timed = breakdown.on_device(summary)
+    timed = on_device(summary)
     parts: list[Part] = []
     for op in summary.slow_ops[:MOST_PARTS]:
         if op.percent and words.measured(op.percent):
             time = words.ms(op.device_time_ms if timed else op.op_self_time_ms)
             text = f"{op.op}: {words.percent(op.percent)}, {time}, {op.count:,} x"
-            parts.append(Part(op.op, op.percent, text, (op.category or "other").lower()))
+            kind, opacity = (op.category or "other").lower(), max(1 - 0.09 * len(parts), 0.4)
+            parts.append(Part(op.op, op.percent, text, kind, opacity))
     rest = 100 - sum(part.percent for part in parts)
     if parts and rest > 0.05:
         parts.append(Part("all others", rest, f"all others: {words.percent(rest)}", "rest"))
@@ -199,6 +185,75 @@ def step_parts(summary: Summary) -> tuple[Part, ...]:
         Part("device", device, f"device: {words.ms(wall * device / 100)}", "device"),
         Part("host, and waiting for it", overhead, rest, "wait"),
     )
+
+
+def breakdown(summary: Summary) -> Drawing | None:
+    """Stacked bars: the wall clock, and the device (or self) time by category and by op."""
+    time = "device time" if on_device(summary) else "self time"
+    by_op = op_parts(summary)
+    whole = ", ".join(f"{part.name} {words.percent(part.percent)}" for part in step_parts(summary))
+    bars = {
+        f"wall clock of the step: {whole}": step_parts(summary),
+        "device time by category": category_parts(summary),
+        f"{time} by op": by_op,
+    }
+    return stacks(f"{time.capitalize()}: {title(summary)}", bars, by_op) if by_op else None
+
+
+def stacks(
+    title: str, bars: dict[str, tuple[Part, ...]], named: Sequence[Part] = ()
+) -> Drawing | None:
+    """A stacked bar of each kind that has parts, percent of the whole width.
+
+    Args:
+        named: parts in the keys.
+    """
+    shapes: list[Shape] = []
+    given = {name: parts for name, parts in bars.items() if parts}
+    for at, (name, parts) in enumerate(given.items()):
+        shapes.append(Label(0, at * _PITCH + 14, name))
+        x = 0.0
+        for part in parts:
+            width = max(part.percent / 100 * WIDTH, 1.0)
+            place = x, at * _PITCH + 22, max(width - 1, 1.0), _BAR
+            shapes.append(Bar(*place, colour_of(part.kind), part.text, part.opacity))
+            x += part.percent / 100 * WIDTH
+    keys = [
+        Key(
+            colour_of(part.kind),
+            f"{words.clip(part.name, _LONGEST_NAME)} {words.percent(part.percent)}",
+            part.opacity,
+        )
+        for part in named
+    ]
+    says = "; ".join(part.text for parts in given.values() for part in parts)
+    box = (0.0, 0.0, WIDTH, len(given) * _PITCH - 6)
+    return Drawing(title, says, box, tuple(shapes), tuple(keys)) if given else None
+
+
+def colour_of(kind: str) -> str:
+    """The colour of a category, or of what a trace names as one."""
+    return kind if kind in COLOURS or kind.startswith("#") else "other"
+
+
+def gaps(summary: Summary) -> Drawing | None:
+    """The histogram of the op-to-op gaps; those above 6.5 us in red."""
+    table = gap_table(summary.gaps)
+    if not table.rows:
+        return None
+    names, counts, bars = table.columns
+    shapes: list[Shape] = []
+    for at in range(table.rows):
+        length = (bars.shares[at] or 0.0) / 100 * WIDTH * 0.75
+        tone = "host" if counts.colour(at) == "bad" else "compute"
+        shapes += [
+            Label(-8, at * 24 + 14, names.texts[at], "text", "end"),
+            Bar(0, at * 24, length, 18, tone),
+            Label(length + 6, at * 24 + 14, counts.texts[at], "text"),
+        ]
+    red = Key("host", f"above {GAP_THRESHOLD_US} us: the device waited for the host")
+    box = (-160, -6, WIDTH, table.rows * 24 + 12)
+    return Drawing(f"Ops by the gap before them: {title(summary)}", "", box, tuple(shapes), (red,))
 
 
 def gap_table(gaps: Gaps | None) -> Table:

@@ -32,7 +32,7 @@ from instrumentor_analysis.reports.headline import (
     warnings,
 )
 from instrumentor_analysis.reports.ops_data import OpsTable, ops_table, script_safe
-from instrumentor_analysis.reports.roofline_chart import roofline_chart
+from instrumentor_analysis.reports.roofline_chart import roofline
 
 _TEMPLATE = "report.html.j2"
 _SCRIPT = "report.js.j2"
@@ -126,7 +126,6 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
     from markupsafe import Markup
 
     table = ops_table(detail)
-    by_device = breakdown.on_device(summary)
     return {
         "title": title(summary),
         "subtitle": subtitle(summary),
@@ -134,15 +133,12 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "evidence": _evidence(summary),
         "tiles": tiles(summary),
         "figures": [f for f in figures(summary) if any(e.tone != "absent" for e in f.lines)],
-        "steps": charts.step_chart(summary),
+        "steps": charts.steps(summary),
         "step_table": _step_table(summary),
-        "step_parts": charts.step_parts(summary),
-        "category_parts": charts.category_parts(summary),
-        "op_parts": charts.op_parts(summary),
+        "breakdown": charts.breakdown(summary),
         "categories": breakdown.categories(summary),
         "slow_ops": breakdown.slow_ops(summary, len(summary.slow_ops)),
-        "time_name": "device time" if by_device else "self time",
-        "roofline": roofline_chart(detail),
+        "roofline": roofline(detail),
         "gaps": charts.gap_table(summary.gaps),
         "gap_threshold": GAP_THRESHOLD_US,
         "devices": breakdown.devices(summary.devices, MOST_ROWS),

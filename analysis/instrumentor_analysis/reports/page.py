@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.drawing import COLOURS, svg
 
 
 def render(template: str, *, visible: bool = False, **context: Any) -> str:
@@ -30,4 +31,6 @@ def render(template: str, *, visible: bool = False, **context: Any) -> str:
         lstrip_blocks=True,
         finalize=shown if visible else None,
     )
+    environment.globals["colours"] = COLOURS
+    environment.filters["svg"] = lambda drawing, more="": Markup(svg(drawing, attributes=more))
     return environment.get_template(template).render(context)

@@ -11,12 +11,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from instrumentor_analysis.reports import words
-from instrumentor_analysis.reports.charts import Tick
 from instrumentor_analysis.reports.detail import Detail
+from instrumentor_analysis.reports.drawing import (
+    Dot,
+    Drawing,
+    Key,
+    Label,
+    Line,
+    Scale,
+    Shape,
+    decades,
+    grid,
+)
 from instrumentor_analysis.roofline import Architecture
 
 #: Points drawn; ops of less time are left out.
 MOST_POINTS = 1500
+_WIDTH, _HEIGHT = 1000.0, 400.0
+_COLOURS = {"DRAM": "ccl", "FLOP": "compute", "BOTH": "good"}
+_KEYS = (
+    Key("tm", "SLOW: below both"),
+    Key("ccl", "DRAM-bound"),
+    Key("compute", "FLOP-bound"),
+    Key("good", "both"),
+    Key("", "area: device time of all ops of that name and shape"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,57 +76,6 @@ class Ceiling:
 
     name: str
     tflops: float
-
-
-@dataclass(frozen=True)
-class LogAxis:
-    """Whole decades onto 0 .. length; ``flipped`` grows towards 0, as y does on a screen."""
-
-    low: int
-    high: int
-    length: float
-    flipped: bool = False
-
-    def at(self, value: float) -> float:
-        """Where a positive value stands."""
-        along = (math.log10(value) - self.low) / (self.high - self.low) * self.length
-        return round(self.length - along if self.flipped else along, 1)
-
-    @property
-    def ticks(self) -> tuple[Tick, ...]:
-        """One per decade."""
-        exponents = range(self.low, self.high + 1)
-        return tuple(Tick(self.at(10.0**e), f"{10.0**e:,.10g}") for e in exponents)
-
-
-@dataclass(frozen=True)
-class Point:
-    """One point as drawn."""
-
-    x: float
-    y: float
-    radius: float
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Roof:
-    """The memory slope up to where it meets a ceiling, then the ceiling."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class RooflineChart:
-    """Everything that is drawn; both axes logarithmic."""
-
-    x: LogAxis
-    y: LogAxis
-    roofs: tuple[Roof, ...]
-    points: tuple[Point, ...]
-    left_out: int
 
 
 def op_points(detail: Detail) -> tuple[OpPoint, ...]:
@@ -159,47 +127,49 @@ def ceilings(arch: Architecture, points: tuple[OpPoint, ...]) -> tuple[Ceiling, 
     return tuple(Ceiling(name, peaks[name] * arch.worker_cores) for name in named)
 
 
-def roofline_chart(
-    detail: Detail, width: float = 1000, height: float = 400
-) -> RooflineChart | None:
+def roofline(detail: Detail) -> Drawing | None:
     """The chart; None without a single modelled op."""
     every, arch = op_points(detail), detail.architecture
     if not every or arch is None or not arch.has_peaks:
         return None
-    points, peaks = every[:MOST_POINTS], ceilings(arch, every)
-    ridges = [peak.tflops * 1000 / arch.dram_gb_s for peak in peaks]
-    x = _axis([*(p.intensity for p in points), *ridges], width)
-    y = _axis([*(p.tflops for p in points), *(p.tflops for p in peaks)], height, flipped=True)
-    longest = points[0].time_us
-    return RooflineChart(
-        x,
-        y,
-        tuple(_roof(peak, arch.dram_gb_s / 1000, x, y) for peak in peaks),
-        tuple(
-            Point(
-                x.at(p.intensity),
-                y.at(p.tflops),
-                round(3.5 + 11 * math.sqrt(p.time_us / longest), 1),
-                p.bound.lower() or "slow",
-                p.text,
-            )
-            for p in points
-        ),
-        len(every) - len(points),
+    points, peaks, tb_s = every[:MOST_POINTS], ceilings(arch, every), arch.dram_gb_s / 1000
+    x = decades([*(p.intensity for p in points), *(peak.tflops / tb_s for peak in peaks)], _WIDTH)
+    highest = [*(p.tflops for p in points), *(peak.tflops for peak in peaks)]
+    y = decades(highest, _HEIGHT, flipped=True)
+    shapes: list[Shape] = [
+        *grid(x, y, (_WIDTH, _HEIGHT)),
+        Label(_WIDTH, _HEIGHT + 38, "FLOPs per byte of DRAM traffic", anchor="end"),
+        Label(6, -4, "TFLOP/s"),
+        *(shape for peak in peaks for shape in _roof(peak, tb_s, x, y)),
+        *(_dot(point, points[0].time_us, x, y) for point in points),
+    ]
+    note = (
+        "Ceilings are of the whole grid; an op on fewer cores stands lower than its own FLOPs % "
+        "says. Only ops with a model of FLOPs and DRAM traffic."
+    )
+    left_out = len(every) - len(points)
+    return Drawing(
+        f"Roofline, {arch.name}",
+        "Roofline: achieved TFLOP/s over FLOPs per byte of DRAM traffic, "
+        f"{len(points)} kinds of op. Arrow keys go from op to op, the slowest first.",
+        (-56, -18, _WIDTH + 80, _HEIGHT + 66),
+        tuple(shapes),
+        _KEYS,
+        note + (f" {left_out} shorter kinds of op are not drawn." if left_out else ""),
     )
 
 
-def _axis(values: list[float], length: float, flipped: bool = False) -> LogAxis:
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return LogAxis(low, max(high, low + 1), length, flipped)
+def _dot(point: OpPoint, longest_us: float, x: Scale, y: Scale) -> Dot:
+    radius = round(3.5 + 11 * math.sqrt(point.time_us / longest_us), 1)
+    colour = _COLOURS.get(point.bound, "tm")
+    return Dot(x.at(point.intensity), y.at(point.tflops), radius, colour, point.text, 0.5)
 
 
-def _roof(peak: Ceiling, tb_s: float, x: LogAxis, y: LogAxis) -> Roof:
-    start = max(10.0**x.low, 10.0**y.low / tb_s)
-    ridge = peak.tflops / tb_s
-    end = 10.0**x.high
-    corners = [(start, start * tb_s), (ridge, peak.tflops), (end, peak.tflops)]
-    return Roof(
-        f"{peak.name} {words.number(peak.tflops)} TFLOP/s",
-        tuple((x.at(a), y.at(b)) for a, b in corners),
-    )
+def _roof(peak: Ceiling, tb_s: float, x: Scale, y: Scale) -> tuple[Shape, ...]:
+    """The memory slope up to where it meets a ceiling, then the ceiling."""
+    start = max(x.low, y.low / tb_s)
+    corners = (start, start * tb_s), (peak.tflops / tb_s, peak.tflops), (x.high, peak.tflops)
+    points = tuple((x.at(a), y.at(b)) for a, b in corners)
+    name = f"{peak.name} {words.number(peak.tflops)} TFLOP/s"
+    label = Label(x.length - 4, points[-1][1] - 6, name, anchor="end")
+    return Line(points, "muted", 1.5), label

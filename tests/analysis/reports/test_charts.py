@@ -1,4 +1,4 @@
-"""Geometry of the charts in report.html."""
+"""The figures of a run: where their shapes stand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from instrumentor_analysis.model import Gaps, Step
 from instrumentor_analysis.reports import charts
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.detail import Detail
-from instrumentor_analysis.reports.roofline_chart import op_points, roofline_chart
+from instrumentor_analysis.reports.drawing import COLOURS, Bar, Dot, Drawing, Label, Line
+from instrumentor_analysis.reports.roofline_chart import op_points, roofline
 from instrumentor_analysis.summary import analyse
 from tests.analysis.reports.summaries import (
     run_folder,
@@ -23,17 +24,26 @@ from tests.analysis.reports.summaries import (
 )
 
 
+def bars(drawing: Drawing | None, *colours: str) -> list[Bar]:
+    assert drawing is not None
+    return [s for s in drawing.shapes if isinstance(s, Bar) and s.colour in (colours or COLOURS)]
+
+
+def texts(drawing: Drawing | None, colour: str) -> list[str]:
+    assert drawing is not None
+    return [s.text for s in drawing.shapes if isinstance(s, Label) and s.colour == colour]
+
+
 def test_a_long_compile_step_does_not_flatten_the_others() -> None:
-    chart = charts.step_chart(tracy(), width=500, height=100)
-    assert chart is not None
-    first, *others = chart.bars
-    assert first.clipped and first.height == 100 and first.value == "35,210.4 ms"
-    assert [bar.label for bar in chart.bars] == ["compile", "1", "2", "3", "4"]
-    assert all(80 < bar.height < 100 and not bar.clipped for bar in others)
-    assert others[-1].height == pytest.approx(100 / 1.08)
-    assert others[-1].device_height == pytest.approx(63.2 / 421 * 100 / 1.08)
-    assert chart.median is not None and chart.median.text == "median 410.8 ms"
-    assert [tick.text for tick in chart.ticks] == ["0", "200", "400"]
+    drawing = charts.steps(tracy())
+    first, *others = bars(drawing, "compile", "wait")
+    assert first.height == 180
+    assert texts(drawing, "text") == ["compile", "1", "2", "3", "4"]
+    assert texts(drawing, "muted") == ["0", "200", "400", "ms", "35,210.4 ms"]
+    assert all(180 * 0.8 < bar.height < 180 for bar in others)
+    assert others[-1].height == pytest.approx(180 / 1.08, abs=0.01)
+    assert bars(drawing, "device")[-1].height == pytest.approx(63.2 / 421 * 180 / 1.08, abs=0.01)
+    assert drawing is not None and drawing.keys[-1].text == "dashed: median 410.8 ms"
 
 
 def test_names_and_values_of_close_bars_do_not_overlap() -> None:
@@ -42,33 +52,34 @@ def test_names_and_values_of_close_bars_do_not_overlap() -> None:
         Step("step_warmup_1", "warmup", "x", 800.0),
     )
     steps = (*first, *(Step(f"step_steady_{n}", "steady", "x", 10.0) for n in range(2, 30)))
-    chart = charts.step_chart(replace(wallclock_only(), steps=steps))
-    assert chart is not None
-    assert [bar.label for bar in chart.bars[:4]] == ["c", "w1", "2", "3"]
-    assert [bar.value for bar in chart.bars[:2]] == ["900.0 ms", ""]
+    drawing = charts.steps(replace(wallclock_only(), steps=steps))
+    assert texts(drawing, "text")[:4] == ["c", "w1", "2", "3"]
+    assert "900.0 ms" in texts(drawing, "muted") and "800.0 ms" not in texts(drawing, "muted")
     # Warm-up steps are cut off as the compile step is: they flatten nothing.
-    assert [bar.clipped for bar in chart.bars[:3]] == [True, True, False]
-    assert chart.bars[1].text == "step_warmup_1: 800.0 ms"
+    drawn = bars(drawing)
+    assert [bar.height == 180 for bar in drawn[:3]] == [True, True, False]
+    assert drawn[1].tip == "step_warmup_1: 800.0 ms"
 
 
 def test_outliers_and_steps_without_a_device() -> None:
-    chart = charts.step_chart(several_labels())
-    assert chart is not None and not chart.some_device
-    assert [bar.kind for bar in chart.bars] == ["steady", "steady", "outlier", "steady"]
-    assert chart.bars[2].text == "step_steady_3: 409.5 ms, outlier"
+    drawing = charts.steps(several_labels())
+    assert [bar.colour for bar in bars(drawing)] == ["device", "device", "outlier", "device"]
+    assert bars(drawing)[2].tip == "step_steady_3: 409.5 ms, outlier"
+    assert drawing is not None
+    assert [key.text for key in drawing.keys][:2] == ["wall clock", "outlier"]
 
 
 def test_one_step_is_no_chart() -> None:
-    assert charts.step_chart(wallclock_only()) is None
+    assert charts.steps(wallclock_only()) is None
     one = replace(wallclock_only(), steps=(Step("step_compile", "compile", "x", 5.0),))
-    assert charts.step_chart(one) is None
+    assert charts.steps(one) is None
 
 
 def test_many_steps_leave_the_last() -> None:
     steps = tuple(Step(f"step_steady_{n}", "steady", "x", 1.0) for n in range(500))
-    chart = charts.step_chart(replace(wallclock_only(), steps=steps))
-    assert chart is not None
-    assert (len(chart.bars), chart.left_out) == (charts.MOST_STEPS, 300)
+    drawing = charts.steps(replace(wallclock_only(), steps=steps))
+    assert len(bars(drawing)) == charts.MOST_STEPS
+    assert drawing is not None and drawing.note == "The first 300 steps are not drawn."
 
 
 def test_parts_of_the_time() -> None:
@@ -85,6 +96,13 @@ def test_parts_of_the_time() -> None:
     ]  # fmt: skip
     assert charts.step_parts(torch_cpu()) == ()
     assert charts.op_parts(torch_cpu())[0].text == "aten::addmm: 61.9 %, 19.5 ms, 12 x"
+
+
+def test_stacked_bars_fill_their_width() -> None:
+    drawing = charts.breakdown(tracy())
+    ends = {bar.y: bar.x + bar.width for bar in bars(drawing)}
+    assert list(ends.values()) == pytest.approx([999] * 3, abs=1)
+    assert texts(charts.breakdown(torch_cpu()), "muted") == ["self time by op"]
 
 
 def test_gap_bins_leave_empty_ends_out() -> None:
@@ -107,28 +125,20 @@ def test_roofline_points_lie_under_their_roof(tmp_path: Path) -> None:
     moved = 2 * (32 * 1280 + 1280 * 5120 + 32 * 5120)
     assert slow.intensity == pytest.approx(2 * 32 * 1280 * 5120 / moved)
     assert slow.tflops == pytest.approx(2 * 32 * 1280 * 5120 / 187e-6 / 1e12)
-    chart = roofline_chart(detail, width=100, height=100)
-    assert chart is not None and len(chart.points) == 2 and fast.time_us == 60
-    (roof,) = chart.roofs
+    drawing = roofline(detail)
+    assert drawing is not None and fast.time_us == 60
+    (roof,) = [s for s in drawing.shapes if isinstance(s, Line) and len(s.points) == 3]
     (x0, y0), (x1, y1), (x2, y2) = roof.points
     assert x0 < x1 < x2 and y0 > y1 == y2
-    # On logarithmic axes of equal scale per decade the slope is one.
-    assert chart.x.at(10) - chart.x.at(1) == pytest.approx(
-        100 / (chart.x.high - chart.x.low), abs=0.2
-    )
-    assert all(0 <= p.x <= 100 and 0 <= p.y <= 100 for p in chart.points)
-    for point, drawn in zip((slow, fast), chart.points, strict=True):
+    drawn = [shape for shape in drawing.shapes if isinstance(shape, Dot)]
+    assert all(0 <= dot.x <= 1000 and 0 <= dot.y <= 400 for dot in drawn)
+    for point, dot in zip((slow, fast), drawn, strict=True):
         ceiling = min(point.intensity * 0.288, 74 / 72 * 64)
-        assert point.tflops < ceiling and drawn.y > chart.y.at(ceiling)
+        # Two decades from 1 to 100 TFLOP/s over 400 units.
+        assert dot.y == pytest.approx(400 - math.log10(point.tflops) * 200, abs=0.01)
+        assert point.tflops < ceiling
 
 
 def test_no_model_no_roofline() -> None:
-    assert roofline_chart(Detail()) is None
+    assert roofline(Detail()) is None
     assert op_points(Detail()) == ()
-
-
-@pytest.mark.parametrize("top", [0.003, 0.9, 7.0, 421.0, 9e6])
-def test_ticks_are_round_and_few(top: float) -> None:
-    ticks = charts._round_ticks(top)
-    assert 3 <= len(ticks) <= 6 and ticks[0][0] == 0 and ticks[-1][0] <= top
-    assert all(math.isfinite(value) for value, _ in ticks)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import cycle
 
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.document import Column
+from instrumentor_analysis.reports.drawing import (
+    Dot,
+    Drawing,
+    Key,
+    Label,
+    Line,
+    Scale,
+    Shape,
+    grid,
+)
 from instrumentor_analysis.reports.terminal import painter, table
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _BAR = 14
-_MUTED, _TEXT = "#616770", "#1d2025"
+_HEIGHT = 300.0
+_COLOURS = ("compute", "tm", "ccl", "dm", "host", "other")
 
 
 @dataclass(frozen=True)
@@ -67,38 +75,32 @@ def render(points: Sequence[Point], *, width: int = 100, color: bool = False) ->
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
 
 
-def figure(points: Sequence[Point], title: str) -> Figure | None:
+def figure(points: Sequence[Point], title: str) -> Drawing | None:
     """Medians with their intervals in order of the runs, a line per way of measuring; None
     without any median.
     """
-    from matplotlib.figure import Figure
-
-    drawn = [(at, p) for at, p in enumerate(points) if p.value is not None]
-    if not drawn:
+    ends = [v for p in points for v in (p.value, p.low, p.high) if v is not None]
+    if all(point.value is None for point in points):
         return None
-    made = Figure(
-        figsize=(max(6.0, min(16.0, 2.5 + 0.55 * len(points))), 4.0), layout="constrained"
-    )
-    axes = made.add_subplot()
-    for how in dict.fromkeys(p.how for _, p in drawn):
-        line = [(at, p, p.value) for at, p in drawn if p.how == how and p.value is not None]
-        values = [value for _, _, value in line]
-        errors = [
-            [value - (value if p.low is None else p.low) for _, p, value in line],
-            [(value if p.high is None else p.high) - value for _, p, value in line],
-        ]
-        places = [at for at, _, _ in line]
-        axes.errorbar(places, values, yerr=errors, marker="o", capsize=3, label=_plain(how))
-    names = [_plain(" ".join(part for part in (p.commit, p.name) if part)) for p in points]
-    axes.set_xticks(range(len(points)), names, rotation=45, ha="right", fontsize=8)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("median of a step, ms", color=_MUTED)
-    axes.set_title(_plain(title), loc="left", fontsize=11, color=_TEXT)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
-    return made
-
-
-def _plain(text: str) -> str:
-    """Foreign text, not matplotlib's mathematics."""
-    return words.visible(text).replace("$", r"\$")
+    width = max(600.0, min(1600.0, 55.0 * len(points)))
+    x = Scale(-0.5, len(points) - 0.5, width)
+    y = Scale(0, max(ends) * 1.06 or 1.0, _HEIGHT, flipped=True)
+    shapes: list[Shape] = [
+        *grid(None, y, (width, _HEIGHT)),
+        Label(-8, -10, "median of a step, ms", anchor="start"),
+    ]
+    hows = list(dict.fromkeys(p.how for p in points if p.value is not None))
+    for how, colour in zip(hows, cycle(_COLOURS), strict=False):
+        line = [(at, p, p.value) for at, p in enumerate(points) if p.how == how]
+        drawn = [(x.at(at), p, value) for at, p, value in line if value is not None]
+        shapes.append(Line(tuple((at, y.at(value)) for at, _, value in drawn), colour, 1.5))
+        for at, p, value in drawn:
+            reach = [value if end is None else end for end in (p.low, p.high)]
+            shapes.append(Line(((at, y.at(reach[0])), (at, y.at(reach[1]))), colour, 2))
+            shapes.append(Dot(at, y.at(value), 4, colour, f"{p.name}: {words.ms(value)}", 1.0))
+    for at, p in enumerate(points):
+        name = words.clip(" ".join(part for part in (p.commit, p.name) if part), 24)
+        shapes.append(Label(x.at(at) + 4, _HEIGHT + 16, name, "text", "end", 11, turned=True))
+    keys = tuple(Key(colour, how) for how, colour in zip(hows, cycle(_COLOURS), strict=False))
+    box = (-120.0, -20.0, width + 140, _HEIGHT + 150)
+    return Drawing(title, "", box, tuple(shapes), keys)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from instrumentor_analysis.comparison.model import Comparison
 from instrumentor_analysis.reports import page
-from instrumentor_analysis.reports.charts import Part
 from instrumentor_analysis.reports.comparison import charts, rows
 from instrumentor_analysis.reports.comparison.rows import Limits
 from instrumentor_analysis.reports.document import Section, Tone
+from instrumentor_analysis.reports.drawing import Drawing
 
 _TEMPLATE = "comparison.html.j2"
 _LIMITS = Limits(ops=500, lines=200, modules=100)
@@ -27,7 +27,7 @@ class Card:
     title: str
     subtitle: str
     statements: tuple[tuple[str, str, Tone], ...]
-    bars: tuple[tuple[str, tuple[Part, ...]], ...]
+    bars: Drawing | None
     sections: tuple[Section, ...]
     notes: tuple[str, ...]
 
@@ -36,15 +36,14 @@ def render(comparisons: Sequence[Comparison]) -> str:
     """The page; all comparisons have the same base."""
     cards = [_card(each) for each in comparisons]
     title = cards[0].title if len(cards) == 1 else f"{len(cards)} runs against {_base(comparisons)}"
+    drawings = charts.samples(comparisons), charts.ratios(comparisons)
     return page.render(
         _TEMPLATE,
         visible=True,
         title=title,
         cards=cards,
         shared=_shared(cards),
-        samples=charts.samples(comparisons),
-        ratios=charts.ratios(comparisons),
-        width=charts.WIDTH,
+        drawings=[each for each in drawings if each is not None],
     )
 
 

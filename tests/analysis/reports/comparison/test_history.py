@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
+from instrumentor_analysis.plots import encode
 from instrumentor_analysis.reports.comparison.history import Point, figure, render
+from instrumentor_analysis.reports.drawing import Dot, Label, Line
 
 
 def point(number: int, value: float | None, how: str = "torch fwd+bwd", name: str = "a") -> Point:
@@ -22,18 +22,20 @@ def test_a_row_per_run_with_a_bar() -> None:
 def test_a_line_per_way_of_measuring_with_intervals() -> None:
     made = figure([point(1, 10.0), point(2, 5.0, "tracy step"), point(3, 8.0)], "train.py")
     assert made is not None
-    axes = made.axes[0]
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["torch fwd+bwd", "tracy step"]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["abc123+ a"] * 3
-    made.savefig(io.BytesIO(), format="png")
+    assert [key.text for key in made.keys] == ["torch fwd+bwd", "tracy step"]
+    names = [shape.text for shape in made.shapes if isinstance(shape, Label) and shape.turned]
+    assert names == ["abc123+ a"] * 3
+    dots = [shape for shape in made.shapes if isinstance(shape, Dot)]
+    assert dots[0].colour == dots[1].colour != dots[2].colour
+    assert dots[0].y < dots[1].y < dots[2].y, "10 over 8 over 5 ms"
+    reaches = [s for s in made.shapes if isinstance(s, Line) and s.width == 2]
+    assert all(low[1] > dot.y > high[1] for dot, ((low, high)) in zip(
+        dots, (reach.points for reach in reaches), strict=True))  # fmt: skip
 
 
 def test_names_are_no_mathematics() -> None:
     made = figure([point(1, 10.0, name="$\\frac{1}{0}$")], "$x$")
-    assert made is not None
-    made.savefig(io.BytesIO(), format="png")
+    assert made is not None and encode(made, "pdf").startswith(b"%PDF")
 
 
 def test_without_a_median_there_is_nothing_to_draw() -> None:

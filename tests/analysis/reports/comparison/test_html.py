@@ -60,12 +60,13 @@ def test_foreign_names_are_text(tmp_path: Path) -> None:
 
 def test_every_sample_and_every_interval_is_drawn() -> None:
     text = html.render(timed(2.0, 0.5))
-    assert text.count('class="dot"') == 18
-    assert text.count('class="reach"') == 2
-    assert [kind for kind in ("faster", "slower", "base") if f'<g class="{kind}">' in text] == [
-        "faster",
-        "slower",
-        "base",
+    assert len(re.findall(r"<circle[^>]*steady step", text)) == 18
+    assert text.count("<circle") - 18 == 2
+    first = text[text.index("<svg") : text.index("</svg>")]
+    assert [colour for colour in ("good", "bad", "other") if f"var(--{colour})" in first] == [
+        "good",
+        "bad",
+        "other",
     ]
 
 
