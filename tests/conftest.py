@@ -18,6 +18,7 @@ from tests.waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parent.parent
 STANDINS = ROOT / "tests" / "standins"
+FIND_PYTHON = ROOT / ".ci" / "find-python"
 EXPERIMENTS = ROOT / "fixtures" / "experiments"
 
 # Read before the isolation below clears them.
@@ -211,6 +212,19 @@ def run_cli() -> RunCli:
         )
 
     return run
+
+
+@pytest.fixture(scope="session", params=["this", "3.8"])
+def interpreter(request: pytest.FixtureRequest) -> Path:
+    """The interpreter of the tests, and the oldest one that scripts may run under."""
+    if request.param == "this":
+        return Path(sys.executable)
+    found = subprocess.run(
+        [FIND_PYTHON, request.param], capture_output=True, text=True, check=False
+    )
+    if found.returncode != 0:
+        pytest.skip(f"no CPython {request.param} on this machine")
+    return Path(found.stdout.strip())
 
 
 @pytest.fixture(scope="session")

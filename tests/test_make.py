@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-FIND_PYTHON = ROOT / ".ci" / "find-python"
+from tests.conftest import FIND_PYTHON, ROOT
+
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 

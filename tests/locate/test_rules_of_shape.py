@@ -6,7 +6,7 @@ import pytest
 
 from instrumentor import Declined, Reason, rewrite
 from tests.locate.cases import HEAD, lines_of, looped, plan_of
-from tests.locate.test_refusals import line_of, reason_of
+from tests.locate.test_rules import line_of, reason_of
 
 
 def reasons_of(source: str) -> tuple[Reason, ...]:
