@@ -54,6 +54,7 @@ def _losses(output: str) -> list[str]:
     return re.findall(r"Step \d+ \| .*loss: [\d.]+", output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", sorted(SHORT))
 def test_experiment_runs(own_experiments_repo: Path, script: str) -> None:
     repo = own_experiments_repo
@@ -74,6 +75,7 @@ def test_experiment_runs(own_experiments_repo: Path, script: str) -> None:
         assert 0 < trainable < everything / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "name"),
     [

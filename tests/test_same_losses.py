@@ -75,6 +75,7 @@ def instrumented_copy(experiments: Path, folder: Path, name: str) -> list[tuple[
     return [(str(repo), str(repo / script)) for repo in repos]
 
 
+@pytest.mark.slow
 def test_same_losses(experiments_repo: Path, tmp_path: Path) -> None:
     jobs = [j for name in SHORT for j in instrumented_copy(experiments_repo, tmp_path, name)]
     written = tmp_path / "losses.json"

@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import RepoFactory, RunCli
 
 SCRIPT = """\
@@ -31,6 +33,7 @@ for x, y in loader:
 """
 
 
+@pytest.mark.slow
 def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": SCRIPT})
     options = ("run", "--quiet", "--profiler", "torch", "--steps", "14", "--warmup", "3")

@@ -74,12 +74,15 @@ LAST = "reading the loss, the first and the last gradient and parameter"
 @pytest.mark.parametrize(
     ("script", "folder", "reads", "method"),
     [
-        ("tiny_llama/train_crank.py", "train_crank", "queue", "reading the loss"),
-        ("tiny_llama/train_crank.py", "train_crank", "tensor", LAST),
-        ("tiny_llama_lora/train_crank.py", "train_crank", "tensor", LAST),
+        pytest.param("tiny_llama/train_crank.py", "train_crank", "queue", "reading the loss",
+                     marks=pytest.mark.slow),
+        pytest.param("tiny_llama/train_crank.py", "train_crank", "tensor", LAST,
+                     marks=pytest.mark.slow),
+        pytest.param("tiny_llama_lora/train_crank.py", "train_crank", "tensor", LAST,
+                     marks=pytest.mark.slow),
         ("tiny_llama_crank/train.py", "tiny_llama_crank", "tensor", LAST),
     ],
-)
+)  # fmt: skip
 def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     own_experiments_repo: Path,
     measure: Measure,

@@ -97,6 +97,7 @@ def test_never_when_it_is_not_wanted(git_repo: RepoFactory, measure: Measure) ->
     assert "two optimizer steps" not in ran.err
 
 
+@pytest.mark.slow
 def test_whole_steps_of_a_trainer_of_an_installed_package(
     git_repo: RepoFactory, measure: Measure, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_script_that_never_updates_stays_declined(
     assert "without two steps of an optimizer" in ran.err
 
 
+@pytest.mark.slow
 def test_a_region_that_the_run_proved_wrong_is_planned_again(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def kept(repo: Path) -> dict[str, object]:
             if name in ("train.py", "other.py", "notes.txt")}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment(
     git_repo: RepoFactory,
     run_cli: RunCli,

@@ -47,6 +47,7 @@ def test_torch_on_the_cpu(own_experiments_repo: Path, measure: Measure) -> None:
     assert "Training finished" not in ran.log
 
 
+@pytest.mark.slow
 def test_wallclock_of_a_helper_with_accumulation(
     own_experiments_repo: Path, measure: Measure
 ) -> None:
@@ -139,6 +140,7 @@ def test_auto_takes_tracy_where_device_and_package_are(
     assert f"Profiler {chosen}: " in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.65", "0.75"])
 def test_older_versions_of_tracy(
     git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], version: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import RepoFactory, RunCli
 from tests.warned import texts
 
@@ -47,6 +49,7 @@ def test_a_step_that_compiles_again_is_no_steady_one(
     )
 
 
+@pytest.mark.slow
 def test_repeats_have_a_folder_each_and_are_compared_as_one(
     run_cli: RunCli, git_repo: RepoFactory
 ) -> None:

@@ -72,6 +72,7 @@ def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
     assert measured == pytest.approx(trial["step_ms"], rel=0.5)
 
 
+@pytest.mark.slow
 def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: RunCli) -> None:
     """bfloat16 and batch size on the CPU; then the patched experiment, validation included."""
     repo = own_experiments_repo
@@ -114,6 +115,7 @@ def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: Ru
     assert "Training finished" in whole.stdout + whole.stderr
 
 
+@pytest.mark.slow
 def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
     writes = "def train():\n    open('data/cache.txt', 'w').write('x' * 9)\n"
     (repo / "train.py").write_text(TRAIN.replace("def train():\n", writes))
@@ -127,6 +129,7 @@ def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
     assert "Wrote repo_tune/ (files in linked folders changed: see above)" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
     env = {**ENV, "TUNING_BROKEN": "1", "TUNING_HANGS": "2"}
     done = run_cli(
@@ -148,6 +151,7 @@ def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
     assert processes_with(str(repo / "repo_tune")) == []
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: RunCli) -> None:
     words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
     process = start(*words, cwd=repo, env=ENV)
@@ -168,6 +172,7 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
     assert len(verdicts) == 5
 
 
+@pytest.mark.slow
 def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
     words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
     process = start(*words, cwd=repo, env=ENV)
@@ -183,6 +188,7 @@ def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
     assert trials(read(folder, "tune.json"))["optimization_level 1"] == "kept", done.stderr
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cli: RunCli) -> None:
     env = {**ENV, "TUNING_HANGS": "0"}
     process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
@@ -202,6 +208,7 @@ def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cl
     assert "changed since then" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None:
     """It reaches the whole foreground group; the trial gets one, from us, and time to end."""
     process = subprocess.Popen(
@@ -221,6 +228,7 @@ def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None
     assert not list(Path(os.environ["INSTRUMENT_CACHE"]).glob("shadows/*"))
 
 
+@pytest.mark.slow
 def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) -> None:
     words = ("tune", *FEW, "--levers", "optimization_level", "--budget", "0.01", "train.py")
     done = run_cli(*words, cwd=repo, env=ENV)
@@ -234,6 +242,7 @@ def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) ->
     assert trials(read(repo / "repo_tune", "tune.json"))["optimization_level 2"] == "kept"
 
 
+@pytest.mark.slow
 def test_without_submitit_trials_are_plain_processes(repo: Path, tmp_path: Path) -> None:
     program = (
         "import importlib.util as u, sys\n"

@@ -20,7 +20,7 @@ from tests.end_to_end.small import processes_with, read, start
 from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
 from tests.waiting import HANG_S, wait_for
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 FEW = ("--steps", "8", "--warmup", "2", "--executor", "slurm")
 ENV = {"PYTHONPATH": str(STANDINS)}
 

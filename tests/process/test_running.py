@@ -514,6 +514,7 @@ def test_the_first_watcher_alone_is_not_missed(tmp_path: Path) -> None:
     assert json.loads(printed) == [-signal.SIGINT, True]
 
 
+@pytest.mark.slow
 def test_killing_the_tool_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
     for moment in range(8):
         folder = tmp_path / str(moment)

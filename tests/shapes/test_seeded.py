@@ -41,7 +41,11 @@ SEEDED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "mistake", "text"), SEEDED)
+@pytest.mark.parametrize(
+    ("name", "mistake", "text"),
+    # The witness alone is shown all of them in tests/runtime/recorder/test_witness.py.
+    [*SEEDED[:4], *(pytest.param(*each, marks=pytest.mark.slow) for each in SEEDED[4:])],
+)
 def test_a_run_names_the_mistake_in_its_plan(
     name: str, mistake: str, text: str, forks: Forks, git_repo: RepoFactory, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def content(root: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatch) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("INSTRUMENT_CACHE", str(cache))
