@@ -8,7 +8,7 @@ A new sync, optimizer or logger is one row here. Names are those that
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -179,7 +179,14 @@ CONSTRUCTORS: tuple[tuple[str, Kind], ...] = (
     ("diffusers.*Model", Kind.MODEL),
     ("peft.*from_pretrained", Kind.MODEL),
     ("*.SummaryWriter", Kind.LOGGER),
+    ("torch.utils.tensorboard.*", Kind.LOGGER),
+    ("tensorboardX.*", Kind.LOGGER),
     ("logging.getLogger", Kind.LOGGER),
+    ("accelerate.logging.*", Kind.LOGGER),
+    ("loguru.*", Kind.LOGGER),
+    ("rich.progress.*", Kind.LOGGER),
+    ("rich.console.*", Kind.LOGGER),
+    ("tqdm.*", Kind.LOGGER),
     ("wandb.init", Kind.LOGGER),
 )
 
@@ -349,6 +356,8 @@ RETURNS_SELF = frozenset(
 )
 #: Methods that return their arguments, wrapped: one, or as many as they were given.
 GIVES_BACK = frozenset({"prepare", "prepare_model", "prepare_optimizer", "setup", "setup_module"})
+#: Methods whose value may be one of their arguments.
+GIVES_ARGUMENTS = GIVES_BACK | {"get", "pop", "setdefault"}
 #: Methods that many kinds of objects have: their name alone says nothing of the type.
 COMMON_METHODS = frozenset(
     {
@@ -362,3 +371,183 @@ COMMON_METHODS = frozenset(
         *("set_description", "backward", "step", "train", "eval", "forward", "fit", "run"),
     }
 )
+
+
+# -- what calls change ---------------------------------------------------------------------------
+
+
+class Effect(Enum):
+    """What a call does beyond its value."""
+
+    NOTHING = "nothing"
+    FIRST = "its first argument"
+    GIVEN = "what it is given"
+    SAVES = "files"
+    LOADS = "reads a file that may have been saved"
+    PROCESS = "the process, or what others wait for: never taken out"
+
+
+class Gives(Enum):
+    """What the value of a call shares with what the call was given."""
+
+    NUMBER = "a number or a text, which nobody can change"
+    NEW = "a value of its own"
+    OBJECT = "the object itself"
+    PART = "the object or what it was given, a view or a part of it"
+
+
+def _rows(prefix: str, words: str) -> tuple[str, ...]:
+    return tuple(prefix + word for word in words.split())
+
+
+def _words(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+#: Qualified names by what calling them changes; the first row that matches counts. What matches
+#: none may change what it is given.
+EFFECTS: tuple[tuple[Effect, tuple[str, ...]], ...] = (
+    (Effect.NOTHING, _rows("torch.distributed.", "get_rank get_world_size is_*")),
+    (
+        Effect.PROCESS,
+        (
+            *_rows("torch.", "distributed.* set_* use_* seed manual_seed cuda.set_* autograd.*"),
+            *_rows("torch.", "cuda.manual_seed* multiprocessing.* utils.checkpoint.*"),
+            *_rows("os.", "_exit abort chdir environ* exec* fork* kill* putenv spawn* system"),
+            *_rows("sys.", "exit path* set*"),
+            *_rows("", "random.seed numpy.random.seed wandb.init subprocess.* threading.*"),
+            *_rows("", "multiprocessing.* concurrent.* asyncio.* signal.* atexit.*"),
+            *_rows("torch_xla.core.xla_model.", "all_* rendezvous* optimizer_step"),
+        ),
+    ),
+    (
+        Effect.SAVES,
+        (
+            *_rows("", "pickle.dump json.dump yaml.*dump* numpy.save* torchvision.utils.save_*"),
+            *_rows("os.", "makedirs mkdir remove unlink rename replace symlink rmdir"),
+            *_rows("", "shutil.* matplotlib.pyplot.savefig"),
+        ),
+    ),
+    (
+        Effect.LOADS,
+        (
+            *_rows("torch", ".load .jit.load _xla.utils.serialization.load"),
+            *_rows("", "safetensors.torch.load* numpy.load* pickle.load json.load yaml.*load*"),
+            *_rows("", "pandas.read_* accelerate.load_* *.from_pretrained"),
+        ),
+    ),
+    (Effect.FIRST, _rows("", "builtins.next *.shuffle numpy.copyto torch.*_")),
+    (Effect.GIVEN, _rows("torch.", "optim.* ao.* quantization.* nn.utils.*")),
+    (
+        Effect.NOTHING,
+        (
+            *_rows(
+                "builtins.",
+                "abs all any ascii bin bool bytes callable chr complex dict dir divmod enumerate "
+                "filter float format frozenset getattr hasattr hash hex id int isinstance "
+                "issubclass iter len list map max min object oct ord pow print range repr reversed "
+                "round set slice sorted str sum super tuple type vars zip *Error *Exception",
+            ),
+            *_rows(
+                "",
+                "torch.* torch_xla.* torchvision.* torchmetrics.* numpy.* math.* statistics.* "
+                "cmath.* time.* datetime.* itertools.* functools.* operator.* copy.* json.* os.* "
+                "pathlib.* re.* string.* textwrap.* random.* warnings.* gc.* psutil.* logging.* "
+                "traceback.* sys.* typing.* dataclasses.* contextlib.* collections.* tqdm.* "
+                "wandb.* mlflow.* matplotlib.* sklearn.* scipy.* einops.* PIL.* rich.* loguru.* "
+                "evaluate.* tabulate.* termcolor.* nltk.* sacrebleu.* rouge_score.* pickle.* "
+                "yaml.* pandas.*",
+            ),
+        ),
+    ),
+    (Effect.PROCESS, ("builtins.*",)),
+)
+#: Methods of a library's module that leave it another one; all others do not.
+MODULE_CHANGES = _rows(
+    "",
+    "*_ add_* apply bfloat16 compile cpu cuda delete_* disable_* double enable_* float freeze* "
+    "fuse_* gradient_checkpointing_* half init_* load_* merge_* prune_* quantize* register_* "
+    "reset_* resize_* set_* share_memory tie_* to train_* type unfreeze* unfuse_* unmerge_* "
+    "update* xpu zero_grad",
+)
+#: Methods that save weights or optimizer state, of modules and of accelerators.
+MODULE_SAVES = _words("save_pretrained save_adapter push_to_hub save_lora_weights")
+ACCELERATOR_SAVES = _words("save save_state save_model")
+#: Methods of whatever object; what is in none of these sets may change its object.
+METHODS_THAT_SAVE = _words(
+    "write writelines write_text write_bytes unlink rmdir mkdir touch savefig to_csv"
+)
+METHODS_THAT_LOAD = _words(
+    "read readline readlines read_text read_bytes load_state load_checkpoint from_pretrained"
+)
+_GIVE_NUMBERS = _words(
+    "item size dim numel is_floating_point count format join startswith endswith lower upper strip "
+    "lstrip rstrip title exists is_file is_dir as_posix strftime isoformat total_seconds "
+    "elapsed_time"
+)
+_GIVE_NEW = _words(
+    "tensor clone zeros ones full empty zeros_like ones_like full_like empty_like eye arange "
+    "linspace rand randn randint randperm rand_like randn_like stack cat concat tolist mean sum "
+    "std var max min argmax argmin argsort sort topk softmax log_softmax sigmoid tanh norm abs exp "
+    "log sqrt pow eq ne lt gt ge le any all where gather cumsum isnan isinf isfinite matmul "
+    "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode"
+)
+#: Methods that change nothing, and give back their object, a view or a part of it.
+_GIVE_PARTS = _words(
+    "numpy long int bool view reshape permute transpose contiguous squeeze unsqueeze expand "
+    "flatten split items keys values get copy index replace state_dict parameters "
+    "named_parameters buffers named_buffers modules named_modules children named_children resolve "
+    "with_suffix relative_to set_postfix set_postfix_str set_description refresh"
+)
+READING_METHODS = (
+    _GIVE_NUMBERS
+    | _GIVE_NEW
+    | _GIVE_PARTS
+    | (RETURNS_SELF - {"train", "eval", "requires_grad_", "share_memory", "compile"})
+)
+#: What may be walked over only once: whoever does so changes it for all others.
+ITERATORS = (*_rows("builtins.", "iter map filter zip enumerate reversed open"), "itertools.*")
+_NUMBERS = (
+    *_rows("builtins.", "len int float str bool round range repr hash ord chr id isinstance"),
+    *_rows("", "time.* math.* os.path.* torch.device builtins.hasattr builtins.format"),
+)
+
+
+@lru_cache(maxsize=4096)
+def effect_of(name: str) -> Effect:
+    """What calling a function of an installed package changes."""
+    return next((e for e, rows in EFFECTS if _matches(name, rows)), Effect.GIVEN)
+
+
+def changes_module(method: str) -> bool:
+    return _matches(method, MODULE_CHANGES)
+
+
+@lru_cache(maxsize=4096)
+def gives(name: str) -> Gives:
+    """What a function gives back, by its qualified name."""
+    package, _, word = name.rpartition(".")
+    if _matches(name, _NUMBERS):
+        return Gives.NUMBER
+    computed = word in _GIVE_NEW and package in ("torch", "numpy")
+    if computed or package == "torch.nn.functional" or name == "builtins.sum":
+        return Gives.NEW
+    return Gives.PART
+
+
+def method_gives(word: str) -> Gives:
+    """What a method of an object of unknown type gives back."""
+    if word in _GIVE_NUMBERS:
+        return Gives.NUMBER
+    if word in _GIVE_NEW:
+        return Gives.NEW
+    return Gives.OBJECT if word in RETURNS_SELF else Gives.PART
+
+
+def is_iterator(name: str) -> bool:
+    """Whether what a function makes is used up by walking over it."""
+    return _matches(name, ITERATORS)
+
+
+def _matches(name: str, rows: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, row) for row in rows)

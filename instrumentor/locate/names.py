@@ -277,7 +277,7 @@ class Names:
         every = isinstance(owner, Object) and owner.node is None
         methods = self.program.methods(cls, name, overrides=every)
         if methods:
-            if any(_is_property(m.node) for m in methods):
+            if any(is_property(m.node) for m in methods):
                 return _union(self._returned(m) for m in methods)
             return tuple(Method(m, owner) if isinstance(owner, Object) else m for m in methods)
         for base in self.program.bases(cls):
@@ -453,13 +453,11 @@ class Names:
     def _given(self, source: Source, parameter: Parameter) -> Values:
         """What callers pass, with the default and the annotation; itself when nobody tells."""
         function = parameter.function
-        cls = source.class_of.get(function)
-        bound = cls is not None and not _is_static(function)
-        if cls is not None and bound and parameter.position == 0:
-            whole = Class(source, cls)
+        if parameter.position == 0 and is_method(Function(source, function)):
+            whole = Class(source, source.class_of[function])
             return (whole,) if _is_class_method(function) else (Object(whole),)
-        found = list(self._passed(source, parameter, shift=1 if bound else 0))
-        default = _default_of(function, parameter.argument.arg)
+        found = list(self._passed(source, parameter))
+        default = default_of(function, parameter.argument.arg)
         if default is not None:
             found.append(self.of(source, source.scope_of(function), default))
         values = _union(found)
@@ -468,16 +466,15 @@ class Names:
             values = self._annotated(source, scope, parameter.argument.annotation)
         return values or (Opaque(parameter.argument),)
 
-    def _passed(self, source: Source, parameter: Parameter, shift: int) -> Iterator[Values]:
+    def _passed(self, source: Source, parameter: Parameter) -> Iterator[Values]:
         function = Function(source, parameter.function)
-        name, position = parameter.argument.arg, parameter.position - shift
         for where, scope, call in self.callers(function):
-            at = position + (1 if shift and _on_class(self.of(where, scope, call.func)) else 0)
-            value = argument_of(call, name, at if parameter.position >= 0 else -1)
-            if value is not None:
-                yield self.of(where, scope, value) or (
-                    NOTHING if isinstance(value, ast.Constant) else (Opaque(value),)
-                )
+            bound = is_method(function) and not _on_class(self.of(where, scope, call.func))
+            for name, value in passed(call, function.node, bound=bound):
+                if name == parameter.argument.arg and not isinstance(value, ast.Starred):
+                    yield self.of(where, scope, value) or (
+                        NOTHING if isinstance(value, ast.Constant) else (Opaque(value),)
+                    )
 
     def callers(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         """Calls that run a function, found by the words that it goes by."""
@@ -556,14 +553,49 @@ def external_name(value: Value) -> str:
 
 
 def argument_of(call: ast.Call, name: str, position: int) -> ast.expr | None:
-    """What a call passes for a parameter, by name or by position; None when it does not say."""
+    """What a call passes for a field, by name or by position; None when it does not say."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    ahead = call.args[: position + 1] if position >= 0 else []
-    if len(ahead) <= position or not ahead or any(isinstance(a, ast.Starred) for a in ahead):
+    ahead = call.args[: position + 1]
+    if len(ahead) <= position or any(isinstance(a, ast.Starred) for a in ahead):
         return None
     return ahead[-1]
+
+
+def passed(
+    call: ast.Call, function: FunctionNode, *, bound: bool
+) -> Iterator[tuple[str, ast.expr]]:
+    """Parameters of a function with what a call gives them.
+
+    Those that `*args` or `**kwargs` of the call may fill come with a starred expression.
+
+    Args:
+        bound: the function is a method, and its object is not among the arguments.
+    """
+    spec = function.args
+    names = [a.arg for a in (*spec.posonlyargs, *spec.args)][bound:]
+    starred = (at for at, a in enumerate(call.args) if isinstance(a, ast.Starred))
+    certain = min(next(starred, len(call.args)), len(names))
+    yield from zip(names, call.args[:certain], strict=False)
+    late = names[certain:] + ([spec.vararg.arg] if spec.vararg is not None else [])
+    for value in call.args[certain:]:
+        yield from ((name, value) for name in (late if certain < len(names) else late[-1:]))
+    own = {*names[:certain], *[a.arg for a in spec.args[:bound]]}
+    named = {a.arg for a in (*spec.args, *spec.kwonlyargs)} - own
+    rest = {spec.kwarg.arg} if spec.kwarg is not None else set[str]()
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            spread = ast.Starred(keyword.value, ast.Load())
+            yield from ((name, spread) for name in sorted(named | rest))
+        else:
+            takes = {keyword.arg} if keyword.arg in named else rest
+            yield from ((name, keyword.value) for name in takes)
+
+
+def is_method(function: Function) -> bool:
+    """Takes its object, or its class, as the first parameter."""
+    return function.node in function.source.class_of and not _is_static(function.node)
 
 
 def _is_unknown(value: Value) -> bool:
@@ -602,11 +634,11 @@ def _is_class_method(function: FunctionNode) -> bool:
     return "classmethod" in _decorators(function)
 
 
-def _is_property(function: FunctionNode) -> bool:
+def is_property(function: FunctionNode) -> bool:
     return not {"property", "cached_property"}.isdisjoint(_decorators(function))
 
 
-def _default_of(function: FunctionNode, name: str) -> ast.expr | None:
+def default_of(function: FunctionNode, name: str) -> ast.expr | None:
     given = function.args
     positional = [*given.posonlyargs, *given.args]
     late = positional[len(positional) - len(given.defaults) :]

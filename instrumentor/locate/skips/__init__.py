@@ -14,17 +14,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from instrumentor.locate.effects import Effects, EffectsReader
 from instrumentor.locate.forward import leading_to
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.liveness import loads, reads_of
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Kept, Skipped
-from instrumentor.locate.names import external_name
-from instrumentor.locate.objects import Objects
+from instrumentor.locate.names import external_name, is_method, passed
 from instrumentor.locate.program import Function
 from instrumentor.locate.regions import Region
-from instrumentor.locate.storage import Cell, Frame, Storage
+from instrumentor.locate.skips.effects import Effects
+from instrumentor.locate.skips.liveness import loads, reads_of
+from instrumentor.locate.skips.objects import Objects
+from instrumentor.locate.skips.reader import EffectsReader
+from instrumentor.locate.skips.storage import Cell, Frame, Storage
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -254,7 +255,8 @@ class Skips:
                 return [
                     Cell(parameter, f.node)
                     for f in targets
-                    for parameter in _parameters_for(f, call, node)
+                    for parameter, value in passed(call, f.node, bound=is_method(f))
+                    if value is node
                 ]
         return None
 
@@ -609,7 +611,16 @@ class Skips:
         return EffectsReader(self.knowledge.program, self._storage, self._objects)
 
 
-_REMOVABLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.With)
+_REMOVABLE = (
+    ast.Expr,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.If,
+    ast.For,
+    ast.With,
+    ast.Delete,
+)
 
 
 def _jumps(statement: ast.stmt) -> str:
@@ -633,18 +644,6 @@ def _jumps(statement: ast.stmt) -> str:
 
 def _by_name(cell: Cell) -> tuple[str, int]:
     return cell.name, getattr(cell.scope, "lineno", 0)
-
-
-def _parameters_for(function: Function, call: ast.Call, node: ast.AST) -> Iterator[str]:
-    """The parameter that an argument of a call is bound to."""
-    spec = function.node.args
-    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    if function.node in function.source.class_of:
-        names = names[1:]
-    for number, argument in enumerate(call.args):
-        if argument is node and number < len(names):
-            yield names[number]
-    yield from (k.arg for k in call.keywords if k.value is node and k.arg)
 
 
 def warnings_of(kept: Iterable[Kept]) -> list[Caveat]:

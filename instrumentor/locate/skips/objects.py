@@ -6,14 +6,15 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Evidence, Kind
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.known_calls import SINKS
 from instrumentor.locate.names import external_name
 from instrumentor.locate.syntax import ScopeNode, Source
 from instrumentor.locate.values import Class, External, Member, Method, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
+_TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
 
 
 @dataclass(eq=False)
@@ -41,12 +42,14 @@ class Objects:
     def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Takes values and gives none back: a logger, a progress bar."""
         return any(
-            (external_name(v.made_by) if isinstance(v, Object) else external_name(v)).startswith(
-                SINKS
-            )
+            catalogue.made_by(external_name(v)) is Kind.LOGGER
             or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
             for v in self._values(source, scope, node)
         )
+
+    def trains(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Changes what it was made from: an optimizer, an average of weights, a scaler."""
+        return self.knowledge.kinds.is_a(source, scope, node, *_TRAINS)
 
     def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A module, function or class of an installed package, not one of its objects."""

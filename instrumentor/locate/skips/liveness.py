@@ -8,10 +8,19 @@ whatever a `try` guards may go on in its handlers.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, below, own_nodes, parameters
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    LoopNode,
+    ScopeNode,
+    below,
+    own_nodes,
+    parameters,
+)
 
 Reads = frozenset[ast.Name]
 _NOTHING: Reads = frozenset()
@@ -43,10 +52,11 @@ def _read_by_closures(scope: ScopeNode, name: str, removed: Collection[ast.stmt]
 
 
 def loads(node: ast.AST, name: str) -> Iterable[ast.Name]:
-    """Reads of a name below a node, nested scopes included."""
+    """Reads of a name below a node, nested scopes included; `del` needs it bound as well."""
     for child in below(node):
-        if isinstance(child, ast.Name) and child.id == name and isinstance(child.ctx, ast.Load):
-            yield child
+        if isinstance(child, ast.Name) and child.id == name:
+            if not isinstance(child.ctx, ast.Store):
+                yield child
         elif isinstance(child, ast.AugAssign) and isinstance(child.target, ast.Name):
             if child.target.id == name:
                 yield child.target
@@ -84,7 +94,7 @@ class _Liveness:
         if isinstance(statement, ast.If):
             inside = self.suite(statement.body, behind) | self.suite(statement.orelse, behind)
             return self._reads(statement.test) | inside
-        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+        if isinstance(statement, LOOPS):
             return self._loop(statement, behind)
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             inside = self.suite(statement.body, behind)
@@ -92,8 +102,11 @@ class _Liveness:
             if any(self._binds(t) for t in targets):
                 inside = _NOTHING
             return self._reads(*(i.context_expr for i in statement.items), *targets) | inside
-        if isinstance(statement, ast.Try) or type(statement).__name__ == "TryStar":
-            return self._try(statement, behind)  # type: ignore[arg-type]
+        if sys.version_info >= (3, 11) and isinstance(statement, ast.TryStar):
+            parts = statement.body, statement.handlers, statement.orelse, statement.finalbody
+            statement = ast.Try(*parts)
+        if isinstance(statement, ast.Try):
+            return self._try(statement, behind)
         if isinstance(statement, ast.Match):
             inside = behind
             for case in statement.cases:
@@ -115,16 +128,21 @@ class _Liveness:
             behind = _NOTHING
         return self._reads(statement) | behind
 
-    def _loop(self, loop: ast.For | ast.AsyncFor | ast.While, behind: Reads) -> Reads:
+    def _loop(self, loop: LoopNode, behind: Reads) -> Reads:
+        if isinstance(loop, ast.While):
+            return self._turns(loop, self._reads(loop.test), None, behind)
+        header = self._reads(loop.iter, loop.target)
+        return self._turns(loop, _NOTHING, loop.target, behind) | header
+
+    def _turns(self, loop: LoopNode, test: Reads, target: ast.expr | None, behind: Reads) -> Reads:
+        """What is live at the head of a loop, until another turn adds nothing."""
         outer = self.breaks, self.continues
         ends = self.suite(loop.orelse, behind)
-        walks = isinstance(loop, (ast.For, ast.AsyncFor))
-        test = _NOTHING if walks else self._reads(loop.test)  # type: ignore[union-attr]
         head = self._heads.get(loop, _NOTHING)
         while True:
             self.breaks, self.continues = behind, head
             inside = self.suite(loop.body, head)
-            if walks and self._binds(loop.target):  # type: ignore[union-attr]
+            if target is not None and self._binds(target):
                 inside = _NOTHING
             grown = head | ends | inside | test
             if grown == head:
@@ -132,7 +150,7 @@ class _Liveness:
             head = grown
         self._heads[loop] = head
         self.breaks, self.continues = outer
-        return head | (self._reads(loop.iter, loop.target) if walks else _NOTHING)  # type: ignore[union-attr]
+        return head
 
     def _try(self, statement: ast.Try, behind: Reads) -> Reads:
         outer = self.handlers

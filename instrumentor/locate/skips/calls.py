@@ -1,0 +1,122 @@
+"""What a call changes that leaves the program: by the catalogue, else whatever it is given."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from instrumentor.locate import catalogue
+from instrumentor.locate.catalogue import Effect, Role
+from instrumentor.locate.skips.effects import Effects, cells_of, unread
+from instrumentor.locate.skips.objects import Objects
+from instrumentor.locate.skips.storage import Cell, Frame, Reach, Storage
+from instrumentor.locate.syntax import arguments
+from instrumentor.locate.values import Member
+
+
+@dataclass(eq=False)
+class LibraryCalls:
+    """Effects of calls of libraries."""
+
+    storage: Storage
+    objects: Objects
+
+    def of(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
+        where = (frame.source, frame.scope)
+        # an iterator that is handed on may come back used up
+        found = Effects(changed={c for r in self._reaches(frame, call) if r.once for c in r.cells})
+        name = self.objects.knowledge.program.names.qualified(*where, call.func)
+        made_by = self.objects.object_of(*where, call.func)
+        on_object = isinstance(call.func, ast.Attribute) and not self.objects.is_library(
+            *where, call.func
+        )
+        if name.startswith("builtins."):
+            found.add(self._builtin(frame, statement, call, name))
+        elif self.objects.is_module(*where, call.func) and not self._changes(frame, call.func):
+            pass
+        elif made_by:  # an object of a library that is called: a loss, a metric, a transform
+            own = self.storage.of(frame, call.func).cells
+            if own and not made_by.startswith("torch.nn."):
+                found.changed |= own | self._given(frame, call)
+        elif isinstance(call.func, ast.Attribute) and on_object:
+            found.add(self._method(frame, call, call.func))
+        elif "." in name:
+            found.add(self._function(frame, statement, call, name))
+        else:
+            found.add(_unread(frame, call))
+        return found
+
+    def _changes(self, frame: Frame, function: ast.expr) -> bool:
+        """`model.reset_cache()` of a library's model, which its own modules are not told from."""
+        values = self.objects.knowledge.program.names.of(frame.source, frame.scope, function)
+        word = function.attr if isinstance(function, ast.Attribute) else ""
+        return catalogue.changes_module(word) and all(isinstance(v, Member) for v in values)
+
+    def _reaches(self, frame: Frame, call: ast.Call) -> list[Reach]:
+        return [self.storage.of(frame, a) for a in arguments(call)]
+
+    def _given(self, frame: Frame, call: ast.Call) -> set[Cell]:
+        return {cell for reach in self._reaches(frame, call) for cell in cells_of(reach)}
+
+    def _builtin(self, frame: Frame, statement: ast.stmt, call: ast.Call, name: str) -> Effects:
+        given = call.args
+        if name in ("builtins.map", "builtins.filter") and len(given) > 1:
+            if isinstance(given[0], ast.Attribute):  # map(results.append, values)
+                inner = ast.Call(given[0], given[1:], [])
+                return self.of(frame, statement, ast.copy_location(inner, call))
+        if name == "builtins.open":
+            mode = given[1] if len(given) > 1 else None
+            mode = next((k.value for k in call.keywords if k.arg == "mode"), mode)
+            reads = mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value))
+            return Effects(saves=not reads, loads=reads)
+        if name == "builtins.setattr" and len(given) == 3:
+            attribute = self.storage.of(frame, given[1]).constant
+            if attribute:
+                return Effects(changed={Cell(attribute)})
+        return self._function(frame, statement, call, name)
+
+    def _function(self, frame: Frame, statement: ast.stmt, call: ast.Call, name: str) -> Effects:
+        if name == "torch.set_grad_enabled" and isinstance(statement, (ast.With, ast.AsyncWith)):
+            return Effects()
+        effect = catalogue.effect_of(name)
+        weights = catalogue.role_of(name) is Role.SAVE
+        if effect is Effect.PROCESS:
+            return _unread(frame, call)
+        found = Effects(
+            saves=weights or effect is Effect.SAVES,
+            checkpoint=weights,
+            loads=effect is Effect.LOADS,
+        )
+        in_place = any(k.arg in ("out", "inplace") for k in call.keywords)
+        if effect is Effect.GIVEN or in_place:
+            found.changed |= self._given(frame, call)
+        elif effect is Effect.FIRST and call.args:
+            found.changed |= cells_of(self.storage.of(frame, call.args[0]))
+        return found
+
+    def _method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Effects:
+        word = function.attr
+        where = (frame.source, frame.scope, function.value)
+        own = self.storage.of(frame, function.value)
+        if word in ("backward", "step") or (word == "load_state_dict" and own.cells):
+            return _unread(frame, call)
+        if self.objects.is_module(*where):
+            changed = set(own.cells) if catalogue.changes_module(word) else set[Cell]()
+            saves = word in catalogue.MODULE_SAVES
+            return Effects(changed=changed, saves=saves, checkpoint=saves)
+        made_by = self.objects.made_by(*where)
+        if made_by.startswith("accelerate.") and word in catalogue.ACCELERATOR_SAVES:
+            return Effects(saves=True, checkpoint=True)
+        saves, loads = word in catalogue.METHODS_THAT_SAVE, word in catalogue.METHODS_THAT_LOAD
+        if saves or loads:
+            return Effects(saves=saves, loads=loads, changed=set(own.cells))
+        if word in catalogue.READING_METHODS or self.objects.is_sink(*where):
+            return Effects()
+        if not (own.cells or own.held or own.fresh or own.path):
+            return _unread(frame, call)  # a change of nobody knows what
+        held = own.held if self.objects.trains(*where) else frozenset[Cell]()
+        return Effects(changed={*own.cells, *held} | self._given(frame, call))
+
+
+def _unread(frame: Frame, call: ast.Call) -> Effects:
+    return unread(frame, call, f"{ast.unparse(call.func)}()")

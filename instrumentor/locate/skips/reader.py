@@ -1,0 +1,260 @@
+"""Reads the effects of statements, through the functions that they call.
+
+A call of the program's own functions is followed, and so is what `with`, `for`, `[]` and
+properties run of its classes; for a call that leaves the program see
+:mod:`instrumentor.locate.skips.calls`; what cannot be read at all is named.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from instrumentor.locate.names import is_property
+from instrumentor.locate.program import Function, Program
+from instrumentor.locate.skips.calls import LibraryCalls
+from instrumentor.locate.skips.effects import Effects, Mode, cells_of, unread
+from instrumentor.locate.skips.objects import Objects
+from instrumentor.locate.skips.storage import Arguments, Cell, Frame, Storage
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    all_parameters,
+    arguments,
+    below,
+    own_nodes,
+)
+from instrumentor.locate.values import Class, Method, Object
+
+_DEPTH = 12
+_GETATTR = "builtins.getattr"
+
+
+@dataclass(eq=False)
+class EffectsReader:
+    """Effects of statements of a program; summaries of functions are kept."""
+
+    program: Program
+    storage: Storage
+    objects: Objects
+    _kept: dict[ast.stmt, Effects] = field(default_factory=dict, repr=False)
+    _summaries: dict[tuple[FunctionNode, Arguments], Effects] = field(
+        default_factory=dict, repr=False
+    )
+    _open: list[FunctionNode] = field(default_factory=list, repr=False)
+
+    @cached_property
+    def _library(self) -> LibraryCalls:
+        return LibraryCalls(self.storage, self.objects)
+
+    def of(self, source: Source, scope: ScopeNode, statements: Iterable[ast.stmt]) -> Effects:
+        found = Effects()
+        for statement in statements:
+            found.add(self._kept.get(statement) or self._of(source, scope, statement))
+        return found
+
+    def _of(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Effects:
+        frame = Frame(source, scope)
+        found = self._kept[statement] = Effects()
+        self._statement(frame, statement, found, certain=True)
+        for node in (statement, *own_nodes(statement)):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                found.bound.add(Cell(node.id, self.storage.owner(source, scope, node.id)))
+            elif isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
+                found.add(unread(frame, node, "a definition"))
+        return found
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def _statement(
+        self, frame: Frame, statement: ast.stmt, found: Effects, *, certain: bool
+    ) -> None:
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            return  # what it does counts where it is called
+        if isinstance(statement, (ast.For, ast.AsyncFor)):
+            self._walk(frame, statement.iter, found)
+        for header in (n for n in ast.iter_child_nodes(statement) if not _is_suite(n)):
+            for node in below(header):
+                self._node(frame, statement, node, found, certain=certain)
+        inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
+        restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
+        for part, is_certain in _suites(statement, inner_certain):
+            inside = Effects()
+            for inner in part:
+                self._statement(frame, inner, inside, certain=is_certain)
+            if restores:
+                inside.modes = [replace(m, training=None, certain=True) for m in inside.modes]
+            found.add(inside)
+
+    def _node(
+        self, frame: Frame, statement: ast.stmt, node: ast.AST, found: Effects, *, certain: bool
+    ) -> None:
+        match node:
+            case ast.Call():
+                found.add(self._call(frame, statement, node), certain=certain)
+            case ast.Attribute() | ast.Subscript():
+                if not isinstance(node.ctx, ast.Load):
+                    self._store(frame, node, found)
+                self._implicit(frame, node, node.value, found)
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                self._bind(frame, statement, node, found)
+            case ast.comprehension():
+                self._walk(frame, node.iter, found)
+            case ast.withitem():
+                self._implicit(frame, node, node.context_expr, found)
+            case ast.Yield() | ast.YieldFrom() | ast.Await() if frame.top:
+                found.add(unread(frame, node, "waits for others"))
+
+    def _bind(self, frame: Frame, statement: ast.stmt, name: ast.Name, found: Effects) -> None:
+        owner = self.storage.owner(frame.source, frame.scope, name.id)
+        if owner is not frame.scope:  # `global`, `nonlocal`
+            found.changed.add(Cell(name.id, owner))
+        elif isinstance(statement, ast.AugAssign):  # a list or a tensor grows in place
+            found.changed |= cells_of(self.storage.of(frame, name))
+
+    def _store(self, frame: Frame, node: ast.Attribute | ast.Subscript, found: Effects) -> None:
+        owner = self.storage.of(frame, node.value)
+        if self.objects.is_library(frame.source, frame.scope, node.value):
+            found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
+        elif isinstance(node, ast.Subscript):
+            found.changed |= owner.cells
+        elif owner.cells or not owner.fresh:
+            found.changed.add(Cell(node.attr))
+            for value in self.program.names.of(frame.source, frame.scope, node.value):
+                if isinstance(value, Source):  # a variable of another module
+                    found.changed.add(Cell(node.attr, value.tree))
+            if not (owner.own or self.objects.is_own(frame.source, frame.scope, node.value)):
+                found.changed |= owner.cells  # a library may read the attribute
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def _call(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
+        where = (frame.source, frame.scope)
+        if isinstance(call.func, ast.Attribute) and self.objects.is_module(*where, call.func.value):
+            switched = self._switch(frame, call.func, call)
+            if switched is not None:
+                return switched
+        found = Effects()
+        functions = self.functions(frame, call)
+        if functions:
+            for function in functions:
+                found.add(self._summary(function, self.storage.arguments(frame, call, function)))
+            return found
+        for argument in arguments(call):  # what is handed to a library it may call
+            if isinstance(argument, (ast.Name, ast.Attribute)):
+                for value in self.program.names.of(*where, argument):
+                    handed = value.function if isinstance(value, Method) else value
+                    if isinstance(handed, Function):
+                        found.add(self._summary(handed, ()))
+        if not any(isinstance(v, Class) for v in self.program.names.of(*where, call.func)):
+            found.add(self._library.of(frame, statement, call))
+        return found
+
+    def functions(self, frame: Frame, call: ast.Call) -> list[Function]:
+        """The program's functions that a call may run, `getattr(x, "name")()` included."""
+        inner = call.func
+        if isinstance(inner, ast.Call) and len(inner.args) > 1:
+            if self.program.names.qualified(frame.source, frame.scope, inner.func) == _GETATTR:
+                name = self.storage.of(frame, inner.args[1]).constant
+                return self.program.methods_by_name.get(name, [])
+        return self.program.resolve(frame.source, frame.scope, call)
+
+    def _switch(self, frame: Frame, function: ast.Attribute, call: ast.Call) -> Effects | None:
+        """`model.eval()`, `model.train()`, `model.train(was_training)`."""
+        if function.attr not in ("eval", "train"):
+            return None
+        training: bool | None = function.attr == "train"
+        if training and call.args:
+            given = call.args[0]
+            training = bool(given.value) if isinstance(given, ast.Constant) else None
+        return Effects(modes=[Mode(self.storage.of(frame, function.value).path, training, True)])
+
+    def _walk(self, frame: Frame, iterable: ast.expr, found: Effects) -> None:
+        """Walking over something uses an iterator up, and runs `__iter__`."""
+        reach = self.storage.of(frame, iterable)
+        if reach.once:
+            found.changed |= reach.cells
+        self._implicit(frame, iterable, iterable, found, _WALKS)
+
+    def _implicit(
+        self,
+        frame: Frame,
+        node: ast.AST,
+        owner: ast.expr,
+        found: Effects,
+        words: tuple[str, ...] = (),
+    ) -> None:
+        """Methods of the program's classes that syntax runs."""
+        words = words or _IMPLICIT.get(type(node), ())
+        attribute = node.attr if isinstance(node, ast.Attribute) else ""
+        for value in self.program.names.of(frame.source, frame.scope, owner):
+            if not (isinstance(value, Object) and isinstance(value.made_by, Class)):
+                continue
+            for word in words or (attribute,):
+                every = value.node is None
+                for method in self.program.methods(value.made_by, word, overrides=every):
+                    first = next(iter(all_parameters(method.node)), None)
+                    if first is not None and (words or is_property(method.node)):
+                        own = ((first.arg, self.storage.of(frame, owner)),)
+                        found.add(self._summary(method, own))
+
+    def _summary(self, function: Function, given: Arguments) -> Effects:
+        key = (function.node, given)
+        cached = self._summaries.get(key)
+        if cached is not None:
+            return cached
+        found = self._summaries[key] = Effects()
+        frame = Frame(function.source, function.node, given, top=False)
+        if len(self._open) >= _DEPTH:
+            found.add(unread(frame, function.node, "too deep"))
+            return found
+        self._open.append(function.node)
+        outside = function.source.scope_of(function.node)
+        for decorator in function.node.decorator_list:
+            node = decorator.func if isinstance(decorator, ast.Call) else decorator
+            values = self.program.names.of(function.source, outside, node)
+            if any(isinstance(v, (Function, Class)) for v in values):
+                found.add(unread(frame, decorator, "a decorator"))
+        for statement in function.node.body:
+            self._statement(frame, statement, found, certain=True)
+        self._open.pop()
+        return found
+
+
+_WALKS = ("__iter__", "__next__")
+_IMPLICIT: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.withitem: ("__enter__", "__exit__"),
+    ast.Subscript: ("__getitem__", "__setitem__"),
+}
+
+
+def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt], bool]]:
+    for name in ("body", "orelse", "finalbody"):
+        part = getattr(statement, name, None)
+        if isinstance(part, list) and part and isinstance(part[0], ast.stmt):
+            yield part, certain
+    for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield handler.body, False
+
+
+def _is_suite(node: ast.AST) -> bool:
+    return isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case))
+
+
+def _asks_for_mode(frame: Frame, test: ast.expr) -> bool:
+    """`if was_training:`: what follows gives back the mode that there was."""
+    if any(isinstance(n, ast.Attribute) and n.attr == "training" for n in below(test)):
+        return True
+    names = {n.id for n in below(test) if isinstance(n, ast.Name)}
+    return any(
+        isinstance(n, ast.Assign)
+        and isinstance(n.value, ast.Attribute)
+        and n.value.attr == "training"
+        and any(isinstance(t, ast.Name) and t.id in names for t in n.targets)
+        for n in own_nodes(frame.scope)
+    )

@@ -1,0 +1,249 @@
+"""An evaluation stays that changes, by whatever way, something that the training reads."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+import pytest
+
+from tests.locate.cases import HEAD, looped, plan_of, rewritten
+
+STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A script whose evaluation does `body`, called behind each step and followed by `rest`."""
+
+    setup: str = ""
+    body: str = "pass"
+    rest: str = ""
+    takes: str = "model"
+    call: str = "validate(model)"
+    header: str = "for x, y in loader:"
+
+    @property
+    def source(self) -> str:
+        function = (
+            f"def validate({self.takes}):\n    model.eval()\n    with torch.no_grad():\n"
+            "        for a, b in val_loader:\n            total = model(a).sum()\n"
+            f"{textwrap.indent(self.body, '    ')}\n    model.train()\n    return total\n"
+        )
+        body = f"{STEP}{self.call}\n{self.rest}"
+        return looped(body, before=f"{self.setup}\n{function}", header=self.header)
+
+
+BUFFER = "buf = torch.zeros(4)"
+STATE = "state = {'n': 0}"
+FETCH = "while True:\n    x, y = next(it)"
+PARTS = "s['n'] += 1"
+
+
+def changes(setup: str, body: str, **more: str) -> Evaluation:
+    """The training goes on with the first name that the set-up binds."""
+    name = setup.rpartition("\n")[2].partition(" ")[0]
+    return Evaluation(setup, body, f"scale({name})", **more)
+
+
+def kept_class(method: str, body: str, use: str) -> Evaluation:
+    own = f"class Own:\n    {method}\n        state['n'] += 1\n        {body}\n"
+    return Evaluation(f"{STATE}\n{own}own = Own()", use, "scale(state)")
+
+
+STAYS: dict[str, Evaluation] = {
+    # the same memory by another name
+    "view": changes(BUFFER, "buf.view(-1)[0] = 1"),
+    "copied_into_a_view": changes(BUFFER, "buf.view(-1).copy_(total)"),
+    "detached": changes(BUFFER, "buf.detach().zero_()"),
+    "converted_or_not": changes(BUFFER, "buf.float().zero_()"),
+    "as_numpy": changes(BUFFER, "buf.numpy()[0] = 1"),
+    "split": changes(BUFFER, "buf.split(2)[0].zero_()"),
+    "view_by_a_function": changes(BUFFER, "torch.squeeze(buf).zero_()"),
+    "array_by_a_function": changes("import numpy as np\nbuf = [1]", "np.asarray(buf)[0] = 1"),
+    "state_dict": Evaluation("", "for v in model.state_dict().values():\n    v.zero_()"),
+    "parameters": Evaluation("", "for p in model.parameters():\n    p.data.copy_(total)"),
+    "weights": Evaluation("", "old = model.weight.data\nmodel.weight.data = old * 2"),
+    "copied_list": changes("buf = [torch.zeros(1)]", "for t in buf.copy():\n    t.fill_(1)"),
+    "listed_again": changes("buf = [torch.zeros(1)]", "for t in [u for u in buf]:\n    t.fill_(1)"),
+    "unpacked": changes("buf = [torch.zeros(1), 0]", "a0, b0 = buf\na0 += 1"),
+    "one_of_two": changes("buf = [0]", "t = buf or []\nt.append(1)"),
+    "one_or_the_other": changes("buf = [0]", "t = buf if total > 1 else []\nt.append(1)"),
+    "got_from_a_dict": changes("buf = {'a': []}", "buf.get('a', []).append(1)"),
+    "default_of_a_dict": changes("buf = []", "{}.setdefault('a', buf).append(1)"),
+    "given_as_default": changes("buf = []", "seen.append(1)", takes="model, seen=buf"),
+    # written by a library
+    "into_out": changes(BUFFER, "torch.add(total, 1, out=buf)"),
+    "in_place_by_option": changes(
+        f"import torch.nn.functional as F\n{BUFFER}", "F.relu(buf, inplace=True)"
+    ),
+    "handed_to_map": changes("buf = []", "list(map(buf.append, [1]))"),
+    "handed_lambda": changes("buf = []", "list(map(lambda v: buf.append(v), [1]))"),
+    "handed_function": Evaluation(
+        f"{STATE}\ndef note(v):\n    state['n'] += 1", "launch.each(note)", "scale(state)"
+    ),
+    "average_of_weights": Evaluation(
+        "from torch_ema import ExponentialMovingAverage\n"
+        "ema = ExponentialMovingAverage(model.parameters(), decay=0.9)",
+        "ema.store()\nema.copy_to()",
+    ),
+    "own_average_of_weights": Evaluation(
+        "class Average:\n    def __init__(self, model):\n        self.kept = model\n"
+        "    def swap(self):\n        self.kept.weight.data.zero_()\nema = Average(model)",
+        "ema.swap()",
+    ),
+    "gradients": Evaluation("", "optimizer.zero_grad()"),
+    "gradients_off": Evaluation("", "for p in model.parameters():\n    p.requires_grad = False"),
+    "hyperparameter": Evaluation("", "optimizer.param_groups[0]['lr'] = total"),
+    "precision": Evaluation("", "model.half()"),
+    "device": Evaluation("", "model.to('cpu')"),
+    "cache_of_the_model": Evaluation("", "model.reset_cache()"),
+    "scheduler": Evaluation("", "scheduler.step(total)"),
+    # the process
+    "seed": Evaluation("", "torch.manual_seed(3)"),
+    "generator": changes("g = torch.Generator()", "g.manual_seed(3)"),
+    "another_process": Evaluation("import subprocess", "subprocess.run(['x'])"),
+    "a_thread": Evaluation("import threading", "threading.Thread(target=work).start()"),
+    "end": Evaluation("", "exit(0)"),
+    # variables of others
+    "global": changes("calls = 0", "global calls\ncalls += 1"),
+    "class": changes("class Config:\n    best = 0\nConfig = Config", "Config.best = total"),
+    "attribute": Evaluation("", "model.scale = 3", "scale(model.scale)"),
+    "early_stopping": Evaluation(
+        "class Stopper:\n    stop = False\n    def __call__(self, v):\n        self.stop = v > 3\n"
+        "stopper = Stopper()",
+        rest="stopper(v)\nif stopper.stop:\n    break",
+        call="v = validate(model)",
+    ),
+    # parameters
+    "spread": Evaluation(
+        f"{STATE}\nparts = (model, state)", PARTS, "scale(state)", "model, s", "validate(*parts)"
+    ),
+    "spread_by_name": Evaluation(
+        f"{STATE}\nparts = {{'model': model, 's': state}}",
+        PARTS,
+        "scale(state)",
+        "model, s",
+        "validate(**parts)",
+    ),
+    "any_name": Evaluation(
+        STATE, "kw['s']['n'] += 1", "scale(state)", "model, **kw", "validate(model, s=state)"
+    ),
+    "only_by_name": Evaluation(
+        STATE, PARTS, "scale(state)", "model, *, s", "validate(model, s=state)"
+    ),
+    "any_position": Evaluation(
+        STATE, "v[0]['n'] += 1", "scale(state)", "model, *v", "validate(model, state)"
+    ),
+    # iterators
+    "next_batch": Evaluation("it = iter(loader)", "next(it)", header=FETCH),
+    "batches": Evaluation("it = iter(loader)", "for q in it:\n    break", header=FETCH),
+    "listed_batches": Evaluation("it = iter(loader)", "list(it)", header=FETCH),
+    "slice_of_batches": Evaluation(
+        "import itertools\nit = iter(loader)",
+        "for q in itertools.islice(it, 3):\n    pass",
+        header=FETCH,
+    ),
+    "zipped_batches": Evaluation("it = iter(loader)", "[q for q, _ in zip(it, [1])]", header=FETCH),
+    "generated_batches": Evaluation(
+        "def batches():\n    for b in loader:\n        yield b\nit = batches()",
+        "for q in it:\n    break",
+        header=FETCH,
+    ),
+    # files
+    "rate_from_a_file": Evaluation(
+        "import json",
+        "with open('lr.json', 'w') as f:\n    json.dump(1, f)",
+        "with open('lr.json') as f:\n    optimizer.lr = json.load(f)",
+    ),
+    "rate_from_a_text": Evaluation(
+        "from pathlib import Path",
+        "Path('lr').write_text('1')",
+        "optimizer.lr = float(Path('lr').read_text())",
+    ),
+    "weights_from_a_folder": Evaluation(
+        "from transformers import AutoModel",
+        "model.save_pretrained('out')",
+        "for group in AutoModel.from_pretrained('out').parameters():\n    pass",
+    ),
+    # what syntax runs
+    "context": kept_class("def __enter__(self):", "return self", "with own:\n    pass"),
+    "end_of_a_context": kept_class("def __exit__(self, *a):", "return", "with own:\n    pass"),
+    "walk": kept_class("def __iter__(self):", "return iter([])", "for q in own:\n    pass"),
+    "element": kept_class("def __getitem__(self, i):", "return i", "own[3]"),
+    "property": kept_class("@property\n    def value(self):", "return 3", "own.value"),
+    "case": Evaluation(STATE, "match total:\n    case 1:\n        state['n'] = 1", "scale(state)"),
+    "handler": Evaluation(
+        STATE, "try:\n    pass\nexcept ValueError:\n    state['n'] = 1", "scale(state)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_an_evaluation_that_training_feels_stays(name: str) -> None:
+    assert plan_of(STAYS[name].source)["skipped_validation"] == []
+
+
+GOES: dict[str, Evaluation] = {
+    "nothing": Evaluation(),
+    "its_own_buffer": Evaluation("", f"{BUFFER}\nbuf.view(-1).copy_(total)\nbuf += 1"),
+    "computed_from_what_training_has": Evaluation(
+        BUFFER,
+        "new = torch.zeros_like(buf)\nnew += 1\nold = buf.clone()\nold.zero_()",
+        "scale(buf)",
+    ),
+    "its_own_iterator": Evaluation("", "it = iter(val_loader)\nnext(it)\nfor q in it:\n    pass"),
+    "a_walk_over_a_loader_of_both": Evaluation("", "for q in loader:\n    break"),
+    "a_list_that_it_alone_reads": Evaluation("seen = []", "seen.append(total)\nprint(seen[-1])"),
+    "a_metric_of_its_own": Evaluation(
+        "import torchmetrics\ndevice = torch.device('cpu')\n"
+        "metric = torchmetrics.Accuracy('binary').to(device)",
+        "metric.update(total, total)\nprint(metric.compute())\nmetric.reset()",
+        "x = x.to(device)",
+    ),
+    "a_context_of_a_library": Evaluation("", "with torch.autocast('cpu'):\n    print(total)"),
+    "rank": Evaluation(
+        "import torch.distributed as dist", "if dist.get_rank() == 0:\n    print(total)"
+    ),
+    "progress": Evaluation(
+        "from tqdm import tqdm", "bar = tqdm(val_loader)\nfor q in bar:\n    bar.set_postfix(n=1)"
+    ),
+    "deleted": Evaluation(rest="del v", call="v = validate(model)"),
+}
+
+
+@pytest.mark.parametrize("name", GOES)
+def test_an_evaluation_that_keeps_to_itself_goes(name: str) -> None:
+    source = GOES[name].source
+    (line,) = plan_of(source)["skipped_validation"]
+    assert "validate(model)" in source.splitlines()[line - 1]
+
+
+def test_what_deletes_the_result_goes_along() -> None:
+    code = rewritten(GOES["deleted"].source).code.decode()
+    assert "# [instrument] off| del v" in code
+
+
+def test_a_variable_of_the_function_around_is_not_its_own() -> None:
+    source = (
+        HEAD
+        + """\
+def train():
+    history = []
+    def validate():
+        model.eval()
+        with torch.no_grad():
+            for a, b in val_loader:
+                history.append(model(a).sum())
+        model.train()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        validate()
+        if len(history) > 3:
+            break
+train()
+"""
+    )
+    assert plan_of(source)["skipped_validation"] == []
