@@ -407,15 +407,15 @@ def _words(words: str) -> frozenset[str]:
 #: Qualified names by what calling them changes; the first row that matches counts. What matches
 #: none may change what it is given.
 EFFECTS: tuple[tuple[Effect, tuple[str, ...]], ...] = (
-    (Effect.NOTHING, _rows("torch.distributed.", "get_rank get_world_size is_*")),
+    (Effect.NOTHING, _rows("torch.", "distributed.get_* distributed.is_* random.fork_rng")),
     (
         Effect.PROCESS,
         (
             *_rows("torch.", "distributed.* set_* use_* seed manual_seed cuda.set_* autograd.*"),
-            *_rows("torch.", "cuda.manual_seed* multiprocessing.* utils.checkpoint.*"),
+            *_rows("torch.", "cuda.manual_seed* random.* multiprocessing.* utils.checkpoint.*"),
             *_rows("os.", "_exit abort chdir environ* exec* fork* kill* putenv spawn* system"),
             *_rows("sys.", "exit path* set*"),
-            *_rows("", "random.seed numpy.random.seed wandb.init subprocess.* threading.*"),
+            *_rows("", "random.se* numpy.random.se* wandb.init subprocess.* threading.*"),
             *_rows("", "multiprocessing.* concurrent.* asyncio.* signal.* atexit.*"),
             *_rows("torch_xla.core.xla_model.", "all_* rendezvous* optimizer_step"),
         ),

@@ -23,7 +23,7 @@ from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closure_reason
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.several_loops import several
-from instrumentor.locate.skips import Skips, warnings_of
+from instrumentor.locate.skips import find_skips, warnings_of
 from instrumentor.locate.stop import find_stops
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, callee, dotted, own_nodes
 from instrumentor.locate.tree import contains
@@ -171,7 +171,9 @@ def _understand(
     )
     located.stops = stops
     located.warnings = warnings
-    _skips(located, options)
+    skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
+    located.skipped, located.kept = skips.skipped, skips.kept
+    warnings.extend(warnings_of(skips.kept))
     reads = find_host_reads(knowledge, candidate, regions, counter)
     located.deferred = reads.moved
     warnings.extend(reads.warnings)
@@ -360,18 +362,6 @@ def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[Caveat]:
                 "from the second step on the device draws other random numbers",
                 place=region.sync.source.at(region.end.lineno),
             )
-
-
-def _skips(located: Located, options: Options) -> None:
-    keep = options.keep_validation
-    finder = Skips(located.knowledge, located.candidate, located.regions, keep)
-    whole = located.program.whole
-    if whole is not located.program and (finder.pieces() or finder.kept):
-        # what is called may stand in other files than the loop
-        finder = Skips(Knowledge(whole), located.candidate, located.regions, keep)
-    located.skipped = finder.find()
-    located.kept = finder.kept
-    located.warnings.extend(warnings_of(finder.kept))
 
 
 def _helper_reads(located: Located) -> None:

@@ -9,7 +9,7 @@ from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Effect, Role
 from instrumentor.locate.skips.effects import Effects, cells_of, unread
 from instrumentor.locate.skips.objects import Objects
-from instrumentor.locate.skips.storage import Cell, Frame, Reach, Storage
+from instrumentor.locate.skips.storage import UNKNOWN, Cell, Frame, Reach, Storage
 from instrumentor.locate.syntax import arguments
 from instrumentor.locate.values import Member
 
@@ -104,15 +104,15 @@ class LibraryCalls:
             changed = set(own.cells) if catalogue.changes_module(word) else set[Cell]()
             saves = word in catalogue.MODULE_SAVES
             return Effects(changed=changed, saves=saves, checkpoint=saves)
-        made_by = self.objects.made_by(*where)
-        if made_by.startswith("accelerate.") and word in catalogue.ACCELERATOR_SAVES:
+        weights = word in catalogue.ACCELERATOR_SAVES
+        if weights and self.objects.made_by(*where).startswith("accelerate."):
             return Effects(saves=True, checkpoint=True)
         saves, loads = word in catalogue.METHODS_THAT_SAVE, word in catalogue.METHODS_THAT_LOAD
         if saves or loads:
             return Effects(saves=saves, loads=loads, changed=set(own.cells))
         if word in catalogue.READING_METHODS or self.objects.is_sink(*where):
             return Effects()
-        if not (own.cells or own.held or own.fresh or own.path):
+        if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
         held = own.held if self.objects.trains(*where) else frozenset[Cell]()
         return Effects(changed={*own.cells, *held} | self._given(frame, call))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from instrumentor.locate import catalogue
@@ -23,7 +23,7 @@ class Objects:
 
     knowledge: Knowledge
     #: What the step itself calls: calling it once more changes nothing that it does not.
-    called_by_the_step: set[Value] = field(default_factory=set)
+    called_by_the_step: frozenset[Value] = frozenset()
 
     def is_module(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A torch module: made by a class of modules, or used as only modules are."""

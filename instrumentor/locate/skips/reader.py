@@ -123,6 +123,8 @@ class EffectsReader:
             found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif isinstance(node, ast.Subscript):
             found.changed |= owner.cells
+            if Cell("__dict__") in owner.cells:
+                found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif owner.cells or not owner.fresh:
             found.changed.add(Cell(node.attr))
             for value in self.program.names.of(frame.source, frame.scope, node.value):
@@ -140,10 +142,15 @@ class EffectsReader:
             if switched is not None:
                 return switched
         found = Effects()
+        values = self.program.names.of(*where, call.func)
+        made = [v for v in values if isinstance(v, Class)]
         functions = self.functions(frame, call)
+        for cls in made:
+            for word in ("__new__", "__post_init__"):
+                functions = functions + self.program.methods(cls, word, overrides=False)
+        for function in functions:
+            found.add(self._summary(function, self.storage.arguments(frame, call, function)))
         if functions:
-            for function in functions:
-                found.add(self._summary(function, self.storage.arguments(frame, call, function)))
             return found
         for argument in arguments(call):  # what is handed to a library it may call
             if isinstance(argument, (ast.Name, ast.Attribute)):
@@ -151,7 +158,7 @@ class EffectsReader:
                     handed = value.function if isinstance(value, Method) else value
                     if isinstance(handed, Function):
                         found.add(self._summary(handed, ()))
-        if not any(isinstance(v, Class) for v in self.program.names.of(*where, call.func)):
+        if not made:
             found.add(self._library.of(frame, statement, call))
         return found
 

@@ -127,15 +127,6 @@ class Storage:
                 return self._attribute(frame, node, seen)
             case ast.Call():
                 return self._result(frame, node, seen)
-            case ast.Constant(value=value):
-                return replace(PLAIN, constant=value if isinstance(value, str) else "")
-            case ast.JoinedStr() | ast.Compare():
-                return PLAIN
-            case ast.UnaryOp(operand=side):
-                return replace(FRESH, plain=self._of(frame, side, seen).plain)
-            case ast.BinOp(left=left, right=right):
-                sides = [self._of(frame, side, seen) for side in (left, right)]
-                return replace(FRESH, plain=all(side.plain for side in sides))
             case ast.Subscript(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
                 return self._of(frame, inner, seen).part
             case ast.NamedExpr(value=inner):
@@ -157,6 +148,19 @@ class Storage:
                 return self._holding(frame, [part], seen)
             case ast.GeneratorExp(elt=part):
                 return replace(self._holding(frame, [part], seen), once=True)
+        return self._computed(frame, node, seen)
+
+    def _computed(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
+        match node:
+            case ast.Constant(value=value):
+                return replace(PLAIN, constant=value if isinstance(value, str) else "")
+            case ast.JoinedStr() | ast.Compare():
+                return PLAIN
+            case ast.UnaryOp(operand=side):
+                return replace(FRESH, plain=self._of(frame, side, seen).plain)
+            case ast.BinOp(left=left, right=right):
+                sides = [self._of(frame, side, seen) for side in (left, right)]
+                return replace(FRESH, plain=all(side.plain for side in sides))
         return FRESH
 
     def _holding(self, frame: Frame, parts: Iterable[ast.expr], seen: _Seen) -> Reach:
@@ -165,26 +169,30 @@ class Storage:
 
     def _name(self, frame: Frame, name: str, seen: _Seen) -> Reach:
         owner = self.owner(frame.source, frame.scope, name)
-        key = (owner, name)
-        given = dict(frame.given).get(name) if owner is frame.scope else None
-        values_of = self.program.names.named(frame.source, frame.scope, name)
-        own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values_of)
-        if key in seen:
-            return given or UNKNOWN
         bindings = self.program.names.bindings(frame.source, owner, name)
-        if not bindings and name in _BUILTINS:
-            return UNKNOWN
+        key = (owner, name)
+        if key in seen or (not bindings and name in _BUILTINS):
+            return dict(frame.given).get(name, UNKNOWN) if owner is frame.scope else UNKNOWN
         inner = frame if owner is frame.scope else Frame(frame.source, owner)
-        values = [given] if given is not None else []
-        values += [self._bound(inner, b, seen | {key}) for b in bindings if isinstance(b, Bound)]
-        if given is None and not frame.top:
-            for parameter in (b for b in bindings if isinstance(b, Parameter)):
-                values += self._passed(frame.source, parameter, seen | {key})
-        found = _one_of(values)
+        found = _one_of(self._values(inner, name, bindings, seen | {key}))
+        values = self.program.names.named(frame.source, frame.scope, name)
+        own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
         if frame.top or owner is not frame.scope:  # outlives the functions that are called
             cells = found.cells | ({Cell(name, owner)} if self._is_storage(bindings) else set())
             return replace(found, cells=cells, path=name, own=own)
         return replace(found, own=found.own or own)
+
+    def _values(
+        self, frame: Frame, name: str, bindings: list[Binding], seen: _Seen
+    ) -> Iterator[Reach]:
+        given = dict(frame.given).get(name)
+        if given is not None:
+            yield given
+        for binding in bindings:
+            if isinstance(binding, Bound):
+                yield self._bound(frame, binding, seen)
+            elif isinstance(binding, Parameter) and given is None and not frame.top:
+                yield from self._passed(frame.source, binding, seen)
 
     def _passed(self, source: Source, parameter: Parameter, seen: _Seen) -> Iterator[Reach]:
         """What callers give to a parameter, wherever they stand."""
@@ -220,6 +228,8 @@ class Storage:
         own = found.cells | {Cell(node.attr)}
         if not owner.own:
             own |= owner.part.cells  # `p.data` is p
+        elif not stored:
+            own |= owner.held  # a field of a dataclass
         return Reach(own, found.held, plain=found.plain, once=found.once, path=path)
 
     # -- calls ---------------------------------------------------------------------------------
@@ -228,7 +238,7 @@ class Storage:
         names = self.program.names
         functions = self.program.resolve(frame.source, frame.scope, call)
         if any(isinstance(v, Class) for v in names.of(frame.source, frame.scope, call.func)):
-            return FRESH
+            return self._holding(frame, arguments(call), seen)
         if functions:
             return self._returned(frame, call, functions, seen)
         full = names.qualified(frame.source, frame.scope, call.func)

@@ -72,6 +72,33 @@ STAYS: dict[str, Evaluation] = {
     "got_from_a_dict": changes("buf = {'a': []}", "buf.get('a', []).append(1)"),
     "default_of_a_dict": changes("buf = []", "{}.setdefault('a', buf).append(1)"),
     "given_as_default": changes("buf = []", "seen.append(1)", takes="model, seen=buf"),
+    "unpacked_later": Evaluation(
+        "buf = [0, []]", "buf[1].append(1)", "n, items = buf\nscale(items)"
+    ),
+    "put_elsewhere_later": Evaluation(
+        "buf = [0]\nd = {}", "buf.append(1)", "d['k'] = buf\nscale(d)"
+    ),
+    "method_by_another_name": Evaluation("buf = []\nadd = buf.append", "add(1)", "scale(buf)"),
+    "field": Evaluation(
+        "from dataclasses import dataclass\n@dataclass\nclass Kept:\n    it: object\n"
+        "buf = []\nkept = Kept(buf)",
+        "kept.it.append(3)",
+        "scale(buf)",
+    ),
+    "generated": changes("def each(s):\n    s.append(1)\n    yield 1\nbuf = []", "list(each(buf))"),
+    "in_a_context": changes(
+        "from contextlib import contextmanager\n@contextmanager\ndef each(s):\n    s.append(1)\n"
+        "    yield 1\nbuf = []",
+        "with each(buf):\n    pass",
+    ),
+    "chosen_function": changes(
+        "def one():\n    pass\ndef two():\n    buf.append(1)\ntable = {1: one, 2: two}\nbuf = []",
+        "table[total]()",
+    ),
+    "instance": changes(
+        "class Made:\n    def __new__(cls):\n        buf.append(1)\nbuf = []", "Made()"
+    ),
+    "dictionary_of_attributes": Evaluation("", "model.__dict__['n'] = 1", "scale(model.n)"),
     # written by a library
     "into_out": changes(BUFFER, "torch.add(total, 1, out=buf)"),
     "in_place_by_option": changes(
@@ -101,6 +128,10 @@ STAYS: dict[str, Evaluation] = {
     "scheduler": Evaluation("", "scheduler.step(total)"),
     # the process
     "seed": Evaluation("", "torch.manual_seed(3)"),
+    "state_of_random": Evaluation("", "torch.random.set_rng_state(s)"),
+    "data_set": Evaluation(
+        "data = Data()\nloader = torch.utils.data.DataLoader(data)", "data.epoch = 3"
+    ),
     "generator": changes("g = torch.Generator()", "g.manual_seed(3)"),
     "another_process": Evaluation("import subprocess", "subprocess.run(['x'])"),
     "a_thread": Evaluation("import threading", "threading.Thread(target=work).start()"),

@@ -1,0 +1,114 @@
+"""What the search asks of the program and of its step, each derived once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from instrumentor.locate.forward import leading_to
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate
+from instrumentor.locate.program import Function, Program
+from instrumentor.locate.regions import Region
+from instrumentor.locate.skips.objects import Objects
+from instrumentor.locate.skips.reader import EffectsReader
+from instrumentor.locate.skips.storage import Frame, Storage
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, own_calls
+from instrumentor.locate.tree import contains
+from instrumentor.locate.values import Item, Object, Opaque, Value
+
+#: A statement and where it stands.
+Place = tuple[Source, ScopeNode, ast.stmt]
+
+
+@dataclass(eq=False)
+class Facts:
+    """One candidate in its program."""
+
+    knowledge: Knowledge
+    candidate: Candidate
+    regions: list[Region]
+
+    @property
+    def program(self) -> Program:
+        return self.knowledge.program
+
+    @cached_property
+    def storage(self) -> Storage:
+        return Storage(self.program)
+
+    @cached_property
+    def objects(self) -> Objects:
+        return Objects(self.knowledge, self._called_by_the_step)
+
+    @cached_property
+    def reader(self) -> EffectsReader:
+        return EffectsReader(self.program, self.storage, self.objects)
+
+    @cached_property
+    def of_the_step(self) -> set[ast.stmt]:
+        """Statements of the timed regions and those that the differentiated losses come from."""
+        found: set[ast.stmt] = set()
+        candidate = self.candidate
+        for region in self.regions:
+            suite = candidate.source.places[region.begin].suite
+            found.update(
+                s
+                for s in suite[suite.index(region.begin) :]
+                if (s.end_lineno or s.lineno) <= (region.end.end_lineno or region.end.lineno)
+            )
+            for site in region.sites:
+                found |= leading_to(candidate, site)
+        return found
+
+    def holds_step(self, statement: ast.stmt) -> bool:
+        """Whether the loop, a backward or an update stands below a statement."""
+        candidate = self.candidate
+        held = [s.statement for s in candidate.sites] + [u.statement for u in candidate.updates]
+        return any(contains(statement, s) for s in [candidate.loop, *held])
+
+    @cached_property
+    def _called_by_the_step(self) -> frozenset[Value]:
+        """Objects that the step calls, itself or in the program's functions."""
+        source, scope = self.candidate.source, self.candidate.scope
+        calls = [(source, scope, c) for s in self.of_the_step for c in own_calls(s)]
+        seen: set[ast.AST] = set()
+        found: set[Value] = set()
+        while calls:
+            where, inside, call = calls.pop()
+            values = self.program.names.of(where, inside, call.func)
+            found.update(v for v in values if isinstance(v, (Object, Opaque, Item)))
+            for function in self.program.resolve(where, inside, call):
+                if function.node not in seen:
+                    seen.add(function.node)
+                    inner = own_calls(function.node)
+                    calls += [(function.source, function.node, c) for c in inner]
+        return frozenset(found)
+
+    def anchors(self) -> Iterator[Place]:
+        """The loop, and in each caller the statement that leads to it."""
+        seen: set[ScopeNode] = set()
+        queue: list[Place] = [(self.candidate.source, self.candidate.scope, self.candidate.loop)]
+        while queue:
+            source, scope, anchor = queue.pop(0)
+            if scope in seen:
+                continue
+            seen.add(scope)
+            yield source, scope, anchor
+            if isinstance(scope, FUNCTIONS):
+                for caller, _, holder in self.program.callers.get(scope, ()):
+                    queue.append((self.program.source_of_scope[caller], caller, holder))
+
+    def called(self, function: Function) -> Iterator[Function]:
+        """The function and what it calls, as far as the program's own files go."""
+        queue, seen = [function], {function}
+        while queue:
+            current = queue.pop()
+            yield current
+            frame = Frame(current.source, current.node)
+            for call in own_calls(current.node):
+                found = [f for f in self.reader.functions(frame, call) if f not in seen]
+                seen.update(found)
+                queue += found

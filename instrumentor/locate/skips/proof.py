@@ -1,0 +1,211 @@
+"""Which pieces may go: with what depends on them, until nothing that stays does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from instrumentor.locate.model import Kept, Skipped
+from instrumentor.locate.skips.aliases import Mention
+from instrumentor.locate.skips.effects import Effects
+from instrumentor.locate.skips.facts import Facts, Place
+from instrumentor.locate.skips.gone import Gone
+from instrumentor.locate.skips.pieces import Piece, Pieces
+from instrumentor.locate.skips.uses import Uses
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, below
+from instrumentor.locate.tree import contains, path_to
+from instrumentor.locate.vocabulary import host_read
+
+_REMOVABLE = (
+    *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
+    *(ast.If, ast.For, ast.With),
+)
+
+
+@dataclass(frozen=True)
+class Skips:
+    """skipped: what is left out; kept: what looks like an evaluation or a save, and stays."""
+
+    skipped: list[Skipped]
+    kept: list[Kept]
+
+
+def prove(facts: Facts, pieces: Pieces) -> Skips:
+    """Take out what can go; the pieces are proven together, as one may need another."""
+    left, kept = list(pieces.found), list(pieces.kept)
+    while True:
+        attempt = _Attempt(facts, left)
+        failed = attempt.close()
+        if failed is None:
+            return Skips(attempt.skipped(), kept)
+        piece, why = failed
+        left = [p for p in left if p is not piece]
+        kept.append(piece.kept(why))
+
+
+@dataclass(eq=False)
+class _Attempt:
+    """Pieces that are taken out together, and the statements that go along with each."""
+
+    facts: Facts
+    pieces: list[Piece]
+    dependents: dict[Piece, list[ast.stmt]] = field(default_factory=dict)
+
+    def statements(self, piece: Piece) -> list[ast.stmt]:
+        return [piece.statement, *self.dependents.get(piece, ())]
+
+    def gone(self) -> Gone:
+        every = ((p.source, s) for p in self.pieces for s in self.statements(p))
+        return Gone(self.facts.program, every)
+
+    def effects(self, piece: Piece) -> Effects:
+        return self.facts.reader.of(piece.source, piece.scope, self.statements(piece))
+
+    def skipped(self) -> list[Skipped]:
+        outer = [(p.source, d) for p in self.pieces for d in self.dependents.get(p, ())]
+        return [
+            self._skipped(p)
+            for p in self.pieces
+            if not any(s is p.source and contains(d, p.statement) for s, d in outer)
+        ]
+
+    def _skipped(self, piece: Piece) -> Skipped:
+        others = [s for p in self.pieces if p.source is piece.source for s in self.statements(p)]
+        owned = [
+            d
+            for d in self.dependents.get(piece, ())
+            if not any(o is not d and contains(o, d) for o in others)
+        ]
+        modes = self.effects(piece).mode_left().values()
+        return Skipped(
+            piece.source,
+            piece.statement,
+            tuple(dict.fromkeys(owned)),
+            "\n".join(f"{m.owner}.{'train' if m.training else 'eval'}()" for m in modes),
+            piece.initial,
+            piece.what,
+        )
+
+    # -- proof ---------------------------------------------------------------------------------
+
+    def close(self) -> tuple[Piece, str] | None:
+        """Add what depends on the pieces until nothing that stays does; a piece that cannot go."""
+        for piece in self.pieces:
+            why = self._cannot_go(piece)
+            if why:
+                return piece, why
+        grown = True
+        while grown:
+            grown = False
+            for piece in self.pieces:
+                added = self._add_dependent(piece)
+                if isinstance(added, str):
+                    return piece, added
+                grown = grown or added
+        saving = [p for p in self.pieces if self.effects(p).saves]  # with what depends on it
+        loaded = self._loaded_later() if saving else ""
+        return (saving[-1], loaded) if loaded else None
+
+    def _cannot_go(self, piece: Piece) -> str:
+        effects = self.effects(piece)
+        if effects.unknown:
+            return f"what it does cannot be read at {effects.unknown[0]}"
+        names = self.facts.program.names
+        for mode in effects.mode_left().values():
+            known = names.binder(piece.source, piece.scope, mode.owner.partition(".")[0])
+            if not mode.certain or not mode.owner or known is None:
+                return "the mode in which it leaves the model cannot be told"
+        return _jumps(piece.statement)
+
+    def _add_dependent(self, piece: Piece) -> bool | str:
+        """Whether another statement goes along with a piece, or why one that must go cannot."""
+        for use in Uses(self.facts, self.gone()).of(piece, self.statements(piece)):
+            dependent = self._dependent(piece, use)
+            if isinstance(dependent, str):
+                return dependent
+            if not any(contains(s, dependent) for s in self.statements(piece)):
+                within = [d for d in self.dependents.get(piece, ()) if not contains(dependent, d)]
+                self.dependents[piece] = [*within, dependent]
+                return True
+        return False
+
+    # -- what goes along -----------------------------------------------------------------------
+
+    def _dependent(self, piece: Piece, use: Mention) -> ast.stmt | str:
+        """The statement that goes with the piece because of a read, or why none can."""
+        source, scope, node = use
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        where = "line " if source is piece.source else f"{source.path.name}:"
+        stays = f"{name} is read at {where}{node.lineno}"
+        statement = source.statement_of(node)
+        if statement is None or scope is not piece.scope:
+            return stays
+        if statement in self.facts.of_the_step or self.facts.holds_step(statement):
+            return stays
+        if _jumps(statement):
+            return f"{name} decides at {where}{node.lineno} how the script goes on"
+        if not isinstance(statement, _REMOVABLE):
+            return stays
+        effects = self.facts.reader.of(source, scope, [statement])
+        if effects.unknown or effects.modes:
+            return stays
+        if self._reads_the_step(statement, piece):
+            return f"{stays}, beside values of the step"
+        return statement
+
+    def _reads_the_step(self, statement: ast.stmt, piece: Piece) -> bool:
+        """A host read of what the step computed: without it the step would be another one."""
+        if piece.source is not self.facts.candidate.source:
+            return False
+        tensors = frozenset(
+            n.id
+            for s in self.facts.of_the_step
+            for n in below(s)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        )
+        names = {n.id for n in below(statement) if isinstance(n, ast.Name) and n.id in tensors} - {
+            c.name for c in self.effects(piece).bound
+        }
+        return bool(names) and host_read(statement, frozenset(names)) is not None
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _loaded_later(self) -> str:
+        """A statement that stays and reads a file, in the loops or behind them."""
+        gone = self.gone()
+        for source, scope, statement in self._behind():
+            if gone.holds(source, statement) or self.facts.holds_step(statement):
+                continue
+            if self.facts.reader.of(source, scope, [statement]).loads:
+                return f"a file is read back at {source.path.name}:{statement.lineno}"
+        return ""
+
+    def _behind(self) -> Iterator[Place]:
+        """Statements in the loops around the step and behind them, callers included."""
+        for source, scope, anchor in self.facts.anchors():
+            for suite, index in path_to(source, scope, anchor):
+                for statement in suite[index + 1 :]:
+                    yield source, scope, statement
+            for loop in (anchor, *source.loops_around(anchor)):
+                if isinstance(loop, LOOPS):
+                    for statement in loop.body:
+                        yield source, scope, statement
+
+
+def _jumps(statement: ast.stmt) -> str:
+    """Why taking a statement out would change the way: it leaves the loop or the function."""
+    stack: list[tuple[ast.AST, int]] = [(statement, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)) or (
+            isinstance(node, (ast.Break, ast.Continue)) and not depth
+        ):
+            return f"line {getattr(node, 'lineno', 0)} decides how the script goes on"
+        inside = depth + isinstance(node, LOOPS)
+        stack += [
+            (child, inside)
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, (*FUNCTIONS, ast.Lambda, ast.ClassDef))
+        ]
+    return ""
