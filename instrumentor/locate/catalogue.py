@@ -63,7 +63,7 @@ class Evidence(Enum):
 
 # -- functions -----------------------------------------------------------------------------------
 
-#: Qualified name (with * and ?) -> role; the first row that matches counts.
+#: Qualified name (with *) -> role; the first row that matches counts.
 FUNCTIONS: tuple[tuple[str, Role], ...] = (
     ("torch_xla.sync", Role.SYNC),
     ("torch_xla.mark_step", Role.SYNC),
@@ -253,21 +253,31 @@ NOT_FORWARD = frozenset(
 )
 
 
+def _fits(name: str, row: str) -> bool:
+    """As `fnmatchcase`, which would compile a pattern for each of some hundred rows."""
+    head, star, tail = row.partition("*")
+    if not star:
+        return name == row
+    if "*" in tail:
+        return fnmatchcase(name, row)
+    return len(name) >= len(head) + len(tail) and name.startswith(head) and name.endswith(tail)
+
+
 @lru_cache(maxsize=4096)
 def role_of(name: str) -> Role | None:
     """What a function of an installed package does, by its qualified name."""
-    return next((role for row, role in FUNCTIONS if fnmatchcase(name, row)), None)
+    return next((role for row, role in FUNCTIONS if _fits(name, row)), None)
 
 
 @lru_cache(maxsize=4096)
 def made_by(name: str) -> Kind | None:
     """What calling a qualified name makes."""
-    return next((kind for row, kind in CONSTRUCTORS if fnmatchcase(name, row)), None)
+    return next((kind for row, kind in CONSTRUCTORS if _fits(name, row)), None)
 
 
 def derived_from(names: Collection[str]) -> Kind | None:
     """What a class is that derives from installed classes of these names."""
-    return next((k for row, k in BASES if any(fnmatchcase(n, row) for n in names)), None)
+    return next((k for row, k in BASES if any(_fits(n, row) for n in names)), None)
 
 
 def used_as(words: Collection[str]) -> Kind | None:
@@ -550,4 +560,4 @@ def is_iterator(name: str) -> bool:
 
 
 def _matches(name: str, rows: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, row) for row in rows)
+    return any(_fits(name, row) for row in rows)

@@ -100,12 +100,11 @@ class Storage:
 
     program: Program
     _kept: dict[tuple[Frame, ast.expr], Reach] = field(default_factory=dict, repr=False)
+    #: Where the answer being made came back to itself: what is complete but for that is not kept.
+    _cut: set[object] = field(default_factory=set, repr=False)
 
     def of(self, frame: Frame, node: ast.expr) -> Reach:
-        found = self._kept.get((frame, node))
-        if found is None:
-            found = self._kept[frame, node] = self._of(frame, node, frozenset())
-        return found
+        return self._of(frame, node, frozenset())
 
     def owner(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode:
         """The scope whose variable a name is; the module for what nobody binds."""
@@ -118,7 +117,18 @@ class Storage:
     # -- expressions ---------------------------------------------------------------------------
 
     def _of(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
+        found = self._kept.get((frame, node))
+        if found is None:
+            outer, self._cut = self._cut, set()
+            found = self._expression(frame, node, seen)
+            if not self._cut or not seen:
+                self._kept[frame, node] = found
+            self._cut |= outer
+        return found
+
+    def _expression(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
         if len(seen) > _DEPTH:
+            self._cut.add(_DEPTH)
             return UNKNOWN
         match node:
             case ast.Name():
@@ -172,9 +182,11 @@ class Storage:
         bindings = self.program.names.bindings(frame.source, owner, name)
         key = (owner, name)
         if key in seen or (not bindings and name in _BUILTINS):
+            self._cut |= {key} & seen
             return dict(frame.given).get(name, UNKNOWN) if owner is frame.scope else UNKNOWN
         inner = frame if owner is frame.scope else Frame(frame.source, owner)
         found = _one_of(self._values(inner, name, bindings, seen | {key}))
+        self._cut.discard(key)
         values = self.program.names.named(frame.source, frame.scope, name)
         own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
         if frame.top or owner is not frame.scope:  # outlives the functions that are called
@@ -219,12 +231,15 @@ class Storage:
         if owner.fresh and not owner.cells | owner.held:
             return Reach(fresh=True, path=path)
         key = ("attribute", node.attr)
+        self._cut |= {key} & seen
         stored = self.program.names.puts_of(node.attr)
         found = _one_of(
             self._bound(Frame(source, put.scope, top=False), put.bound, seen | {key})
             for source, put in (stored if key not in seen and len(stored) <= 8 else ())
             if not (isinstance(put.bound.value, ast.Constant) and put.bound.value.value is None)
         )
+        if key not in seen:
+            self._cut.discard(key)
         own = found.cells | {Cell(node.attr)}
         if not owner.own:
             own |= owner.part.cells  # `p.data` is p
@@ -266,6 +281,7 @@ class Storage:
         for function in functions:
             key = ("returned", function.node)
             if key in seen:
+                self._cut.add(key)
                 continue
             given = self._arguments(frame, call, function, seen | {key})
             inner = Frame(function.source, function.node, given, top=False)
@@ -275,6 +291,7 @@ class Storage:
                 elif isinstance(node, (ast.Yield, ast.YieldFrom)):
                     value = (node.value,) if node.value is not None else ()
                     found.append(replace(self._holding(inner, value, seen | {key}), once=True))
+            self._cut.discard(key)
         return replace(_one_of(found), path="") if found else FRESH
 
     def _arguments(
