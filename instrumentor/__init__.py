@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from instrumentor.options import Options
     from instrumentor.plan import Plan
     from instrumentor.prepare import Explanation, explain, plan
-    from instrumentor.profile import Profiled, ProfileOptions, profile
+    from instrumentor.profile import Profiled, profile
     from instrumentor.reporting import Reported, ReportFiles, report
     from instrumentor.rewrite import Rewritten, rewrite
-    from instrumentor.run_options import RunOptions, RunResult
+    from instrumentor.run_options import ProfileOptions, RunOptions, RunResult
     from instrumentor.runner import run
     from instrumentor.workspace import restore
     from instrumentor_analysis.compare import compare
@@ -79,7 +79,7 @@ _HOMES = {
     "Side": f"{_ANALYSIS}.comparison.side",
     "Summary": f"{_ANALYSIS}.model",
     "UsageError": "errors",
-    "ProfileOptions": "profile",
+    "ProfileOptions": "run_options",
     "Profiled": "profile",
     "Restored": "errors",
     "RestoreNeeded": "errors",

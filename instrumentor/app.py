@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from types import ModuleType, NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 from instrumentor import about, console
-from instrumentor.commands import (
-    apply,
-    common,
-    compare,
-    diagnose,
-    doctor,
-    explain,
-    following,
-    history,
-    kernel,
-    panels,
-    profile,
-    report,
-    restore,
-    run,
-    skill,
-    tune,
-)
+from instrumentor.commands import common, following
+from instrumentor.commands.signature import Declared, Only, Without, verb
+from instrumentor.config import find_defaults
 from instrumentor.errors import EXIT_CODES, UsageError
+from instrumentor.options import Options
 
 _OF_THE_BARE_COMMAND = ("dry_run", "version", "install_completion", "show_completion")
 _EPILOG = (
@@ -37,22 +24,33 @@ _EPILOG = (
     + "; ".join(f"{code} {text.split(':')[0]}" for code, text in EXIT_CODES.items())
     + "."
 )
-# Options that act once: no default of theirs may stand in a file.
-_ONE_TIME = frozenset(
-    {"help", "version", "force", "summary", "fix"}
-    # Of run, doctor and profile: what ends processes and resets boards is asked for by the user.
-    | {"yes", "reset"}
-    # Of compare and history.
-    | {"html", "markdown", "batch_size", "baseline", "run", "plot"}
-    # Of tune.
-    | {"resume"}
-    # Of report.
-    | {"csv", "summary_file", "plots", "perfetto", "visualizer", "flops", "ops", "step"}
-    | {"start_signpost", "end_signpost", "signpost", "ignore_signposts", "id_range"}
-)
 # What is wrong with a configuration must not keep them from their work, which it says nothing of.
 _UNCONFIGURED = (["restore"], ["skill"])
-_WORDS = {bool: "true or false", list: "a list", str: "a text"}
+# What Typer does not check by itself: it would fail on these, or take the wrong value.
+_CHECKED: dict[Any, tuple[type, str]] = {
+    bool: (bool, "true or false"),
+    list: (list, "a list"),
+    str: (str, "a text"),
+    Path: (str, "a text"),
+}
+# What is no option of ours goes to the script: `explain train.py --config x.yaml --json`.
+_OURS_AND_THEIRS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
+_SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+#: Each verb in the order of the help: an example, and whose the words after the script are.
+_VERBS: dict[str, tuple[str, dict[str, bool]]] = {
+    "run": ("instrument run --steps 20 train.py --config single_chip.yaml", _SCRIPT_LAST),
+    "explain": ("instrument explain train.py", _OURS_AND_THEIRS),
+    "apply": ("instrument apply train.py -o train.bench.py", {}),
+    "report": ("instrument report mnist_baseline --html report.html", {}),
+    "compare": ("instrument compare mnist_baseline mnist_bf16 --fail-on-regression 3", {}),
+    "history": ("instrument history train.py --baseline main", {}),
+    "doctor": ("instrument doctor train.py", _OURS_AND_THEIRS),
+    "diagnose": ("instrument diagnose run.log", {}),
+    "restore": ("instrument restore", {}),
+    "profile": ("instrument profile pytest -svv tests/test_mnist.py", _SCRIPT_LAST),
+    "tune": ("instrument tune --batch-sizes 64,128,256 train.py", _SCRIPT_LAST),
+    "skill": ("instrument skill > SKILL.md", {}),
+}
 
 
 class _Group(typer.core.TyperGroup):
@@ -62,7 +60,6 @@ class _Group(typer.core.TyperGroup):
         super().__init__(**settings)
         for option in self.params:
             if isinstance(option, typer.core.TyperOption):
-                option.show_envvar = False
                 # what --dry-run SCRIPT takes besides stands in the help of explain and run
                 option.hidden = option.name not in _OF_THE_BARE_COMMAND
 
@@ -71,38 +68,40 @@ class _Group(typer.core.TyperGroup):
             for option in self.params:
                 option.envvar = None
         elif not {"-h", "--help", "--version"}.intersection(args[:1]):
-            ctx.default_map = _defaults(self)
+            ctx.default_map = _defaults()
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
-    name="instrument",
-    help="Measure one training step with one command; your files are never modified.",
-    epilog=_EPILOG,
-    cls=_Group,
-    add_completion=True,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-# What no option of ours is goes to the script: `explain train.py --config x.yaml --json`.
-_OURS_AND_THEIRS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
-_SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+def application(*verbs: str) -> typer.Typer:
+    """The command line with these verbs, or with all: to build them takes 50 ms."""
+    app = typer.Typer(
+        name="instrument",
+        help="Measure one training step with one command; your files are never modified.",
+        epilog=_EPILOG,
+        cls=_Group,
+        add_completion=True,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_start)
+    for name in verbs or _VERBS:
+        example, settings = _VERBS[name]
+        module = _module(name)
+        app.command(
+            name,
+            cls=getattr(module, "Command", None),
+            context_settings=settings,
+            epilog=f"Example: {example}",
+        )(getattr(module, name))
+    if not verbs:
+        app.add_typer(_module("kernel").app, name="kernel")
+    return app
 
-app.command("run", cls=panels.Command, context_settings=_SCRIPT_LAST)(run.run)
-app.command("explain", cls=panels.Command, context_settings=_OURS_AND_THEIRS)(explain.explain)
-app.command("apply", cls=panels.Command)(apply.apply)
-app.command("report", cls=panels.Command)(report.report)
-app.command("compare", cls=compare.Command)(compare.compare)
-app.command("history", cls=panels.Command)(history.history)
-app.command("doctor", cls=panels.Command, context_settings=_OURS_AND_THEIRS)(doctor.doctor)
-app.command("diagnose", cls=panels.Command)(diagnose.diagnose)
-app.command("restore", cls=panels.Command)(restore.restore)
-app.command("profile", cls=panels.Command, context_settings=_SCRIPT_LAST)(profile.profile)
-app.command("tune", cls=panels.Command, context_settings=_SCRIPT_LAST)(tune.tune)
-app.command("skill", cls=panels.Command)(skill.skill)
-app.add_typer(kernel.app, name="kernel")
+
+def _module(verb: str) -> ModuleType:
+    return import_module(f"instrumentor.commands.{verb}")
 
 
 def _show_version(value: bool) -> None:
@@ -111,7 +110,7 @@ def _show_version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+@verb
 def _start(
     context: typer.Context,
     dry_run: Annotated[
@@ -122,18 +121,13 @@ def _start(
             help="Print the diff that a run would apply; write nothing. Takes explain's options.",
         ),
     ] = None,
-    steps: common.Steps = None,
-    warmup: common.Warmup = None,
-    scope: common.Scope = "auto",
-    loop: common.Loop = "",
-    mode: common.Mode = "auto",
-    region: common.Region = "",
-    keep_validation: common.KeepValidation = False,
-    full: common.Full = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
+    *,
+    rewrite: Annotated[Options, Without("profiler", "only", "skip")],
+    shown: Annotated[common.Preview, Only("full")],
 ) -> None:
     if dry_run is None:
         return
@@ -144,73 +138,51 @@ def _start(
         )
     from instrumentor.commands.preview import preview
 
-    preview(
-        dry_run,
-        common.make_options(
-            steps=steps,
-            warmup=warmup,
-            scope=scope,
-            loop=loop,
-            mode=mode,
-            region=region,
-            keep_validation=keep_validation,
-        ),
-        full=full,
-        words=following.typed(context),
-    )
+    preview(dry_run, rewrite, full=shown.full, words=following.typed(context))
     raise typer.Exit
 
 
-def _defaults(group: Any) -> dict[str, Any]:
+def _defaults() -> dict[str, Any]:
     """Defaults of `[tool.instrument]`, for the bare command and for each verb."""
-    from instrumentor.config import find_defaults
-
     table, path = find_defaults(Path.cwd())
     if not table:
         return {}
-    known = {name: _options(command) for name, command in group.commands.items()}
-    for name in ("apply", "profile"):
-        del known[name]["output"]  # a file there, a folder elsewhere
-    every = {key: option for options in known.values() for key, option in options.items()}
+    verbs = {name: getattr(_module(name), name).declared for name in _VERBS}
+    known = {name: _by_key(declared.values()) for name, declared in verbs.items()}
+    every = {key: each for options in known.values() for key, each in options.items()}
     for key, value in table.items():
-        where = f"{path}: [tool.instrument]"
         if key not in every:
-            raise UsageError(f"{where} has no option {key!r}", "See instrument run --help.")
-        wanted = _wanted_type(every[key])
-        if wanted and not isinstance(value, wanted):
-            raise UsageError(f"{where}: {key} must be {_WORDS[wanted]}, not {value!r}")
-    own = {key: table[key] for key in _options(group) if key in table and key != "dry_run"}
-    return own | {
-        name: {key: table[key] for key in options if key in table}
-        for name, options in known.items()
-    }
+            raise UsageError(
+                f"{path}: [tool.instrument] has no option {key!r}", "See instrument run --help."
+            )
+        _check(f"{path}: [tool.instrument]: {key}", every[key].type, value)
+
+    def given(options: Mapping[str, Declared]) -> dict[str, Any]:
+        return {options[key].key: value for key, value in table.items() if key in options}
+
+    own = _by_key(_start.declared.values())  # type: ignore[attr-defined]
+    return given(own) | {name: given(options) for name, options in known.items()}
 
 
-def _options(command: Any) -> dict[str, Any]:
-    options = (p for p in command.params if p.param_type_name == "option")
-    return {p.name: p for p in options if p.name not in _ONE_TIME}
+def _by_key(options: Iterable[Declared]) -> dict[str, Declared]:
+    """The options that may stand in a file."""
+    return {key: each for each in options if each.option.file for key in each.keys}
 
 
-def _wanted_type(option: Any) -> type | None:
-    """What Typer does not check by itself: it would fail on these, or take the wrong value."""
-    if option.is_flag:
-        return bool
-    if option.multiple:
-        return list
-    return str if option.type.name in ("str", "path") else None
+def _check(where: str, kind: Any, value: object) -> None:
+    plain = next(each for each in (*get_args(kind), kind) if each is not NoneType)
+    wanted, words = _CHECKED.get(get_origin(plain) or plain, (object, ""))
+    if not isinstance(value, wanted):
+        raise UsageError(f"{where} must be {words}, not {value!r}")
 
 
-def _alone(argv: Sequence[str]) -> typer.Typer:
-    """The application with no verb but the one called: to build them all takes 50 ms."""
-    from instrumentor.config import find_defaults
-
-    called = [c for c in app.registered_commands if argv and c.name == argv[0]]
+def _needed(argv: Sequence[str]) -> tuple[str, ...]:
+    """The verb that is called, alone, unless there is more to know."""
+    if not argv or argv[0] not in _VERBS:
+        return ()
     # A key in a file is held against the options of every verb.
-    if not called or (list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]):
-        return app
-    small = copy.copy(app)
-    small.registered_commands, small.registered_groups = called, []
-    return small
+    configured = list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]
+    return () if configured else (argv[0],)
 
 
 def invoke(argv: Sequence[str]) -> int:
@@ -222,7 +194,9 @@ def invoke(argv: Sequence[str]) -> int:
         BrokenPipeError: nobody reads any more.
     """
     try:
-        code = _alone(argv)(list(argv), standalone_mode=False, prog_name="instrument")
+        code = application(*_needed(argv))(
+            list(argv), standalone_mode=False, prog_name="instrument"
+        )
     except typer.Exit as stop:
         return stop.exit_code
     except typer.Abort as abort:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
+from instrumentor.option_fields import MEASURE, option
 
 if TYPE_CHECKING:
     from instrumentor.variant import Variant
@@ -18,21 +19,45 @@ PROFILERS = ("auto", "tracy", "torch", "wallclock")
 INFERENCE_WARMUP = 3
 
 
+def names(text: str) -> tuple[str, ...]:
+    """A comma-separated list."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parse_region(text: str) -> tuple[str, int, int]:
+    """`FILE:START-END` or `START-END` as (file or '', start, end).
+
+    Raises:
+        UsageError: no two line numbers, or the wrong way round.
+    """
+    file, _, lines = text.rpartition(":")
+    start, _, end = lines.partition("-")
+    if not (start.isdigit() and end.isdigit()) or int(end) < int(start):
+        raise UsageError(f"--region {text}: expected FILE:START-END")
+    return file, int(start), int(end)
+
+
+def parse_loop(text: str) -> tuple[str, int]:
+    """`FILE:LINE` or `LINE` as (file or '', line).
+
+    Raises:
+        UsageError: no line number.
+    """
+    file, _, line = text.rpartition(":")
+    if not line.isdigit():
+        raise UsageError(f"--loop {text}: expected FILE:LINE")
+    return file, int(line)
+
+
 @dataclass(frozen=True)
 class Options:
-    """Choices for locating and rewriting.
+    """Choices for locating and rewriting; each option's help says what it means.
 
     Attributes:
-        steps: samples to take, the warm-up included; the run stops at the first whole step then.
-        warmup: leading samples of each label that are no steady ones (compilation).
-        scope: what a sample covers: auto, fwd-bwd or step (with the optimizer).
-        profiler: written into the copy as its default.
-        keep_validation: leave initial and in-loop validation in place.
-        mode: what to look for: a training loop, an inference loop, or the one that is there.
-        region: (file or '', first line, last line) to time instead of a loop's step.
+        region: (file or '', first line, last line).
         region_label: what those lines hold, where a run has shown it: "fwd+bwd" or "step".
-        loop: (file or '', line) of the loop to take when there are several.
-        only, skip: names of passes.
+        loop: (file or '', line).
+        profiler: written into the copy as its default.
         self_contained: the instrumented file holds the recorder itself, so that it runs anywhere;
             else it imports :data:`instrumentor.bundle.MODULE`.
         variant: further changes that go into the copy (`instrument tune`).
@@ -43,17 +68,63 @@ class Options:
         UsageError: a value out of range.
     """
 
-    steps: int = 5
-    warmup: int = 1
-    scope: str = "auto"
-    profiler: str = "auto"
-    keep_validation: bool = False
-    mode: str = "auto"
-    region: tuple[str, int, int] | None = None
+    profiler: str = option(
+        MEASURE,
+        "auto",
+        "How to measure; auto: tracy with a Tenstorrent device, else torch.",
+        metavar="|".join(PROFILERS),
+    )
+    steps: int = option(
+        MEASURE,
+        5,
+        "Samples to take, the warm-up included; default 5, of inference and --region 13.",
+        optional=True,
+    )
+    warmup: int = option(
+        MEASURE,
+        1,
+        "Leading samples that are not steady: 1 for the compile step (the default), 3 with "
+        "runtime trace, of inference and --region 3.",
+        optional=True,
+    )
+    scope: str = option(
+        MEASURE,
+        "auto",
+        "What a sample covers: forward and backward, or the whole step with the optimizer.",
+        metavar="|".join(SCOPES),
+    )
+    loop: tuple[str, int] | None = option(
+        MEASURE,
+        None,
+        "The training loop to take when there are several.",
+        metavar="FILE:LINE",
+        convert=parse_loop,
+    )
+    mode: str = option(
+        MEASURE,
+        "auto",
+        "Which loop to time: training, or inference (under no_grad); auto: what is there.",
+        metavar="|".join(MODES),
+    )
+    region: tuple[str, int, int] | None = option(
+        MEASURE,
+        None,
+        "Time these lines instead of a loop's step.",
+        metavar="FILE:START-END",
+        convert=parse_region,
+    )
     region_label: str = "region"
-    loop: tuple[str, int] | None = None
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
+    keep_validation: bool = option(MEASURE, False, "Leave initial and in-loop validation in place.")
+    only: tuple[str, ...] = option(
+        MEASURE,
+        (),
+        "Apply only these passes (the recorder always).",
+        metavar="PASS,...",
+        convert=names,
+    )
+    skip: tuple[str, ...] = option(
+        MEASURE, (), "Leave these passes out.", metavar="PASS,...", convert=names
+    )
     self_contained: bool = False
     variant: Variant | None = None
     given: tuple[str, ...] = ()
@@ -91,28 +162,3 @@ def for_inference(options: Options) -> Options:
             f"Give --steps {warmup + 4} or more, or fewer with --warmup 1.",
         )
     return dataclasses.replace(options, steps=steps, warmup=warmup)
-
-
-def parse_region(text: str) -> tuple[str, int, int]:
-    """`FILE:START-END` or `START-END` as (file or '', start, end).
-
-    Raises:
-        UsageError: no two line numbers, or the wrong way round.
-    """
-    file, _, lines = text.rpartition(":")
-    start, _, end = lines.partition("-")
-    if not (start.isdigit() and end.isdigit()) or int(end) < int(start):
-        raise UsageError(f"--region {text}: expected FILE:START-END")
-    return file, int(start), int(end)
-
-
-def parse_loop(text: str) -> tuple[str, int]:
-    """`FILE:LINE` or `LINE` as (file or '', line).
-
-    Raises:
-        UsageError: no line number.
-    """
-    file, _, line = text.rpartition(":")
-    if not line.isdigit():
-        raise UsageError(f"--loop {text}: expected FILE:LINE")
-    return file, int(line)

@@ -7,14 +7,23 @@ import os
 import shlex
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.errors import UsageError
+from instrumentor.option_fields import OUTPUT, option
 
 _RECORDS = frozenset(
     {"run.json", "plan.json", "summary.json", "files", "tracy_profile", "torch_profile", "trials"}
     | {"tracy_perf/ops_perf_results.csv", "profile_log_device.csv"}
 )
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """Whether files that are there may be replaced."""
+
+    force: bool = option(OUTPUT, False, "Replace output files that exist.", once=True)
 
 
 def refuse_misplaced(paths: Iterable[Path | None]) -> None:

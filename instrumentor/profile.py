@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.progress import Progress, Silent
+from instrumentor.run_options import ProfileOptions
 
 if TYPE_CHECKING:
     from instrumentor.environment import Machine
@@ -102,28 +103,6 @@ class Profiled:
             "exit_code": self.exit_code,
             "warnings": list(self.warnings),
         }
-
-
-@dataclass(frozen=True)
-class ProfileOptions:
-    """Choices of a profile; those with a name of ``RunOptions`` mean the same.
-
-    Attributes:
-        output: the CSV; None means results/perf/device_ops_perf_trace.csv.
-    """
-
-    output: Path | None = None
-    port: int | None = None
-    python: str | None = None
-    tt_xla: Path | None = None
-    tracy_tools_folder: Path | None = None
-    op_support_count: int | None = None
-    timeout_s: float | None = None
-    stall_s: float | None = 120.0
-    reset: bool = False
-    yes: bool = False
-    cwd: Path | None = None
-    env: Mapping[str, str] | None = None
 
 
 def split(command: Sequence[str] | str, cwd: Path) -> list[str]:
@@ -470,4 +449,4 @@ def _workers(scratch: Path) -> int:
         return 0
 
 
-__all__ = ["InstrumentError", "ProfileOptions", "Profiled", "profile"]
+__all__ = ["InstrumentError", "Profiled", "profile"]

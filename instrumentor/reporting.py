@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
-from instrumentor.outputs import exists, refuse_outputs
+from instrumentor.option_fields import OUTPUT, option
+from instrumentor.outputs import Replacing, exists, refuse_outputs
 from instrumentor.project import find_project
 from instrumentor_analysis.caveats import Caveat
 
@@ -31,30 +32,49 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ReportFiles:
-    """What to write, and where; None is not written.
+class ReportFiles(Replacing):
+    """What to write, and where; None is not written."""
 
-    Attributes:
-        csv: per op, with the stacked report beside it (`X_stacked.csv`, `X_stacked.png`).
-        summary_file: the stacked report alone, as CSV; its picture beside it, as PNG.
-        html, perfetto: a page, and a Chrome trace for ui.perfetto.dev.
-        plots, visualizer: folders: charts as PNG and SVG, and what ttnn-visualizer loads.
-        raw_op_codes, advice, stacked: of the CSV.
-        classic_colors: of the picture, a colour per op instead of its category's.
-        force: replace what is there.
-    """
-
-    csv: Path | None = None
-    summary_file: Path | None = None
-    html: Path | None = None
-    perfetto: Path | None = None
-    plots: Path | None = None
-    visualizer: Path | None = None
-    raw_op_codes: bool = False
-    advice: bool = True
-    stacked: bool = True
-    classic_colors: bool = False
-    force: bool = False
+    csv: Path | None = option(
+        OUTPUT,
+        None,
+        "Write the ops as tt-perf-report does instead of showing them; the stacked report as "
+        "FILE_stacked.csv and .png.",
+        metavar="FILE",
+        once=True,
+    )
+    summary_file: Path | None = option(
+        OUTPUT,
+        None,
+        "Write the stacked report as CSV, and as PNG beside it.",
+        *("--summary-file", "--stacked-csv"),
+        metavar="FILE",
+        once=True,
+    )
+    html: Path | None = option(
+        OUTPUT, None, "Write a page with everything.", metavar="FILE", once=True
+    )
+    plots: Path | None = option(
+        OUTPUT, None, "Write the charts as PNG and SVG.", metavar="DIR", once=True
+    )
+    perfetto: Path | None = option(
+        OUTPUT, None, "Write a trace for ui.perfetto.dev.", metavar="FILE", once=True
+    )
+    visualizer: Path | None = option(
+        OUTPUT, None, "Write the folder that ttnn-visualizer loads.", metavar="DIR", once=True
+    )
+    raw_op_codes: bool = option(
+        OUTPUT, False, "Op codes as in the file; in a CSV as one more column."
+    )
+    advice: bool = option(OUTPUT, True, "Leave the advice out.", "--no-advice")
+    stacked: bool = option(
+        OUTPUT, True, "Leave the stacked report out.", "--no-stacked-report", variable=False
+    )
+    classic_colors: bool = option(
+        OUTPUT,
+        False,
+        "In the picture of the stacked report a colour per op instead of its category's.",
+    )
 
     @property
     def targets(self) -> dict[str, Path]:

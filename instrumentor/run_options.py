@@ -1,77 +1,93 @@
-"""What a run is asked for, and what it gives back."""
+"""What a run or a profile is asked for, and what a run gives back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instrumentor.environment import Machine, examine
 from instrumentor.errors import UsageError
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
 from instrumentor.options import Options
-from instrumentor.project import Project
-from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
+    from instrumentor.environment import Machine
+    from instrumentor.project import Project
+    from instrumentor_analysis.caveats import Caveat
     from instrumentor_analysis.model import Summary
 
 
+def _existing(flag: str, path: Path) -> Path:
+    if not path.exists():
+        raise UsageError(f"{flag} {path}: does not exist")
+    return path
+
+
 @dataclass(frozen=True)
-class RunOptions:
-    """Choices of a run; the rewriting's own are in `rewrite`.
+class MachineOptions:
+    """Where and how a process is run: what a run and a profile have in common.
 
     Attributes:
-        python_configured: `python` is named in a pyproject.toml: a dry run does not start it.
-        output: the run folder; None makes `<name>_<label>` in the working directory.
-        timeout_s: limit for the whole run, seconds.
         stall_s: how long nothing may happen before it is said.
-        batch_dim: axis of a batch along which its samples lie; None finds it.
-        module: the script's name as a module: it runs as `python -m` would from `cwd`.
-        keep: keep the files that the script wrote into the copy, under `<output>/files`.
-        link, no_link: folders of the project to link into the copy, or not to.
-        discover: run the script as it is for two optimizer steps, in a copy, when reading it does
-            not show its step, or the run shows that it was read wrongly.
-        in_place: run the user's own file, swapped for the instrumented one while the run lasts.
-        untraced: run once without a profiler first, for the wall clock without profiler overhead.
-        op_support_count: programs that Tracy's buffers on the device must hold.
-        port: Tracy's port; None chooses a free one.
-        reset: reset the boards with tt-smi first.
-        yes: end processes that hold the device, by SIGINT and SIGTERM.
-        env: environment of the script; None means this process's own.
+        env: environment of the process; None means this process's own.
 
     Raises:
         UsageError: a value out of range.
     """
 
-    rewrite: Options = field(default_factory=Options)
-    profiler: str = "auto"
-    output: Path | None = None
-    batch_dim: int | None = None
-    module: str = ""
-    label: str = "baseline"
-    python: str | None = None
-    python_configured: bool = False
-    tt_xla: Path | None = None
-    tracy_tools_folder: Path | None = None
-    timeout_s: float | None = None
+    python: str | None = option(
+        WHERE,
+        None,
+        "The script's interpreter; default: the active environment's, else env/crank_env or "
+        "env/xla_env, else this one.",
+    )
+    tt_xla: Path | None = option(
+        WHERE,
+        None,
+        "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the repository.",
+        metavar="DIR",
+        type=Path | None,
+        convert=partial(_existing, "--tt-xla"),
+    )
+    tracy_tools_folder: Path | None = option(
+        WHERE,
+        None,
+        "Folder with Tracy's capture and csvexport tools.",
+        metavar="DIR",
+        type=Path | None,
+        convert=partial(_existing, "--tracy-tools-folder"),
+    )
+    port: int | None = option(WHERE, None, "Tracy's port; default: a free one.")
+    op_support_count: int | None = option(
+        WHERE,
+        None,
+        "Programs that Tracy's buffers on the device must hold between two reads; default 1000, or "
+        "more when an earlier run counted more.",
+        metavar="N",
+    )
+    reset: bool = option(
+        WHERE,
+        False,
+        "Reset the boards with tt-smi first, and wait until they answer.",
+        file=False,
+    )
+    yes: bool = option(
+        WHERE,
+        False,
+        "End processes that hold the device first: SIGINT, then SIGTERM, never SIGKILL. Without it "
+        "they are only shown.",
+        file=False,
+    )
+    timeout_s: float | None = option(
+        WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S"
+    )
     stall_s: float | None = 120.0
-    keep: bool = False
-    link: tuple[Path, ...] = ()
-    no_link: tuple[Path, ...] = ()
-    discover: bool = True
-    in_place: bool = False
-    untraced: bool = False
-    op_support_count: int | None = None
-    port: int | None = None
-    reset: bool = False
-    yes: bool = False
     cwd: Path | None = None
     env: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if not self.label or "/" in self.label or self.label in (".", ".."):
-            raise UsageError(f"--label {self.label!r}: must be a plain name")
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
         if self.op_support_count is not None and self.op_support_count < 1:
@@ -84,8 +100,102 @@ class RunOptions:
         """Where the script runs, unless it runs in a copy: there at its counterpart."""
         return (self.cwd or Path.cwd()).absolute()
 
+
+@dataclass(frozen=True)
+class ProfileOptions(MachineOptions):
+    """Choices of a profile."""
+
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "The table; default results/perf/device_ops_perf_trace.csv.",
+        *("-o", "--output"),
+        metavar="CSV",
+        once=True,
+    )
+    port: int | None = option(
+        WHERE, None, "Tracy's port; default: a free one.", "-p", "--port", variable=False
+    )
+
+
+@dataclass(frozen=True)
+class RunOptions(MachineOptions):
+    """Choices of a run; the rewriting's own are in `rewrite`.
+
+    Attributes:
+        module: the script's name as a module: it runs as `python -m` would from `cwd`.
+        python_configured: `python` is named in a pyproject.toml: a dry run does not start it.
+        discover: run the script as it is for two optimizer steps, in a copy, when reading it does
+            not show its step, or the run shows that it was read wrongly.
+        keep: under `<output>/files`.
+        link, no_link: folders of the project.
+
+    Raises:
+        UsageError: a value out of range.
+    """
+
+    rewrite: Options = field(default_factory=Options)
+    module: str = option(
+        MEASURE,
+        "",
+        "Run a module as python -m does; what follows are its arguments.",
+        "-m",
+        metavar="MODULE",
+        once=True,
+    )
+    profiler: str = same(Options, "profiler")
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "The run folder; default NAME_LABEL in the working directory, -2, -3 ... when it exists.",
+        *("-o", "--output"),
+        metavar="DIR",
+    )
+    label: str = option(OUTPUT, "baseline", "Name of this variant.")
+    batch_dim: int | None = option(
+        MEASURE,
+        None,
+        "Axis of a batch along which its samples lie; default: the one of its batch size.",
+        metavar="AXIS",
+        minimum=0,
+    )
+    untraced: bool = option(
+        MEASURE,
+        False,
+        "Run once without the profiler first: wall clock without profiler overhead, and Tracy's "
+        "cost.",
+    )
+    discover: bool = option(
+        MEASURE,
+        True,
+        "Never run the script as it is, for two optimizer steps in a copy, where reading it does "
+        "not show its step.",
+        "--no-discover",
+    )
+    in_place: bool = option(
+        WHERE,
+        False,
+        "Instrument the file itself while the run lasts, for scripts that cannot run from a copy; "
+        "it is restored from git afterwards.",
+    )
+    link: tuple[Path, ...] = option(
+        WHERE, (), "Link this folder into the copy instead of copying it.", metavar="DIR"
+    )
+    no_link: tuple[Path, ...] = option(
+        WHERE, (), "Do not link this folder into the copy.", metavar="DIR"
+    )
+    keep: bool = option(OUTPUT, False, "Keep the files that the script wrote, in the run folder.")
+    python_configured: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.label or "/" in self.label or self.label in (".", ".."):
+            raise UsageError(f"--label {self.label!r}: must be a plain name")
+        super().__post_init__()
+
     def examine(self, project: Project, *, preview: bool = False) -> Machine:
         """The interpreter, packages and devices that a run of the project has."""
+        from instrumentor.environment import examine
+
         return examine(
             project.root,
             python=self.python,

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from instrumentor.app import app
+from instrumentor.app import application
 
 HEAD = "| option | of | default | variable | what it does |\n|---|---|---|---|---|\n"
 BEGIN, END = "<!-- options -->\n", "<!-- end of options -->\n"
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- options -->\n", "<!-- end of options -->\n"
 
 def commands() -> dict[str, Any]:
     """The verbs by name, those of a group as `group verb`."""
-    return _below(typer.main.get_command(app), "")
+    return _below(typer.main.get_command(application()), "")
 
 
 def _below(group: Any, prefix: str) -> dict[str, Any]:

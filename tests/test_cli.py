@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from instrumentor import cli
-from instrumentor.app import app
+from instrumentor.app import application
 from instrumentor.cli import VERBS
 from instrumentor.engine import strip
 from instrumentor.errors import EXIT_CODES, UsageError
@@ -205,7 +205,7 @@ main(["skill"])
 
 
 def test_the_short_way_to_a_dry_run_heeds_every_option_of_the_bare_command() -> None:
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(application())
     variables = {p.envvar for p in group.params if getattr(p, "envvar", None)}
     assert set(cli._PREVIEW_VARIABLES) == variables
 

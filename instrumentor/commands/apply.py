@@ -2,58 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common
+from instrumentor.commands.signature import verb
 from instrumentor.errors import UsageError
+from instrumentor.option_fields import OUTPUT, option
+from instrumentor.options import Options
 from instrumentor.outputs import write_new
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Choices of the command line alone."""
+
+    output: Path = option(OUTPUT, ..., "Where the copy goes.", "-o", "--output", once=True)
+    force: bool = option(OUTPUT, False, "Replace an existing file (never the original).", once=True)
+
+
+@verb
 def apply(
     script: Annotated[Path, typer.Argument(help="The training script.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the copy goes.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing file (never the original).")
-    ] = False,
-    steps: common.Steps = None,
-    warmup: common.Warmup = None,
-    scope: common.Scope = "auto",
-    profiler: common.ProfilerName = "auto",
-    loop: common.Loop = "",
-    mode: common.Mode = "auto",
-    region: common.Region = "",
-    keep_validation: common.KeepValidation = False,
-    only: common.Only = "",
-    skip: common.Skip = "",
+    *,
+    asked: Asked,
+    rewrite: Options,
 ) -> None:
     """Write the instrumented copy of the module that holds the loop."""
     from instrumentor.prepare import prepare
 
-    options = common.make_options(
-        self_contained=True,
-        steps=steps,
-        warmup=warmup,
-        scope=scope,
-        profiler=profiler,
-        loop=loop,
-        mode=mode,
-        region=region,
-        keep_validation=keep_validation,
-        only=only,
-        skip=skip,
-    )
-    prepared = prepare(script, options)
+    output = asked.output
+    prepared = prepare(script, replace(rewrite, self_contained=True))
     main = prepared.plan.file
     others = [p for p in prepared.replacements if p != main]
     if output.resolve() in {p.resolve() for p in prepared.originals} | {prepared.script.resolve()}:
         raise UsageError(f"{output} is the original", "Give another name with -o.")
     if output.is_dir():
         output = output / main.name
-    write_new(output, prepared.replacements[main], force=force)
+    write_new(output, prepared.replacements[main], force=asked.force)
     if main != prepared.script:
         console.say(f"The loop is in {main}: {output} is the copy of that module")
     for other in others:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common, panels
-from instrumentor.commands.history import Store
+from instrumentor.commands import common
+from instrumentor.commands.signature import verb
 from instrumentor.errors import RegressionFound, Undecided, UsageError
-from instrumentor.outputs import refuse_outputs, write_new
+from instrumentor.option_fields import MEASURE, OUTPUT, option
+from instrumentor.outputs import Replacing, refuse_outputs, write_new
 
 if TYPE_CHECKING:
     from instrumentor.history import Entry, History
@@ -27,6 +29,34 @@ _NAME = re.compile(r"(?P<script>.*)@(?P<name>[\w-]+)\Z", re.DOTALL)
 _AGAINST = "\0"
 
 
+@dataclass(frozen=True)
+class Asked(Replacing):
+    """Choices of the command line alone."""
+
+    html: Path | None = option(
+        OUTPUT, None, "Write a page with the runs side by side.", metavar="FILE", once=True
+    )
+    markdown: Path | None = option(
+        OUTPUT, None, "Write Markdown, as for a pull request.", metavar="FILE", once=True
+    )
+    fail_on_regression: float | None = option(
+        MEASURE,
+        None,
+        "End with code 6 when a step is slower by more than this many percent, with 7 when that "
+        "takes more runs to tell (it says how many), with 0 when a step that is slower by 3 % more "
+        "would have been seen.",
+        metavar="PCT",
+    )
+    batch_size: str = option(
+        MEASURE,
+        "",
+        "Samples in a step of each run, over what was recorded; - keeps that.",
+        metavar="BASE,NEW",
+        once=True,
+    )
+
+
+@verb
 def compare(
     runs: Annotated[
         list[str],
@@ -40,38 +70,10 @@ def compare(
             ),
         ),
     ],
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with the runs side by side."),
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Write Markdown, as for a pull request."),
-    ] = None,
-    fail_on_regression: Annotated[
-        float | None,
-        typer.Option(
-            "--fail-on-regression",
-            envvar="INSTRUMENT_FAIL_ON_REGRESSION",
-            metavar="PCT",
-            help=(
-                "End with code 6 when a step is slower by more than this many percent, "
-                "with 7 when that takes more runs to tell (it says how many), with 0 when a step "
-                "that is slower by 3 % more would have been seen."
-            ),
-        ),
-    ] = None,
-    batch_size: Annotated[
-        str,
-        typer.Option(
-            "--batch-size",
-            metavar="BASE,NEW",
-            help="Samples in a step of each run, over what was recorded; - keeps that.",
-        ),
-    ] = "",
-    force: common.Force = False,
-    json: common.Json = False,
-    history: Store = None,
+    *,
+    asked: Asked,
+    shown: common.Json,
+    store: common.Store,
 ) -> None:
     """Compare runs, or repeats of them, with an interval."""
     from instrumentor.history import History
@@ -81,21 +83,22 @@ def compare(
     runs = [run for group in groups for run in group]
     if len(runs) < 2:
         raise UsageError("one run is no comparison", "Give BASE and NEW: two run folders.")
+    html, markdown, fail_on_regression = asked.html, asked.markdown, asked.fail_on_regression
     if fail_on_regression is not None and not 0 <= fail_on_regression < 1e6:
         raise UsageError(f"--fail-on-regression {fail_on_regression:g}: must be 0 or more percent")
-    sizes = _sizes(batch_size, groups)
-    refuse_outputs([html, markdown], map(Path, runs), force=force)
+    sizes = _sizes(asked.batch_size, groups)
+    refuse_outputs([html, markdown], map(Path, runs), force=asked.force)
     try:
-        comparisons = _compared(groups, sizes, History(history))
-        _write(comparisons, html, markdown, force=force)
-        _show(comparisons, json)
+        comparisons = _compared(groups, sizes, History(store.history))
+        _write(comparisons, html, markdown, force=asked.force)
+        _show(comparisons, shown.json)
         if fail_on_regression is not None:
             _judge(comparisons, fail_on_regression)
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
 
 
-class Command(panels.Command):
+class Command(typer.core.TyperCommand):
     """Keeps the ``--`` between two groups of runs, which would only end the options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

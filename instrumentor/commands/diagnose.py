@@ -12,16 +12,19 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands.signature import verb
 from instrumentor.errors import UsageError
 
 SCHEMA = "instrument-diagnosis/1"
 
 
+@verb
 def diagnose(
     logfile: Annotated[
         Path, typer.Argument(metavar="LOGFILE", help="A log, a run folder, or - for stdin.")
     ],
-    json: common.Json = False,
+    *,
+    shown: common.Json,
 ) -> None:
     """Explain a log of a run: what happened, why, what to do.
 
@@ -34,7 +37,7 @@ def diagnose(
     found = find(text)
     known = bool(reasons(found))
     telling = () if known else telling_lines(text)
-    if json:
+    if shown.json:
         console.out_json(
             {
                 "schema": SCHEMA,

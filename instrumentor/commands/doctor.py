@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,11 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands.signature import Only, verb
 from instrumentor.errors import UsageError
+from instrumentor.option_fields import WHERE, option
+from instrumentor.options import Options
+from instrumentor.run_options import MachineOptions
 
 if TYPE_CHECKING:
     from instrumentor.doctor import Check, Situation
@@ -17,28 +22,32 @@ if TYPE_CHECKING:
 SCHEMA = "instrument-doctor/1"
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Choices of the command line alone."""
+
+    fix: bool = option(
+        WHERE,
+        False,
+        "Fix what can be fixed: end processes that hold the device (--yes).",
+        once=True,
+    )
+
+
+@verb
 def doctor(
     context: typer.Context,
     script: Annotated[
         Path | None, typer.Argument(help="A training script, whose configuration is looked at.")
     ] = None,
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Its own arguments (--config is looked at).")
-    ] = None,
-    profiler: common.ProfilerName = "auto",
-    steps: common.Steps = None,
-    python: common.Python = None,
-    tt_xla: common.TtXla = None,
-    tracy_tools_folder: common.TracyToolsFolder = None,
-    reset: common.Reset = False,
-    yes: common.Yes = False,
-    fix: Annotated[
-        bool,
-        typer.Option(
-            "--fix", help="Fix what can be fixed: end processes that hold the device (--yes)."
-        ),
-    ] = False,
-    json: common.Json = False,
+    arguments: common.Configuration = None,
+    *,
+    rewrite: Annotated[Options, Only("profiler", "steps")],
+    options: Annotated[
+        MachineOptions, Only("python", "tt_xla", "tracy_tools_folder", "reset", "yes")
+    ],
+    asked: Asked,
+    shown: common.Json,
 ) -> None:
     """Check whether this machine is ready; each line has its remedy."""
     from instrumentor.doctor import doctor as examine
@@ -49,17 +58,17 @@ def doctor(
     situation = situation_of(
         script,
         arguments or [],
-        profiler=profiler,
-        steps=steps or 5,
-        python=python,
-        tt_xla=common.existing(tt_xla, "--tt-xla"),
-        tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
+        profiler=rewrite.profiler,
+        steps=rewrite.steps,
+        python=options.python,
+        tt_xla=options.tt_xla,
+        tools_folder=options.tracy_tools_folder,
         configured=common.configured(context),
     )
-    if fix or reset:
-        _fix(situation, reset=reset, yes=yes, quiet=json)
+    if asked.fix or options.reset:
+        _fix(situation, options, quiet=shown.json)
     checks = examine(situation)
-    if json:
+    if shown.json:
         console.out_json(_document(situation, checks))
     else:
         for check in checks:
@@ -67,7 +76,7 @@ def doctor(
     raise typer.Exit(4 if failed(checks) else 0)
 
 
-def _fix(situation: Situation, *, reset: bool, yes: bool, quiet: bool) -> None:
+def _fix(situation: Situation, options: MachineOptions, *, quiet: bool) -> None:
     """Free the devices and reset them, as far as that was allowed; undo what a kill left."""
     from instrumentor.device import held
     from instrumentor.readiness import free_devices, reset_boards
@@ -77,8 +86,8 @@ def _fix(situation: Situation, *, reset: bool, yes: bool, quiet: bool) -> None:
     restore(Path.cwd())
     sweep()
     with held(situation.machine.devices):
-        free_devices(situation, narrator, end=yes, needed=reset)
-        if reset:
+        free_devices(situation, narrator, end=options.yes, needed=options.reset)
+        if options.reset:
             reset_boards(situation.machine, situation.env, narrator)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,99 +11,84 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common, following
+from instrumentor.commands.signature import Only, Without, verb
+from instrumentor.option_fields import MEASURE, OUTPUT, option
+from instrumentor.options import Options
+from instrumentor.run_options import RunOptions
 from instrumentor_analysis.caveats import read_caveats
 
 if TYPE_CHECKING:
-    from instrumentor.options import Options
     from instrumentor.prepare import Explanation
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Choices of the command line alone."""
+
+    discover: bool = option(
+        MEASURE,
+        False,
+        "Run the script as it is for two optimizer steps, in a copy; say what was seen.",
+        once=True,
+    )
+    summary: bool = option(
+        OUTPUT, False, "SCRIPT is a folder: a tally over all its files.", once=True
+    )
+
+
+@verb
 def explain(
     context: typer.Context,
-    script: Annotated[Path | None, typer.Argument(help="The training script.")] = None,
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Its own arguments (--config is looked at).")
-    ] = None,
-    module: common.Module = "",
-    steps: common.Steps = None,
-    warmup: common.Warmup = None,
-    scope: common.Scope = "auto",
-    loop: common.Loop = "",
-    mode: common.Mode = "auto",
-    region: common.Region = "",
-    keep_validation: common.KeepValidation = False,
-    only: common.Only = "",
-    skip: common.Skip = "",
-    discover: Annotated[
-        bool,
-        typer.Option(
-            "--discover",
-            help="Run the script as it is for two optimizer steps, in a copy; say what was seen.",
-        ),
-    ] = False,
-    timeout: common.Timeout = None,
-    json: common.Json = False,
-    summary: Annotated[
-        bool, typer.Option("--summary", help="SCRIPT is a folder: a tally over all its files.")
-    ] = False,
+    script: common.Script = None,
+    arguments: common.Configuration = None,
+    *,
+    rewrite: Annotated[Options, Without("profiler")],
+    options: Annotated[RunOptions, Only("module", "timeout_s")],
+    asked: Asked,
+    shown: common.Json,
 ) -> None:
     """Say where the loop is, what would be changed, or why not."""
-    script, handed = common.script_of(script, arguments, module)
-    asked = following.target(script, handed, module)
-    if summary:
+    script, handed = common.script_of(script, arguments, options.module)
+    target = following.target(script, handed, options.module)
+    if asked.summary:
         from instrumentor.corpus import show
 
         raise typer.Exit(show([script, *map(Path, handed)], None, None))
     from instrumentor.prepare import explain as explain_script
 
-    options = common.make_options(
-        steps=steps,
-        warmup=warmup,
-        scope=scope,
-        loop=loop,
-        mode=mode,
-        region=region,
-        keep_validation=keep_validation,
-        only=only,
-        skip=skip,
-    )
-    if discover:
-        explanation = _by_running(script, options, handed, timeout)
+    if asked.discover:
+        explanation = _by_running(script, replace(options, rewrite=rewrite), handed)
     else:
-        explanation = explain_script(script, options, handed)
-    if json:
+        explanation = explain_script(script, rewrite, handed)
+    if shown.json:
         console.out_json(explanation.to_json())
     elif explanation.eligible:
         _show(explanation.to_json())
-        console.out(f"Next: {following.dry_run(following.typed(context), asked)}")
+        console.out(f"Next: {following.dry_run(following.typed(context), target)}")
     else:
         from instrumentor.locate.model import Declined
 
         for reason in explanation.reasons:
             console.out(f"declined: {reason}")
         declined = Declined(*explanation.reasons)
-        hint = following.instead(declined, script, options, following.typed(context), asked)
+        hint = following.instead(declined, script, rewrite, following.typed(context), target)
         console.out(f"hint: {hint}")
     raise typer.Exit(0 if explanation.eligible else 3)
 
 
-def _by_running(
-    script: Path, options: Options, arguments: list[str], timeout_s: float | None
-) -> Explanation:
+def _by_running(script: Path, options: RunOptions, arguments: list[str]) -> Explanation:
     from instrumentor.discovery import discover, prepared_by
     from instrumentor.prepare import Explanation, script_path
-    from instrumentor.run_options import RunOptions
 
     path = script_path(script)
-    chosen = RunOptions(rewrite=options, timeout_s=timeout_s)
     narrator = console.Narrator()
     with narrator.alive():
-        seen = discover(path, arguments, chosen, narrator)
+        seen = discover(path, arguments, options, narrator)
     console.say(f"Seen in {seen.sentence}")
     for name, chains in seen.chains.items():
         for file, line, function in chains[0] if chains else ():
             console.say(f"  {name:<9} {file}:{line} in {function}")
-    plan = prepared_by(seen, path, options, arguments).plan
+    plan = prepared_by(seen, path, options.rewrite, arguments).plan
     return Explanation(True, (), plan, plan.to_json())
 
 

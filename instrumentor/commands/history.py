@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,8 +11,10 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands.signature import verb
 from instrumentor.errors import InstrumentError, UsageError
-from instrumentor.outputs import refuse_outputs, write_new
+from instrumentor.option_fields import MEASURE, OUTPUT, option
+from instrumentor.outputs import Replacing, refuse_outputs, write_new
 
 if TYPE_CHECKING:
     from instrumentor.history import Entry, History
@@ -21,55 +24,43 @@ if TYPE_CHECKING:
 SCHEMA = "instrument-history/1"
 _PLOTS: dict[str, Literal["png", "svg", "pdf"]] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 
-Store = Annotated[
-    Path | None,
-    typer.Option(
-        "--history",
-        envvar="INSTRUMENT_HISTORY",
-        metavar="PATH",
-        help="The store of earlier runs; default: history.sqlite in the user's data folder.",
-    ),
-]
-NoHistory = Annotated[
-    bool,
-    typer.Option(
-        "--no-history",
-        envvar="INSTRUMENT_NO_HISTORY",
-        help="Do not add the run to the history.",
-    ),
-]
+
+@dataclass(frozen=True)
+class Asked(Replacing):
+    """Choices of the command line alone."""
+
+    baseline: str = option(
+        MEASURE,
+        "",
+        "Pin a run under this name: compare @NAME ... finds it again.",
+        metavar="NAME",
+        once=True,
+    )
+    run: int | None = option(
+        MEASURE, None, "The run to pin; default: the newest.", metavar="NUMBER", once=True
+    )
+    plot: Path | None = option(
+        OUTPUT, None, "Draw the medians: .png, .svg or .pdf.", metavar="FILE", once=True
+    )
 
 
+@verb
 def history(
     script: Annotated[Path, typer.Argument(help="A script that was measured.")],
-    baseline: Annotated[
-        str,
-        typer.Option(
-            "--baseline",
-            metavar="NAME",
-            help="Pin a run under this name: compare @NAME ... finds it again.",
-        ),
-    ] = "",
-    run: Annotated[
-        int | None,
-        typer.Option("--run", metavar="NUMBER", help="The run to pin; default: the newest."),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the medians: .png, .svg or .pdf."),
-    ] = None,
-    force: common.Force = False,
-    json: common.Json = False,
-    history: Store = None,
+    *,
+    asked: Asked,
+    shown: common.Json,
+    store: common.Store,
 ) -> None:
     """List the runs of a script, draw them, or pin one."""
     from instrumentor.history import History, place_of
 
+    plot, run, baseline = asked.plot, asked.run, asked.baseline
     if plot is not None and plot.suffix not in _PLOTS:
         raise UsageError(f"--plot {plot}: not {', '.join(_PLOTS)}", "Give such a file name.")
-    refuse_outputs([plot], force=force)
+    refuse_outputs([plot], force=asked.force)
     place = place_of(script)
-    kept = History(history)
+    kept = History(store.history)
     entries = kept.of_script(place)
     if not entries:
         raise UsageError(
@@ -83,8 +74,8 @@ def history(
         entries = kept.of_script(place)
         console.say(f"Run {pinned.id} is @{baseline} now")
     if plot is not None:
-        _draw(entries, plot, place[1], force=force)
-    if json:
+        _draw(entries, plot, place[1], force=asked.force)
+    if shown.json:
         rows = [entry.to_json() for entry in entries]
         console.out_json({"schema": SCHEMA, "project": place[0], "script": place[1], "runs": rows})
     else:
@@ -157,13 +148,13 @@ def _points(entries: tuple[Entry, ...]) -> list[Point]:
     ]
 
 
-def remember(result: RunResult, script: Path, store: Path | None, off: bool) -> None:
+def remember(result: RunResult, script: Path, store: common.Remembered) -> None:
     """Add a run that measured something; whatever happens here is a warning at most."""
-    if off or (result.summary.wall_clock is None and result.summary.op_count is None):
+    if store.no_history or (result.summary.wall_clock is None and result.summary.op_count is None):
         return
     from instrumentor.history import History, place_of
 
     try:
-        History(store).add(result.folder, result.summary.to_json(), place_of(script))
+        History(store.history).add(result.folder, result.summary.to_json(), place_of(script))
     except InstrumentError as error:
         console.warn(f"not added to the history: {error.message} ({error.hint})")

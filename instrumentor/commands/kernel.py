@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common, panels
+from instrumentor.commands import common
+from instrumentor.commands.signature import Only, Without, verb
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
-from instrumentor.outputs import refuse_outputs, write_new
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
+from instrumentor.outputs import Replacing, refuse_outputs, write_new
+from instrumentor.run_options import MachineOptions
 
 if TYPE_CHECKING:
     from instrumentor.kernels.iterate import Iteration
@@ -28,91 +32,155 @@ app = typer.Typer(
 )
 
 Script = Annotated[Path, typer.Argument(help="A script that invokes a tt-lang kernel.")]
-Arguments = Annotated[
-    list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
-]
-KernelName = Annotated[
-    str,
-    typer.Option(
-        "--kernel",
+
+
+@dataclass(frozen=True)
+class Chosen(common.Shown):
+    """Which invocation; and how all is shown."""
+
+    kernel: str = option(
+        MEASURE,
+        "",
+        "The kernel, as NAME or FACTORY.NAME; needed when several are invoked.",
         metavar="NAME",
-        help="The kernel, as NAME or FACTORY.NAME; needed when several are invoked.",
-    ),
-]
-Call = Annotated[
-    int | None,
-    typer.Option("--call", metavar="N", help="Its Nth invocation, as explain numbers them."),
-]
-KernelMode = Annotated[
-    str,
-    typer.Option(
-        "--mode",
-        help=(
-            "auto-profile: cycles line by line; perf: duration and data movement; signposts: "
-            "regions marked with ttl.signpost()."
-        ),
-    ),
-]
-Validate = Annotated[
-    str,
-    typer.Option(
-        "--validate",
+        once=True,
+    )
+    call: int | None = option(
+        MEASURE, None, "Its Nth invocation, as explain numbers them.", metavar="N", once=True
+    )
+    diff: bool = option(
+        OUTPUT, False, "Print the diff that a run would apply, nothing else.", once=True
+    )
+
+
+@dataclass(frozen=True)
+class Measured(Chosen):
+    """How an invocation is measured and validated."""
+
+    mode: str = option(
+        MEASURE,
+        "perf",
+        "auto-profile: cycles line by line; perf: duration and data movement; signposts: regions "
+        "marked with ttl.signpost().",
+        once=True,
+    )
+    validate: str = option(
+        MEASURE,
+        "",
+        "Command that checks the kernel, run on your own files without profilers; its exit code "
+        "decides.",
         metavar="COMMAND",
-        help=(
-            "Command that checks the kernel, run on your own files without profilers; its exit "
-            "code decides."
-        ),
-    ),
-]
-Reference = Annotated[
-    Path | None,
-    typer.Option(
-        "--reference",
+        once=True,
+    )
+    reference: Path | None = option(
+        MEASURE,
+        None,
+        "The right output (.npy, .npz, .json, .csv, .txt), with --output-file.",
         metavar="FILE",
-        help="The right output (.npy, .npz, .json, .csv, .txt), with --output-file.",
-    ),
-]
-OutputFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--output-file",
+        once=True,
+    )
+    output_file: Path | None = option(
+        MEASURE,
+        None,
+        "The file that the script writes and that is compared with --reference.",
         metavar="FILE",
-        help="The file that the script writes and that is compared with --reference.",
-    ),
-]
-Rtol = Annotated[float, typer.Option("--rtol", help="Relative tolerance of that comparison.")]
-Atol = Annotated[float, typer.Option("--atol", help="Absolute tolerance of that comparison.")]
-ProductionShape = Annotated[
-    str,
-    typer.Option(
-        "--production-shape",
+        once=True,
+    )
+    rtol: float = option(MEASURE, 1e-2, "Relative tolerance of that comparison.", once=True)
+    atol: float = option(MEASURE, 1e-2, "Absolute tolerance of that comparison.", once=True)
+    production_shape: str = option(
+        MEASURE,
+        "",
+        "Shape of the arguments in production: one for all, or one for each.",
         metavar="RxC,...",
-        help="Shape of the arguments in production: one for all, or one for each.",
-    ),
-]
-Chips = Annotated[int, typer.Option("--chips", help="Chips that production will use.")]
-RunTest = Annotated[
-    str,
-    typer.Option(
-        "--run-test",
+        once=True,
+    )
+    chips: int = option(MEASURE, 1, "Chips that production will use.", once=True)
+    run_test: str = option(
+        WHERE,
+        "auto",
+        "tt-lang's run-test.sh; auto: the one on PATH or in the project; no: run directly.",
         metavar="PATH|auto|no",
-        help="tt-lang's run-test.sh; auto: the one on PATH or in the project; no: run directly.",
-    ),
-]
+        once=True,
+    )
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "The run folder; default NAME_kernel here, -2, -3 ... when it exists.",
+        *("-o", "--output"),
+        metavar="DIR",
+        once=True,
+    )
+    python: str | None = same(MachineOptions, "python")
+    timeout_s: float | None = same(MachineOptions, "timeout_s")
+
+    @property
+    def options(self) -> KernelOptions:
+        """As the library takes them."""
+        from instrumentor.kernels.options import KernelOptions, parse_shapes
+        from instrumentor.kernels.plan import Choice
+        from instrumentor.kernels.validate import make_criteria
+
+        return KernelOptions(
+            choice=Choice(self.kernel, self.call),
+            mode=self.mode,
+            output=self.output,
+            python=self.python,
+            run_test=self.run_test,
+            criteria=make_criteria(
+                self.validate,
+                self.reference,
+                self.output_file,
+                self.rtol,
+                self.atol,
+                self.timeout_s,
+            ),
+            production=parse_shapes(self.production_shape),
+            chips=self.chips,
+            timeout_s=self.timeout_s,
+        )
 
 
-@app.command("explain", cls=panels.Command)
+@dataclass(frozen=True)
+class Iterated(Measured):
+    """How versions are compared."""
+
+    repeat: int = option(
+        MEASURE, 4, "Runs of each version; below 4 no difference is sure.", once=True
+    )
+    once: bool = option(
+        WHERE, False, "Measure what the files hold now, print the summary, end.", once=True
+    )
+    restore: bool = option(
+        WHERE,
+        False,
+        "Put the best version back (from git where it is there), and end.",
+        once=True,
+    )
+    session: Path | None = option(
+        WHERE,
+        None,
+        "Where the session is kept and taken up again; default NAME_iterate here.",
+        metavar="DIR",
+        once=True,
+    )
+
+
+@dataclass(frozen=True)
+class Page(Replacing):
+    """A report as a file."""
+
+    html: Path | None = option(OUTPUT, None, "Write the report as HTML.", metavar="FILE", once=True)
+
+
+@app.command("explain", epilog="Example: instrument kernel explain matmul.py")
+@verb
 def explain(
-    script: Script,
-    kernel: KernelName = "",
-    call: Call = None,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Print the diff that a run would apply, nothing else.")
-    ] = False,
-    json: common.Json = False,
+    script: Script, *, asked: Annotated[Chosen, Only("kernel", "call", "diff", "json")]
 ) -> None:
     """Show kernels, their invocations, and which would be profiled."""
-    if diff:
+    kernel, call = asked.kernel, asked.call
+    if asked.diff:
         from instrumentor.kernels.plan import Choice
         from instrumentor.kernels.prepare import prepare_kernel
 
@@ -142,7 +210,7 @@ def explain(
             for reason in declined.reasons
         ]
         document |= {"chosen": None, "declined": reasons}
-    if json:
+    if asked.json:
         console.out_json(document)
     else:
         _describe(script, document)
@@ -210,47 +278,26 @@ def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | No
         console.out(f"         in a loop at line {loop['line']}: {loop['text']}")
 
 
-@app.command("run", cls=panels.Command, context_settings=_SCRIPT_LAST)
+@app.command(
+    "run",
+    epilog="Example: instrument kernel run --validate 'pytest test_matmul.py' matmul.py",
+    context_settings=_SCRIPT_LAST,
+)
+@verb
 def run(
     context: typer.Context,
     script: Script,
-    arguments: Arguments = None,
-    kernel: KernelName = "",
-    call: Call = None,
-    mode: KernelMode = "perf",
-    validate: Validate = "",
-    reference: Reference = None,
-    output_file: OutputFile = None,
-    rtol: Rtol = 1e-2,
-    atol: Atol = 1e-2,
-    production_shape: ProductionShape = "",
-    chips: Chips = 1,
-    run_test: RunTest = "auto",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="The run folder; default NAME_kernel here, -2, -3 ... when it exists.",
-        ),
-    ] = None,
-    python: common.Python = None,
-    timeout: common.Timeout = None,
-    json: common.Json = False,
-    quiet: common.Quiet = False,
-    verbose: common.Verbose = False,
+    arguments: common.Arguments = None,
+    *,
+    asked: Annotated[Measured, Without("diff")],
 ) -> None:
     """Profile one invocation, in a copy; say what limits it."""
     from instrumentor.kernels.run import run_kernel
 
-    options = _options(
-        kernel, call, mode, validate, reference, output_file, rtol, atol, production_shape, chips,
-        run_test, output, python, timeout,
-    )  # fmt: skip
+    options = asked.options
+    quiet, json, narrator = asked.quiet, asked.json, asked.narrator
     if not quiet:
         common.tell_handed_over(context, script, arguments or [])
-    narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
     try:
         with narrator.alive():
             result = run_kernel(script, arguments or [], options, narrator)
@@ -276,107 +323,76 @@ def run(
         console.say(f"Validated by {result.verdict.by}: {result.verdict.detail}")
 
 
-@app.command("report", cls=panels.Command)
+@app.command("report", epilog="Example: instrument kernel report matmul_kernel --html report.html")
+@verb
 def report(
     path: Annotated[
         Path,
         typer.Argument(metavar="DIR|LOG", help="A folder of kernel run, or a log of tt-lang's."),
     ],
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write the report as HTML.")
-    ] = None,
-    force: common.Force = False,
-    json: common.Json = False,
+    *,
+    page: Page,
+    shown: common.Json,
 ) -> None:
     """Read an earlier run again, or a log that tt-lang printed."""
     from instrumentor_analysis.errors import AnalysisError
     from instrumentor_analysis.kernels.report import report as read
     from instrumentor_analysis.kernels.report import report_of_log
 
-    refuse_outputs([html], [path], force=force)
+    html = page.html
+    refuse_outputs([html], [path], force=page.force)
     try:
         found = read(path) if path.is_dir() else report_of_log(path)
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
-    _show(found, json=json)
+    _show(found, json=shown.json)
     if html is not None:
         from instrumentor_analysis.reports.kernel_html import render
 
-        write_new(html, render(found).encode("utf-8", errors="replace"), force=force)
+        write_new(html, render(found).encode("utf-8", errors="replace"), force=page.force)
         console.say(f"Wrote {html}")
 
 
-@app.command("iterate", cls=panels.Command, context_settings=_SCRIPT_LAST)
+@app.command(
+    "iterate", epilog="Example: instrument kernel iterate matmul.py", context_settings=_SCRIPT_LAST
+)
+@verb
 def iterate(
     context: typer.Context,
     script: Script,
-    arguments: Arguments = None,
-    kernel: KernelName = "",
-    call: Call = None,
-    mode: KernelMode = "perf",
-    repeat: Annotated[
-        int,
-        typer.Option("--repeat", help="Runs of each version; below 4 no difference is sure."),
-    ] = 4,
-    once: Annotated[
-        bool,
-        typer.Option("--once", help="Measure what the files hold now, print the summary, end."),
-    ] = False,
-    restore: Annotated[
-        bool,
-        typer.Option(
-            "--restore", help="Put the best version back (from git where it is there), and end."
-        ),
-    ] = False,
-    session: Annotated[
-        Path | None,
-        typer.Option(
-            "--session",
-            metavar="DIR",
-            help="Where the session is kept and taken up again; default NAME_iterate here.",
-        ),
-    ] = None,
-    validate: Validate = "",
-    reference: Reference = None,
-    output_file: OutputFile = None,
-    rtol: Rtol = 1e-2,
-    atol: Atol = 1e-2,
-    production_shape: ProductionShape = "",
-    chips: Chips = 1,
-    run_test: RunTest = "auto",
-    python: common.Python = None,
-    timeout: common.Timeout = None,
-    json: common.Json = False,
-    quiet: common.Quiet = False,
-    verbose: common.Verbose = False,
+    arguments: common.Arguments = None,
+    *,
+    asked: Annotated[Iterated, Without("diff", "output")],
 ) -> None:
     """Measure a baseline, then each of your edits, validated."""
     from instrumentor.kernels.iterate import Iteration
 
-    options = _options(
-        kernel, call, mode, validate, reference, output_file, rtol, atol, production_shape, chips,
-        run_test, None, python, timeout,
-    )  # fmt: skip
-    if mode == "signposts":
+    options, quiet = asked.options, asked.quiet
+    if options.mode == "signposts":
         raise UsageError(
             "--mode signposts gives no wall time", "Use --mode perf (the default) to compare."
         )
-    narrator = console.Narrator(quiet=not verbose, verbose=verbose)
+    narrator = console.Narrator(quiet=not asked.verbose, verbose=asked.verbose)
     work = Iteration(
-        script, arguments or [], options, repeat=repeat, folder=session, progress=narrator
+        script,
+        arguments or [],
+        options,
+        repeat=asked.repeat,
+        folder=asked.session,
+        progress=narrator,
     )
     if not quiet:
         common.tell_handed_over(context, script, arguments or [])
-    if restore:
+    if asked.restore:
         back = work.restore()
         console.say(f"Restored version {back.number} from {back.source}")
         return
     if not options.criteria.given and not quiet:
         console.warn("nothing validates the kernel: give --validate COMMAND or --reference FILE")
-    _Rounds(work, script, quiet=quiet or json).go(once=once)
-    _summarise(work, json=json)
+    _Rounds(work, script, quiet=quiet or asked.json).go(once=asked.once)
+    _summarise(work, json=asked.json)
     last = work.session.versions[-1] if work.session.versions else None
-    if once and last is not None and last.state in ("invalid", "failed"):
+    if asked.once and last is not None and last.state in ("invalid", "failed"):
         raise RunFailed(
             f"version {last.number}: {last.problem}",
             f"Go back: instrument kernel iterate --restore {script}",
@@ -450,39 +466,6 @@ def _summarise(work: Iteration, *, json: bool) -> None:
         return
     for line in summary_lines(work.session):
         console.out(line)
-
-
-def _options(
-    kernel: str,
-    call: int | None,
-    mode: str,
-    validate: str,
-    reference: Path | None,
-    output_file: Path | None,
-    rtol: float,
-    atol: float,
-    production_shape: str,
-    chips: int,
-    run_test: str,
-    output: Path | None,
-    python: str | None,
-    timeout: float | None,
-) -> KernelOptions:
-    from instrumentor.kernels.options import KernelOptions, parse_shapes
-    from instrumentor.kernels.plan import Choice
-    from instrumentor.kernels.validate import make_criteria
-
-    return KernelOptions(
-        choice=Choice(kernel, call),
-        mode=mode,
-        output=output,
-        python=python,
-        run_test=run_test,
-        criteria=make_criteria(validate, reference, output_file, rtol, atol, timeout),
-        production=parse_shapes(production_shape),
-        chips=chips,
-        timeout_s=timeout,
-    )
 
 
 def _show(found: KernelReport, *, json: bool) -> None:

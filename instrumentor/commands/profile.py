@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands.signature import verb
 from instrumentor.errors import InstrumentError
+from instrumentor.run_options import ProfileOptions
 
 if TYPE_CHECKING:
     from instrumentor.profile import Profiled
 
 
+@verb
 def profile(
     command: Annotated[
         list[str],
@@ -23,56 +25,24 @@ def profile(
             metavar="COMMAND...", help="A command with its arguments, or one quoted string."
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="CSV",
-            help="The table; default results/perf/device_ops_perf_trace.csv.",
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("-p", "--port", help="Tracy's port; default: a free one."),
-    ] = None,
-    python: common.Python = None,
-    tt_xla: common.TtXla = None,
-    tracy_tools_folder: common.TracyToolsFolder = None,
-    op_support_count: common.OpSupportCount = None,
-    timeout: common.Timeout = None,
-    reset: common.Reset = False,
-    yes: common.Yes = False,
-    json: common.Json = False,
-    quiet: common.Quiet = False,
-    verbose: common.Verbose = False,
+    *,
+    options: ProfileOptions,
+    shown: common.Shown,
 ) -> None:
     """Run any command under Tracy: one CSV of its device ops."""
-    from instrumentor.profile import ProfileOptions
     from instrumentor.profile import profile as profile_command
 
-    options = ProfileOptions(
-        output=output,
-        port=port,
-        python=python,
-        tt_xla=common.existing(tt_xla, "--tt-xla"),
-        tracy_tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
-        op_support_count=op_support_count,
-        timeout_s=timeout,
-        reset=reset,
-        yes=yes,
-    )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
+    narrator = shown.narrator
     try:
         with narrator.alive():
             result = profile_command(command, options, narrator)
     except InstrumentError as error:
         partial: Profiled | None = error.result
         if partial is not None:
-            _show(partial, json=json)
+            _show(partial, json=shown.json)
         raise
-    _show(result, json=json)
+    _show(result, json=shown.json)
 
 
 def _show(result: Profiled, *, json: bool) -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands.signature import verb
 from instrumentor.errors import Restored, RestoreNeeded
 
 SCHEMA = "instrument-restore/1"
 
 
-def restore(json: common.Json = False) -> None:
+@verb
+def restore(*, shown: common.Json) -> None:
     """Put back files that a killed run in place left instrumented."""
     from instrumentor.private import remove_dead
     from instrumentor.workspace import restore as put_back
@@ -25,7 +27,7 @@ def restore(json: common.Json = False) -> None:
         failure = error
         done = error.restored
     removed = (*sweep(), *remove_dead())
-    if json:
+    if shown.json:
         console.out_json(
             {
                 "schema": SCHEMA,

@@ -4,236 +4,91 @@ from __future__ import annotations
 
 import shlex
 import signal
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from instrumentor import console
 from instrumentor.commands import common, following
 from instrumentor.commands import repeat as repeats
-from instrumentor.commands.history import NoHistory, Store, remember
+from instrumentor.commands.history import remember
+from instrumentor.commands.signature import verb
 from instrumentor.errors import InstrumentError
+from instrumentor.option_fields import MEASURE, option
+from instrumentor.options import Options
+from instrumentor.run_options import RunOptions, RunResult
 
 if TYPE_CHECKING:
     from instrumentor.runner import DryRun
-from instrumentor.run_options import RunOptions, RunResult
 
 
+@dataclass(frozen=True)
+class Asked(common.Shown, common.Preview, common.Remembered):
+    """Choices of the command line alone."""
+
+    repeat: int = option(
+        MEASURE,
+        1,
+        "Run so many times: how much runs differ is what a comparison has to know.",
+        metavar="N",
+        minimum=1,
+    )
+
+
+@verb
 def run(
     context: typer.Context,
-    script: Annotated[Path | None, typer.Argument(help="The training script.")] = None,
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
-    ] = None,
-    module: common.Module = "",
-    profiler: common.ProfilerName = "auto",
-    steps: common.Steps = None,
-    warmup: common.Warmup = None,
-    scope: common.Scope = "auto",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            envvar="INSTRUMENT_OUTPUT",
-            metavar="DIR",
-            help=(
-                "The run folder; default NAME_LABEL in the working directory, -2, -3 ... "
-                "when it exists."
-            ),
-        ),
-    ] = None,
-    label: Annotated[
-        str, typer.Option("--label", envvar="INSTRUMENT_LABEL", help="Name of this variant.")
-    ] = "baseline",
-    loop: common.Loop = "",
-    mode: common.Mode = "auto",
-    region: common.Region = "",
-    keep_validation: common.KeepValidation = False,
-    batch_dim: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-dim",
-            envvar="INSTRUMENT_BATCH_DIM",
-            metavar="AXIS",
-            min=0,
-            help="Axis of a batch along which its samples lie; default: the one of its batch size.",
-        ),
-    ] = None,
-    python: common.Python = None,
-    tt_xla: common.TtXla = None,
-    tracy_tools_folder: common.TracyToolsFolder = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", envvar="INSTRUMENT_PORT", help="Tracy's port; default: a free one."),
-    ] = None,
-    op_support_count: common.OpSupportCount = None,
-    repeat: Annotated[
-        int,
-        typer.Option(
-            "--repeat",
-            envvar="INSTRUMENT_REPEAT",
-            metavar="N",
-            min=1,
-            help="Run so many times: how much runs differ is what a comparison has to know.",
-        ),
-    ] = 1,
-    untraced: Annotated[
-        bool,
-        typer.Option(
-            "--untraced",
-            envvar="INSTRUMENT_UNTRACED",
-            help=(
-                "Run once without the profiler first: wall clock without profiler overhead, and "
-                "Tracy's cost."
-            ),
-        ),
-    ] = False,
-    no_discover: Annotated[
-        bool,
-        typer.Option(
-            "--no-discover",
-            envvar="INSTRUMENT_NO_DISCOVER",
-            help=(
-                "Never run the script as it is, for two optimizer steps in a copy, where reading "
-                "it does not show its step."
-            ),
-        ),
-    ] = False,
-    in_place: Annotated[
-        bool,
-        typer.Option(
-            "--in-place",
-            envvar="INSTRUMENT_IN_PLACE",
-            help=(
-                "Instrument the file itself while the run lasts, for scripts that cannot run from "
-                "a copy; it is restored from git afterwards."
-            ),
-        ),
-    ] = False,
-    reset: common.Reset = False,
-    yes: common.Yes = False,
-    timeout: common.Timeout = None,
-    link: common.Link = None,
-    no_link: common.NoLink = None,
-    keep: Annotated[
-        bool,
-        typer.Option(
-            "--keep",
-            envvar="INSTRUMENT_KEEP",
-            help="Keep the files that the script wrote, in the run folder.",
-        ),
-    ] = False,
-    only: common.Only = "",
-    skip: common.Skip = "",
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            envvar="INSTRUMENT_DRY_RUN",
-            help="Show diff, command and environment; run nothing.",
-        ),
-    ] = False,
-    full: common.Full = False,
-    history: Store = None,
-    no_history: NoHistory = False,
-    json: common.Json = False,
-    quiet: common.Quiet = False,
-    verbose: common.Verbose = False,
+    script: common.Script = None,
+    arguments: common.Arguments = None,
+    *,
+    rewrite: Options,
+    options: RunOptions,
+    asked: Asked,
 ) -> None:
     """Measure a step: instrument a copy, run it, analyse, report."""
-    from instrumentor.run_options import RunOptions
-
-    script, handed = common.script_of(script, arguments, module)
-    options = RunOptions(
-        rewrite=common.make_options(
-            steps=steps,
-            warmup=warmup,
-            scope=scope,
-            profiler=profiler,
-            loop=loop,
-            mode=mode,
-            region=region,
-            keep_validation=keep_validation,
-            only=only,
-            skip=skip,
-        ),
-        profiler=profiler,
-        output=output,
-        batch_dim=batch_dim,
-        module=module,
-        label=label,
-        python=python,
-        python_configured="python" in common.configured(context),
-        tt_xla=common.existing(tt_xla, "--tt-xla"),
-        tracy_tools_folder=common.existing(tracy_tools_folder, "--tracy-tools-folder"),
-        port=port,
-        op_support_count=op_support_count,
-        untraced=untraced,
-        discover=not no_discover,
-        in_place=in_place,
-        reset=reset,
-        yes=yes,
-        timeout_s=timeout,
-        keep=keep,
-        link=tuple(link or ()),
-        no_link=tuple(no_link or ()),
+    script, handed = common.script_of(script, arguments, options.module)
+    options = replace(
+        options, rewrite=rewrite, python_configured="python" in common.configured(context)
     )
-    if not quiet:
+    if not asked.quiet:
         common.tell_handed_over(context, script, handed)
-    if dry_run:
-        asked = following.typed(context), following.target(script, handed, module)
-        _preview(script, handed, options, asked, json=json, full=full)
+    if asked.dry_run:
+        words = following.typed(context), following.target(script, handed, options.module)
+        _preview(script, handed, options, words, json=asked.json, full=asked.full)
         return
     results: list[RunResult] = []
-    for number in range(1, repeat + 1):
-        if repeat > 1 and not quiet:
-            console.say(f"Run {number} of {repeat}")
-        result = _measure(
-            script,
-            handed,
-            repeats.numbered(options, number),
-            json=json,
-            quiet=quiet,
-            verbose=verbose,
-            alone=repeat == 1,
-        )
-        remember(result, script, history, no_history)
+    for number in range(1, asked.repeat + 1):
+        if asked.repeat > 1 and not asked.quiet:
+            console.say(f"Run {number} of {asked.repeat}")
+        result = _measure(script, handed, repeats.numbered(options, number), asked)
+        remember(result, script, asked)
         results.append(result)
-    if repeat > 1:
-        repeats.show(results, json=json)
+    if asked.repeat > 1:
+        repeats.show(results, json=asked.json)
 
 
-def _measure(
-    script: Path,
-    arguments: list[str],
-    options: RunOptions,
-    *,
-    json: bool,
-    quiet: bool,
-    verbose: bool,
-    alone: bool = True,
-) -> RunResult:
+def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Asked) -> RunResult:
     from instrumentor.runner import run as run_script
 
     # Outside of the script's own time, too, SIGTERM is to leave nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    narrator = console.Narrator(quiet=quiet or (json and not verbose), verbose=verbose)
+    narrator = asked.narrator
     try:
         with narrator.alive():
             result = run_script(script, arguments, options, narrator)
     except InstrumentError as error:
         partial: RunResult | None = error.result
         if partial is not None:
-            _show(partial, json=json, verbose=verbose)
+            _show(partial, asked)
             folder = console.shown(partial.folder)
             samples = "" if _is_empty(partial) else "what was measured, and "
             console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
         raise
-    if alone:
-        _show(result, json=json, verbose=verbose)
-    if not quiet and not json:
+    if asked.repeat == 1:
+        _show(result, asked)
+    if not asked.quiet and not asked.json:
         _closing(result, in_place=options.in_place)
     return result
 
@@ -242,17 +97,17 @@ def _is_empty(result: RunResult) -> bool:
     return result.summary.wall_clock is None and result.summary.op_count is None
 
 
-def _show(result: RunResult, *, json: bool, verbose: bool) -> None:
-    if json:
+def _show(result: RunResult, asked: Asked) -> None:
+    if asked.json:
         console.out_json({**result.summary.to_json(), "folder": str(result.folder)})
         return
     if _is_empty(result):
         console.say("Nothing was measured")
-        console.warn_all(result.warnings, notes=verbose)
+        console.warn_all(result.warnings, notes=asked.verbose)
         return
     from instrumentor.commands.report import show_summary
 
-    show_summary(result.summary, notes=verbose)
+    show_summary(result.summary, notes=asked.verbose)
 
 
 def _closing(result: RunResult, *, in_place: bool) -> None:

@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,11 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
+from instrumentor.commands.signature import Only, Without, verb
 from instrumentor.errors import UsageError
+from instrumentor.option_fields import WHERE, option
+from instrumentor.run_options import RunOptions
+from instrumentor.tune.options import TrialOptions, TuneOptions
 
 if TYPE_CHECKING:
     from instrumentor.tune.judge import Measured
@@ -21,166 +26,48 @@ if TYPE_CHECKING:
     from instrumentor.tune.search import Ask
     from instrumentor.tune.tuning import Tuned
 
-Levers = Annotated[
-    str,
-    typer.Option(
-        "--settings",
-        "--levers",
-        envvar="INSTRUMENT_SETTINGS",
-        metavar="SETTING,...",
-        help="What to try: optimization_level, dtype, bfp8, trace, batch_size; default all.",
-    ),
-]
-BatchSizes = Annotated[
-    str,
-    typer.Option(
-        "--batch-sizes",
-        envvar="INSTRUMENT_BATCH_SIZES",
-        metavar="N,...",
-        help="Batch sizes to try; default 1 to 32, and up to 4 times the script's own.",
-    ),
-]
+
+@dataclass(frozen=True)
+class Asked:
+    """Choices of the command line alone."""
+
+    resume: Path | None = option(
+        WHERE, None, "Go on with a tuning that was killed or interrupted.", metavar="DIR", once=True
+    )
 
 
+@verb
 def tune(
     context: typer.Context,
     script: Annotated[
         Path | None, typer.Argument(help="The training or inference script; none with --resume.")
     ] = None,
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
-    ] = None,
-    levers: Levers = "",
-    batch_sizes: BatchSizes = "",
-    strategy: Annotated[
-        str,
-        typer.Option(
-            "--strategy",
-            envvar="INSTRUMENT_STRATEGY",
-            help="one-at-a-time: each setting on top of the best so far; grid: all combinations.",
-        ),
-    ] = "one-at-a-time",
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget", envvar="INSTRUMENT_BUDGET", metavar="MIN", help="Time for it all, minutes."
-        ),
-    ] = None,
-    trial_timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--trial-timeout",
-            envvar="INSTRUMENT_TRIAL_TIMEOUT",
-            metavar="S",
-            help="Limit of one trial, seconds; default 10 times the baseline, 300 at least.",
-        ),
-    ] = None,
-    loss_tolerance: Annotated[
-        float,
-        typer.Option(
-            "--loss-tolerance",
-            envvar="INSTRUMENT_LOSS_TOLERANCE",
-            help="Relative change of the median loss above which a setting is not recommended.",
-        ),
-    ] = 1e-2,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume", metavar="DIR", help="Go on with a tuning that was killed or interrupted."
-        ),
-    ] = None,
-    executor: Annotated[
-        str,
-        typer.Option(
-            "--executor",
-            envvar="INSTRUMENT_EXECUTOR",
-            help="Where trials run: local, or slurm (through submitit).",
-        ),
-    ] = "local",
-    executor_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--executor-option",
-            envvar="INSTRUMENT_EXECUTOR_OPTION",
-            metavar="KEY=VALUE",
-            help="Handed to submitit's update_parameters, such as slurm_partition=tt.",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs", envvar="INSTRUMENT_JOBS", help="Trials at once under Slurm, one device each."
-        ),
-    ] = 1,
-    steps: Annotated[
-        int,
-        typer.Option(
-            "--steps",
-            envvar="INSTRUMENT_STEPS",
-            help="Samples to take in each trial, the warm-up included.",
-        ),
-    ] = 13,
-    warmup: Annotated[
-        int,
-        typer.Option(
-            "--warmup",
-            envvar="INSTRUMENT_WARMUP",
-            help="Leading samples of each trial that are not steady: compilation, trace capture.",
-        ),
-    ] = 3,
-    scope: common.Scope = "auto",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for everything; default NAME_tune in the working directory.",
-        ),
-    ] = None,
-    loop: common.Loop = "",
-    mode: common.Mode = "auto",
-    region: common.Region = "",
-    python: common.Python = None,
-    tt_xla: common.TtXla = None,
-    link: common.Link = None,
-    no_link: common.NoLink = None,
-    json: common.Json = False,
-    quiet: common.Quiet = False,
+    arguments: common.Arguments = None,
+    *,
+    options: TuneOptions,
+    rewrite: Annotated[TrialOptions, Without("profiler", "keep_validation", "only", "skip")],
+    run: Annotated[RunOptions, Only("python", "tt_xla", "link", "no_link")],
+    asked: Asked,
+    shown: Annotated[common.Shown, Without("verbose")],
 ) -> None:
     """Find what makes a script faster, one change at a time.
 
     The script and its YAML stay as they are. Trials run in copies; a change is kept only when its
     gain exceeds the interval and the loss stays the same.
     """
-    from instrumentor.tune.options import TuneOptions
     from instrumentor.tune.report import make_report, write
     from instrumentor.tune.tuning import resume as resume_tuning
     from instrumentor.tune.tuning import tune as tune_script
 
-    options = TuneOptions(
-        rewrite=common.make_options(
-            steps=steps, warmup=warmup, scope=scope, loop=loop, mode=mode, region=region
-        ),
-        levers=common.names(levers),
-        batch_sizes=_sizes(batch_sizes),
-        strategy=strategy,
-        budget_s=budget * 60 if budget is not None else None,
-        timeout_s=trial_timeout,
-        loss_tolerance=loss_tolerance,
-        output=output,
-        executor=executor,
-        jobs=jobs,
-        executor_parameters=_parameters(executor_option or []),
-        run=_run_options(python, common.existing(tt_xla, "--tt-xla"), link, no_link),
-    )
+    options = replace(options, rewrite=rewrite, run=_run_options(run))
+    quiet = shown.quiet
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     narrator = Narrator(quiet=quiet)
     try:
-        if resume is not None:
+        if asked.resume is not None:
             if script is not None:
                 raise UsageError("--resume DIR stands alone", "The script is in its journal.")
-            tuned = resume_tuning(resume, options, narrator)
+            tuned = resume_tuning(asked.resume, options, narrator)
         elif script is None:
             raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
         else:
@@ -194,7 +81,7 @@ def tune(
         raise
     report = make_report(tuned)
     files = write(tuned, report)
-    _show(tuned, report, files, json=json, quiet=quiet)
+    _show(tuned, report, files, json=shown.json, quiet=quiet)
 
 
 def _show(
@@ -246,34 +133,15 @@ def _fate(folder: Path, *, quiet: bool) -> str:
     return fate(changed=bool(changed), whole=whole)
 
 
-def _run_options(
-    python: str | None, tt_xla: Path | None, link: list[Path] | None, no_link: list[Path] | None
-) -> dict[str, Any]:
+def _run_options(run: RunOptions) -> dict[str, Any]:
     """What each run is told beside its setting; plain values, for the journal."""
     given = {
-        "python": python,
-        "tt_xla": str(tt_xla.absolute()) if tt_xla else None,
-        "link": [str(path) for path in link or ()],
-        "no_link": [str(path) for path in no_link or ()],
+        "python": run.python,
+        "tt_xla": str(run.tt_xla.absolute()) if run.tt_xla else None,
+        "link": [str(path) for path in run.link],
+        "no_link": [str(path) for path in run.no_link],
     }
     return {name: value for name, value in given.items() if value}
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in common.names(text))
-    except ValueError as error:
-        raise UsageError(f"--batch-sizes {text}: expected numbers, as in 8,16,32") from error
-
-
-def _parameters(given: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise UsageError(f"--executor-option {text}: expected KEY=VALUE")
-        found[key] = int(value) if value.isdigit() else value
-    return found
 
 
 class Narrator:

@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import UsageError
-from instrumentor.options import Options
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option
+from instrumentor.options import Options, names
 from instrumentor.tune.levers import lever
 
 #: Steady steps in a trial below which no difference is ever sure.
 FEWEST_STEADY = 4
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`8,16,32` as numbers.
+
+    Raises:
+        UsageError: something else.
+    """
+    try:
+        return tuple(int(word) for word in names(text))
+    except ValueError as error:
+        raise UsageError(f"--batch-sizes {text}: expected numbers, as in 8,16,32") from error
+
+
+def parse_parameters(given: Sequence[str]) -> dict[str, Any]:
+    """Words `KEY=VALUE` by key; whole numbers as such.
+
+    Raises:
+        UsageError: a word without a key or `=`.
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UsageError(f"--executor-option {text}: expected KEY=VALUE")
+        found[key] = int(value) if value.isdigit() else value
+    return found
+
+
+@dataclass(frozen=True)
+class TrialOptions(Options):
+    """How a trial is rewritten: with enough steps to tell a difference."""
+
+    steps: int = option(MEASURE, 13, "Samples to take in each trial, the warm-up included.")
+    warmup: int = option(
+        MEASURE,
+        3,
+        "Leading samples of each trial that are not steady: compilation, trace capture.",
+    )
+    given: tuple[str, ...] = ("steps", "warmup")
 
 
 @dataclass(frozen=True)
@@ -20,32 +61,74 @@ class TuneOptions:
     """Choices of a tuning.
 
     Attributes:
-        rewrite: for locating and rewriting; by default 3 warm-up and 10 steady steps.
-        levers: names, in any order; empty means all.
-        batch_sizes: tried instead of the usual ones.
         budget_s: no trial is started after that time, and none runs on beyond it.
-        timeout_s: limit of one trial; by default 10 times the baseline's, 300 s at least.
-        loss_tolerance: relative change of the median loss that is allowed.
-        output: the folder; None makes `<name>_tune` in the working directory.
-        jobs: trials at once under Slurm.
-        executor_parameters: handed to submitit's `update_parameters`.
         run: further choices for each run (python, tt_xla, link, no_link).
 
     Raises:
         UsageError: a value out of range.
     """
 
-    rewrite: Options = field(default_factory=lambda: Options(steps=13, warmup=3))
-    levers: tuple[str, ...] = ()
-    batch_sizes: tuple[int, ...] = ()
-    strategy: str = "one-at-a-time"
-    budget_s: float | None = None
-    timeout_s: float | None = None
-    loss_tolerance: float = 1e-2
-    output: Path | None = None
-    executor: str = "local"
-    jobs: int = 1
-    executor_parameters: Mapping[str, Any] = field(default_factory=dict)
+    rewrite: Options = field(default_factory=TrialOptions)
+    levers: tuple[str, ...] = option(
+        MEASURE,
+        (),
+        "What to try: optimization_level, dtype, bfp8, trace, batch_size; default all.",
+        *("--settings", "--levers"),
+        metavar="SETTING,...",
+        convert=names,
+    )
+    batch_sizes: tuple[int, ...] = option(
+        MEASURE,
+        (),
+        "Batch sizes to try; default 1 to 32, and up to 4 times the script's own.",
+        metavar="N,...",
+        convert=parse_sizes,
+    )
+    strategy: str = option(
+        MEASURE,
+        "one-at-a-time",
+        "one-at-a-time: each setting on top of the best so far; grid: all combinations.",
+    )
+    budget_s: float | None = option(
+        MEASURE,
+        None,
+        "Time for it all, minutes.",
+        "--budget",
+        metavar="MIN",
+        type=float | None,
+        convert=lambda minutes: minutes * 60,
+    )
+    timeout_s: float | None = option(
+        WHERE,
+        None,
+        "Limit of one trial, seconds; default 10 times the baseline, 300 at least.",
+        "--trial-timeout",
+        metavar="S",
+    )
+    loss_tolerance: float = option(
+        MEASURE,
+        1e-2,
+        "Relative change of the median loss above which a setting is not recommended.",
+    )
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "Folder for everything; default NAME_tune in the working directory.",
+        *("-o", "--output"),
+        metavar="DIR",
+        variable=False,
+    )
+    executor: str = option(WHERE, "local", "Where trials run: local, or slurm (through submitit).")
+    jobs: int = option(WHERE, 1, "Trials at once under Slurm, one device each.")
+    executor_parameters: Mapping[str, Any] = option(
+        WHERE,
+        dict,
+        "Handed to submitit's update_parameters, such as slurm_partition=tt.",
+        "--executor-option",
+        metavar="KEY=VALUE",
+        type=list[str] | None,
+        convert=parse_parameters,
+    )
     run: Mapping[str, Any] = field(default_factory=dict)
     cwd: Path | None = None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.cli import call
+from instrumentor.commands.common import Remembered
 from instrumentor.commands.history import remember
 from instrumentor.history import History, place_of
 from instrumentor.run_options import RunResult
@@ -98,12 +99,12 @@ def test_a_script_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_a_run_can_stay_out_of_it(script: Path) -> None:
     result = RunResult(script.parent / "run", summary([1.0] * 5), 0)
-    remember(result, script, None, off=True)
+    remember(result, script, Remembered(no_history=True))
     assert len(History().of_script(place_of(script))) == 2
-    remember(result, script, None, off=False)
+    remember(result, script, Remembered())
     assert len(History().of_script(place_of(script))) == 3
 
 
 def test_a_run_that_measured_nothing_is_not_added(script: Path) -> None:
-    remember(RunResult(script.parent / "run", Summary("torch"), 1), script, None, off=False)
+    remember(RunResult(script.parent / "run", Summary("torch"), 1), script, Remembered())
     assert len(History().of_script(place_of(script))) == 2
