@@ -8,13 +8,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.conftest import RunCli, git
+from tests.conftest import STANDINS, RepoFactory, RunCli, git
 from tests.end_to_end.small import processes_with, snapshot
-
-STANDINS = Path(__file__).resolve().parents[1] / "standins"
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,16 @@ def measure(run_cli: RunCli) -> Measure:
         assert not list(cache.glob("shadows/*"))
         assert processes_with(str(cache / "shadows")) == []
         return Ran(done.returncode, done.stdout, done.stderr, output)
+
+    return run
+
+
+@pytest.fixture
+def measured(git_repo: RepoFactory, measure: Measure) -> Measure:
+    """``measured(source, *options)``: measure a script alone in its repository."""
+
+    def run(source: str, *options: str | Path, **more: Any) -> Ran:
+        return measure(git_repo({"train.py": source}), *options, "train.py", **more)
 
     return run
 

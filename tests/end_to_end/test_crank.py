@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import RepoFactory
 from tests.end_to_end.conftest import STANDINS, Measure, Ran
 from tests.end_to_end.small import read, records
 
@@ -127,9 +126,7 @@ def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     assert mfu["hfu_percent"] == pytest.approx(int(told) / median_s / 152.064e12 * 100)
 
 
-def test_where_nothing_can_be_read_nothing_is_recorded(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
+def test_where_nothing_can_be_read_nothing_is_recorded(measured: Measure) -> None:
     """A helper that keeps its tensors to itself, on a device that only a read waits for."""
     script = """\
 import torch
@@ -149,9 +146,8 @@ def main():
 
 main()
 """
-    repo = git_repo({"train.py": script})
     env = {"PYTHONPATH": str(STANDINS / "crank")}
-    ran = measure(repo, "--region", "train.py:13-13", "train.py", env=env)
+    ran = measured(script, "--region", "train.py:13-13", env=env)
     assert ran.code == 1
     assert records(ran.folder, "sample") == []
     assert "nothing proves that the device tt is idle" in ran.err

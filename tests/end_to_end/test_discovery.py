@@ -91,8 +91,8 @@ def test_a_step_behind_names_that_are_put_together(
     assert not (repo / "seen.txt").exists()
 
 
-def test_never_when_it_is_not_wanted(git_repo: RepoFactory, measure: Measure) -> None:
-    ran = measure(git_repo({"train.py": CHOSEN_BY_NAME}), "--no-discover", "train.py")
+def test_never_when_it_is_not_wanted(measured: Measure) -> None:
+    ran = measured(CHOSEN_BY_NAME, "--no-discover")
     assert ran.code == 3
     assert "two optimizer steps" not in ran.err
 
@@ -116,13 +116,11 @@ def test_whole_steps_of_a_trainer_of_an_installed_package(
     assert (ran.folder / "changes.diff").read_bytes() == b""
 
 
-def test_a_script_that_never_updates_stays_declined(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
+def test_a_script_that_never_updates_stays_declined(measured: Measure) -> None:
     source = (
         "import torch\nfor n in range(3):\n    torch.ones(2, requires_grad=True).sum().item()\n"
     )
-    ran = measure(git_repo({"train.py": source}), "--mode", "train", "train.py")
+    ran = measured(source, "--mode", "train")
     assert ran.code == 3
     assert "without two steps of an optimizer" in ran.err
 

@@ -22,24 +22,18 @@ PRINTED = [
 
 
 @pytest.mark.parametrize(("text", "words"), PRINTED)
-def test_a_failing_run_is_explained(
-    git_repo: RepoFactory, measure: Measure, text: str, words: str
-) -> None:
-    repo = git_repo({"train.py": script(before=f"raise RuntimeError({text!r})")})
-    ran = measure(repo, "train.py")
+def test_a_failing_run_is_explained(measured: Measure, text: str, words: str) -> None:
+    ran = measured(script(before=f"raise RuntimeError({text!r})"))
     assert ran.code == 1
     assert text in ran.err and "why: " in ran.err
     assert words in ran.err.partition("why: ")[2]
 
 
-def test_what_else_went_wrong_is_told_and_what_is_harmless_is_not_blamed(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
+def test_what_else_went_wrong_is_told_and_what_is_harmless_is_not_blamed(measured: Measure) -> None:
     harmless = "Profiler API not found for PJRT plugin"
     texts = [harmless, "Bad StatusOr access: INTERNAL: Error code: 13", "trisc2 build failed"]
     said = "\n".join(f"print({text!r})" for text in texts)
-    repo = git_repo({"train.py": script(before=f"{said}\nraise SystemExit(3)")})
-    ran = measure(repo, "train.py")
+    ran = measured(script(before=f"{said}\nraise SystemExit(3)"))
     assert "code 3: a kernel could not be compiled" in ran.err
     assert "also: the device's plug-in failed" in ran.err
     assert harmless not in ran.err.partition("error: ")[2]
@@ -75,11 +69,10 @@ QUICK = ("no-port", "pandas", "overflow")
     ],
 )
 def test_a_failure_of_tracy_is_explained(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], failure: str, words: str
+    measured: Measure, tracy: dict[str, str], failure: str, words: str
 ) -> None:
     env = {**tracy, "STANDIN_TRACY_FAIL": failure}
-    repo = git_repo({"train.py": script()})
-    ran = measure(repo, "train.py", profiler="tracy", env=env)
+    ran = measured(script(), profiler="tracy", env=env)
     assert ran.code in (1, 4), ran.err
     assert words in ran.err.partition("error: ")[2], ran.err
     if failure == "overflow":
@@ -89,21 +82,19 @@ def test_a_failure_of_tracy_is_explained(
 
 @pytest.mark.parametrize("failure", ["no-tools", "no-port"])
 def test_a_script_that_never_started_is_not_blamed(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], failure: str
+    measured: Measure, tracy: dict[str, str], failure: str
 ) -> None:
-    repo = git_repo({"train.py": script()})
     env = {**tracy, "STANDIN_TRACY_FAIL": failure}
-    ran = measure(repo, "train.py", profiler="tracy", env=env)
+    ran = measured(script(), profiler="tracy", env=env)
     assert ran.code == 1
     assert "the profiler ended with code 1 before the script started: " in ran.err
 
 
 def test_a_script_that_leaves_before_tracy_has_its_data_did_run(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
+    measured: Measure, tracy: dict[str, str]
 ) -> None:
-    repo = git_repo({"train.py": script(after="os._exit(0)")})
     env = {**tracy, "STANDIN_TRACY_WAIT": "1"}
-    ran = measure(repo, "train.py", profiler="tracy", env=env)
+    ran = measured(script(after="os._exit(0)"), profiler="tracy", env=env)
     assert ran.code == 1
     assert "the profiler ended with code" in ran.err
     assert "the script ended with code" not in ran.err + ran.out
@@ -112,20 +103,15 @@ def test_a_script_that_leaves_before_tracy_has_its_data_did_run(
     assert read(ran.folder)["script_exit_code"] is None
 
 
-def test_missing_markers_are_told_of_a_good_run(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
-) -> None:
+def test_missing_markers_are_told_of_a_good_run(measured: Measure, tracy: dict[str, str]) -> None:
     env = {**tracy, "STANDIN_TRACY_FAIL": "markers"}
-    ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy", env=env)
+    ran = measured(script(), profiler="tracy", env=env)
     assert ran.code == 0, ran.err
 
 
-def test_waiting_for_a_lock_is_said_and_limited(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
-) -> None:
+def test_waiting_for_a_lock_is_said_and_limited(measured: Measure, tracy: dict[str, str]) -> None:
     env = {**tracy, "STANDIN_TRACY_FAIL": "lock", "STANDIN_LOCK_PID": "4242"}
-    repo = git_repo({"train.py": script()})
-    ran = measure(repo, "--timeout", "30", "train.py", profiler="tracy", env=env)
+    ran = measured(script(), "--timeout", "30", profiler="tracy", env=env)
     assert ran.code == 1
     assert "did not end within --timeout 30 s" in ran.err
     assert "Process 4242 holds CHIP_IN_USE_0_PCIe" in ran.err
@@ -148,12 +134,9 @@ def test_an_overflow_is_mended_by_a_second_attempt(
     assert "once more" not in again.err
 
 
-def test_room_for_programs_can_be_given(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
-) -> None:
+def test_room_for_programs_can_be_given(measured: Measure, tracy: dict[str, str]) -> None:
     env = {**tracy, "STANDIN_TRACY_PROGRAMS": "300"}
-    repo = git_repo({"train.py": script()})
-    ran = measure(repo, "--op-support-count", "4000", "train.py", profiler="tracy", env=env)
+    ran = measured(script(), "--op-support-count", "4000", profiler="tracy", env=env)
     assert ran.code == 0, ran.err
     assert "once more" not in ran.err
     assert "--op-support-count 4000" in read(ran.folder, "run.json")["command_line"]

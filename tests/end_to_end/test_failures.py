@@ -28,11 +28,8 @@ from tests.warned import texts
 SLOW = script().replace("time.sleep(0.002)", "time.sleep(0.05)")
 
 
-def test_the_code_of_a_failing_script_stands_in_the_summary(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
-    repo = git_repo({"train.py": script(loop="if batch == 2:\n    raise ValueError('lost it')")})
-    ran = measure(repo, "train.py")
+def test_the_code_of_a_failing_script_stands_in_the_summary(measured: Measure) -> None:
+    ran = measured(script(loop="if batch == 2:\n    raise ValueError('lost it')"))
     assert ran.code == 1
     assert "error: the script ended with code 1" in ran.err
     assert "ValueError: lost it" in ran.err
@@ -47,10 +44,9 @@ def test_the_code_of_a_failing_script_stands_in_the_summary(
 
 @pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
 def test_a_script_that_fails_before_its_loop_has_a_summary_all_the_same(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], profiler: str
+    measured: Measure, tracy: dict[str, str], profiler: str
 ) -> None:
-    repo = git_repo({"train.py": script(before="sys.exit(7)")})
-    ran = measure(repo, "train.py", profiler=profiler, env=tracy)
+    ran = measured(script(before="sys.exit(7)"), profiler=profiler, env=tracy)
     assert ran.code == 1
     assert "the script ended with code 7" in ran.err
     assert "Nothing was measured" in ran.err
@@ -63,11 +59,8 @@ def test_a_script_that_fails_before_its_loop_has_a_summary_all_the_same(
     assert f"Kept in {ran.folder.name}/: the output in {ran.folder.name}/run.log\n" in ran.err
 
 
-def test_the_exit_code_of_a_script_that_was_measured_counts(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
-    repo = git_repo({"train.py": script(after="print('almost')\nsys.exit(9)")})
-    ran = measure(repo, "--json", "train.py")
+def test_the_exit_code_of_a_script_that_was_measured_counts(measured: Measure) -> None:
+    ran = measured(script(after="print('almost')\nsys.exit(9)"), "--json")
     assert ran.code == 1
     assert "the script ended with code 9; its last lines:" in ran.err
     summary = read(ran.folder)
@@ -88,17 +81,16 @@ def test_a_traceback_is_told_in_the_users_own_files_and_lines(
     assert "shadows" in (ran.folder / "run.log").read_text()
 
 
-def test_a_script_that_is_killed(git_repo: RepoFactory, measure: Measure) -> None:
+def test_a_script_that_is_killed(measured: Measure) -> None:
     crash = "if batch == 3:\n    os.kill(os.getpid(), 11)"
-    repo = git_repo({"train.py": script(loop=crash)})
-    ran = measure(repo, "train.py")
+    ran = measured(script(loop=crash))
     assert ran.code == 1
     assert "signal 11" in ran.err
     assert read(ran.folder)["wall_clock_ms"]["samples"] == 3
 
 
-def test_data_that_runs_out_is_said(git_repo: RepoFactory, measure: Measure) -> None:
-    ran = measure(git_repo({"train.py": script(batches=3)}), "train.py")
+def test_data_that_runs_out_is_said(measured: Measure) -> None:
+    ran = measured(script(batches=3))
     assert ran.code == 0, ran.err
     summary = read(ran.folder)
     assert summary["wall_clock_ms"]["samples"] == 2
@@ -106,17 +98,16 @@ def test_data_that_runs_out_is_said(git_repo: RepoFactory, measure: Measure) -> 
     assert "3 of 5 samples" in " ".join(ran.out.split())
 
 
-def test_a_loop_that_never_runs(git_repo: RepoFactory, measure: Measure) -> None:
-    ran = measure(git_repo({"train.py": script(batches=0)}), "train.py")
+def test_a_loop_that_never_runs(measured: Measure) -> None:
+    ran = measured(script(batches=0))
     assert ran.code == 1
     assert "without running the loop at train.py:34" in ran.err
     assert "give the arguments with which it trains" in ran.err
     assert read(ran.folder)["script_exit_code"] == 0
 
 
-def test_a_time_limit(git_repo: RepoFactory, measure: Measure) -> None:
-    repo = git_repo({"train.py": script(loop="if batch == 2:\n    time.sleep(600)")})
-    ran = measure(repo, "--timeout", "5", "train.py")
+def test_a_time_limit(measured: Measure) -> None:
+    ran = measured(script(loop="if batch == 2:\n    time.sleep(600)"), "--timeout", "5")
     assert ran.code == 1
     assert "did not end within --timeout 5 s" in ran.err
     # Two, unless the machine was so busy that the limit came before them.
@@ -184,10 +175,9 @@ DECLINED = {
 
 
 @pytest.mark.parametrize("case", sorted(DECLINED))
-def test_declined(git_repo: RepoFactory, measure: Measure, case: str) -> None:
+def test_declined(measured: Measure, case: str) -> None:
     source, word = DECLINED[case]
-    repo = git_repo({"train.py": source})
-    ran = measure(repo, "train.py")
+    ran = measured(source)
     assert ran.code == 3
     assert "train.py:" in ran.err
     assert word in ran.err
@@ -234,31 +224,28 @@ def test_usage(git_repo: RepoFactory, run_cli: RunCli, arguments: tuple[str, ...
 
 
 def test_the_machine_is_not_ready_for_tracy(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], bare_python: Path
+    measured: Measure, tracy: dict[str, str], bare_python: Path
 ) -> None:
-    repo = git_repo({"train.py": script()})
-    ran = measure(repo, "--python", bare_python, "train.py", profiler="tracy")
+    ran = measured(script(), "--python", bare_python, profiler="tracy")
     assert ran.code == 4
     assert "tracy is not installed in" in ran.err
     assert "hint: " in ran.err
     assert not ran.folder.exists()
 
 
-def test_missing_tracy_tools(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
-) -> None:
+def test_missing_tracy_tools(measured: Measure, tracy: dict[str, str]) -> None:
     del tracy["INSTRUMENT_TRACY_TOOLS_FOLDER"]
-    ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy", env=tracy)
+    ran = measured(script(), profiler="tracy", env=tracy)
     assert ran.code in (1, 4)
     assert "tools" in ran.err
     assert "hint: " in ran.err
 
 
 def test_a_profile_without_device_operations_is_not_believed(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
+    measured: Measure, tracy: dict[str, str]
 ) -> None:
     env = {**tracy, "STANDIN_TRACY_FAIL": "no-ops"}
-    ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy", env=env)
+    ran = measured(script(), profiler="tracy", env=env)
     assert ran.code == 1
     assert "no operation on a device" in ran.err
     summary = read(ran.folder)
@@ -266,35 +253,30 @@ def test_a_profile_without_device_operations_is_not_believed(
     assert summary["wall_clock_ms"]["samples"] == 4
 
 
-def test_a_broken_interpreter(git_repo: RepoFactory, measure: Measure, tmp_path: Path) -> None:
+def test_a_broken_interpreter(measured: Measure, tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
-    ran = measure(git_repo({"train.py": script()}), "--python", broken, "train.py")
+    ran = measured(script(), "--python", broken)
     assert ran.code == 4
     assert not ran.folder.exists()
 
 
 @pytest.mark.parametrize("profiler", ["", "wallclock", "tracy"])
 def test_an_interpreter_without_anything_of_ours(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], bare_python: Path,
-    profiler: str,
-) -> None:  # fmt: skip
+    measured: Measure, tracy: dict[str, str], bare_python: Path, profiler: str
+) -> None:
     without = "try:\n    import instrumentor\nexcept ImportError:\n    print('not here')\n"
-    repo = git_repo({"train.py": script(before=without)})
     env = tracy if profiler == "tracy" else None
-    ran = measure(repo, "--python", bare_python, "train.py", profiler=profiler, env=env)
+    ran = measured(script(before=without), "--python", bare_python, profiler=profiler, env=env)
     assert ran.code == 0, ran.err
     assert "not here" in ran.log
     assert read(ran.folder)["profiler"] == (profiler or "wallclock")
     assert read(ran.folder, "run.json")["python"] == str(bare_python)
 
 
-def test_torch_is_asked_for_where_it_is_missing(
-    git_repo: RepoFactory, measure: Measure, bare_python: Path
-) -> None:
-    repo = git_repo({"train.py": script()})
-    ran = measure(repo, "--python", bare_python, "train.py", profiler="torch")
+def test_torch_is_asked_for_where_it_is_missing(measured: Measure, bare_python: Path) -> None:
+    ran = measured(script(), "--python", bare_python, profiler="torch")
     assert ran.code == 4
     assert "torch" in ran.err
 
@@ -339,10 +321,9 @@ WORKERS = {
 @pytest.mark.parametrize("method", sorted(WORKERS))
 @pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
 def test_workers_never_record(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], method: str, profiler: str
+    measured: Measure, tracy: dict[str, str], method: str, profiler: str
 ) -> None:
-    repo = git_repo({"train.py": WORKERS[method]})
-    ran = measure(repo, "train.py", profiler=profiler, env=tracy)
+    ran = measured(WORKERS[method], profiler=profiler, env=tracy)
     assert ran.code == 0, ran.err
     assert len({record["pid"] for record in records(ran.folder)}) == 1
     assert len(records(ran.folder, "load")) == 1
@@ -351,7 +332,7 @@ def test_workers_never_record(
     )
 
 
-def test_workers_of_a_data_loader_never_record(git_repo: RepoFactory, measure: Measure) -> None:
+def test_workers_of_a_data_loader_never_record(measured: Measure) -> None:
     pytest.importorskip("torch", reason="needs torch: make test installs it")
     source = (
         "import torch\nfrom torch.utils.data import DataLoader\n\n"
@@ -359,16 +340,16 @@ def test_workers_of_a_data_loader_never_record(git_repo: RepoFactory, measure: M
         "for batch in DataLoader([torch.ones(1)] * 20, num_workers=2):\n"
         "    loss = model(batch).sum()\n    loss.backward()\n    optimizer.step()\n"
     )
-    ran = measure(git_repo({"train.py": source}), "train.py")
+    ran = measured(source)
     assert ran.code == 0, ran.err
     assert len({record["pid"] for record in records(ran.folder)}) == 1
     assert len(records(ran.folder, "sample")) == 5
 
 
-def test_a_child_that_outlives_the_script_is_ended(git_repo: RepoFactory, measure: Measure) -> None:
+def test_a_child_that_outlives_the_script_is_ended(measured: Measure) -> None:
     sleep = shutil.which("sleep")
     before = f"import subprocess\nsubprocess.Popen([{sleep!r}, '600'], start_new_session=True)"
-    ran = measure(git_repo({"train.py": script(before=before)}), "train.py")
+    ran = measured(script(before=before))
     assert ran.code == 0, ran.err
 
 
@@ -391,10 +372,9 @@ def test_sys_executable_is_not_assumed(git_repo: RepoFactory, run_cli: RunCli) -
     assert f"{prefix}/bin/python" in done.stderr
 
 
-def test_records_of_several_processes_are_reported(git_repo: RepoFactory, measure: Measure) -> None:
+def test_records_of_several_processes_are_reported(measured: Measure) -> None:
     child = "if len(sys.argv) == 1:\n    subprocess.run([sys.executable, __file__, 'child'])"
-    repo = git_repo({"train.py": script(imports="import subprocess\n", before=child)})
-    ran = measure(repo, "train.py")
+    ran = measured(script(imports="import subprocess\n", before=child))
     assert ran.code == 0, ran.err
     assert any("process" in warning for warning in texts(read(ran.folder)["warnings"]))
     assert read(ran.folder)["wall_clock_ms"]["samples"] in (4, 8)

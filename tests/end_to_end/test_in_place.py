@@ -116,10 +116,9 @@ def test_restore_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:
     wait_for(lambda: processes_with(os.environ["INSTRUMENT_CACHE"]) == [])
 
 
-def test_untraced_first(git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]) -> None:
+def test_untraced_first(measured: Measure, tracy: dict[str, str]) -> None:
     keep = "if os.path.exists('seen'):\n    sys.exit('a second run in one copy')\nopen('seen', 'w')"
-    repo = git_repo({"train.py": script(before=keep)})
-    ran = measure(repo, "--untraced", "train.py", profiler="tracy", env=tracy)
+    ran = measured(script(before=keep), "--untraced", profiler="tracy", env=tracy)
     assert ran.code == 0, ran.err
     assert (ran.folder / "untraced.log").is_file()
     facts = read(ran.folder, "run.json")["untraced"]
@@ -134,10 +133,9 @@ def test_untraced_first(git_repo: RepoFactory, measure: Measure, tracy: dict[str
 
 
 def test_a_script_that_fails_untraced_is_not_run_again(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
+    measured: Measure, tracy: dict[str, str]
 ) -> None:
-    repo = git_repo({"train.py": script(before="sys.exit(7)")})
-    ran = measure(repo, "--untraced", "train.py", profiler="tracy", env=tracy)
+    ran = measured(script(before="sys.exit(7)"), "--untraced", profiler="tracy", env=tracy)
     assert ran.code == 1
     assert "the script ended with code 7" in ran.err and "under tracy" not in ran.err
 

@@ -127,14 +127,13 @@ def test_tracy_ends_in_a_full_summary(
 
 @pytest.mark.parametrize("here", ["tracy and a device", "tracy", "a device"])
 def test_auto_takes_tracy_where_device_and_package_are(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], here: str
+    measured: Measure, tracy: dict[str, str], here: str
 ) -> None:
-    repo = git_repo({"train.py": script()})
     if "tracy" not in here:
         del tracy["PYTHONPATH"]
     if "device" not in here:
         del tracy["INSTRUMENT_DEVICE_ROOT"]
-    ran = measure(repo, "--dry-run", "train.py", profiler="auto", env=tracy)
+    ran = measured(script(), "--dry-run", profiler="auto", env=tracy)
     chosen = "tracy" if here == "tracy and a device" else "torch"
     assert f"INSTRUMENT_PROFILER={chosen}" in ran.err
     assert f"Profiler {chosen}: " in ran.err
@@ -142,13 +141,10 @@ def test_auto_takes_tracy_where_device_and_package_are(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.65", "0.75"])
-def test_older_versions_of_tracy(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], version: str
-) -> None:
+def test_older_versions_of_tracy(measured: Measure, tracy: dict[str, str], version: str) -> None:
     tools = "tools-release" if version == "0.65" else "tools-tracy"
     tracy["INSTRUMENT_TRACY_TOOLS_FOLDER"] = str(STANDINS / tools)
-    ran = measure(git_repo({"train.py": script()}), "train.py", profiler="tracy",
-                  env={**tracy, "STANDIN_TRACY_VERSION": version})  # fmt: skip
+    ran = measured(script(), profiler="tracy", env={**tracy, "STANDIN_TRACY_VERSION": version})
     assert ran.code == 0, ran.err
     assert read(ran.folder)["op_count"] == 18
 

@@ -52,11 +52,8 @@ def test_a_run_from_script_to_summary(git_repo: RepoFactory, measure: Measure) -
     assert read(ran.folder, "plan.json")["schema"] == "instrument-plan/1"
 
 
-def test_progress_is_plain_lines_where_there_is_no_terminal(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
-    repo = git_repo({"train.py": script()})
-    ran = measure(repo, "train.py", env={"NO_COLOR": ""})
+def test_progress_is_plain_lines_where_there_is_no_terminal(measured: Measure) -> None:
+    ran = measured(script(), env={"NO_COLOR": ""})
     lines = ran.err.splitlines()
     assert not {"\x1b", "\r"} & set(ran.err + ran.out)
     said = [line.partition("] ")[2] for line in lines if line.startswith("[")]
@@ -94,9 +91,8 @@ def test_quiet_and_json(git_repo: RepoFactory, measure: Measure) -> None:
     assert document == read(ran.folder)
 
 
-def test_verbose_shows_the_output_of_the_script(git_repo: RepoFactory, measure: Measure) -> None:
-    repo = git_repo({"train.py": script(before="print('hello')")})
-    assert "  | hello\n" in measure(repo, "--verbose", "train.py").err
+def test_verbose_shows_the_output_of_the_script(measured: Measure) -> None:
+    assert "  | hello\n" in measured(script(before="print('hello')"), "--verbose").err
 
 
 @pytest.mark.parametrize(
@@ -306,14 +302,12 @@ def test_a_limit_on_files_is_told(git_repo: RepoFactory) -> None:
     assert "error: File too large\nhint: Raise the limit on the size of files" in done.stderr
 
 
-def test_records_of_the_script_itself_are_no_samples(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
+def test_records_of_the_script_itself_are_no_samples(measured: Measure) -> None:
     forged = (
         "import json\nwith open(os.environ['INSTRUMENT_RECORD'], 'a') as stream:\n"
         '    stream.write(\'{"event": "sample", "ms": 1}\\n[1]\\n{"event": "warning"}\\n\')'
     )
-    ran = measure(git_repo({"train.py": script(before=forged)}), "train.py")
+    ran = measured(script(before=forged))
     assert ran.code == 0, ran.err
 
 
@@ -351,23 +345,21 @@ def test_keep_validation(git_repo: RepoFactory, measure: Measure) -> None:
     assert "validating" in kept.log
 
 
-def test_warmup_steps_are_no_steady_ones(git_repo: RepoFactory, measure: Measure) -> None:
-    repo = git_repo({"train.py": script()})
-    ran = measure(repo, "--steps", "7", "--warmup", "3", "train.py")
+def test_warmup_steps_are_no_steady_ones(measured: Measure) -> None:
+    ran = measured(script(), "--steps", "7", "--warmup", "3")
     kinds = [r["kind"] for r in records(ran.folder, "sample")]
     assert kinds == ["compile", "warmup", "warmup", *["steady"] * 4]
     assert read(ran.folder)["wall_clock_ms"]["samples"] == 4
 
 
-def test_scope_step_times_the_optimizer_too(git_repo: RepoFactory, measure: Measure) -> None:
-    repo = git_repo(
-        {
-            "train.py": script().replace(
-                "    def step(self):\n        pass", "    def step(self):\n        time.sleep(0.02)"
-            )
-        }
+def test_scope_step_times_the_optimizer_too(measured: Measure) -> None:
+    ran = measured(
+        script().replace(
+            "    def step(self):\n        pass", "    def step(self):\n        time.sleep(0.02)"
+        ),
+        "--scope",
+        "step",
     )
-    ran = measure(repo, "--scope", "step", "train.py")
     summary = read(ran.folder)
     assert summary["scope"] != "fwd+bwd"
     assert summary["wall_clock_ms"]["min"] >= 20

@@ -41,9 +41,8 @@ train()
 LATE = "train.py:12-13"
 
 
-def test_the_verdict_stands_in_every_report(git_repo: RepoFactory, measure: Measure) -> None:
-    repo = git_repo({"train.py": TRAIN})
-    ran = measure(repo, "--region", "train.py:10-14", "train.py")
+def test_the_verdict_stands_in_every_report(measured: Measure) -> None:
+    ran = measured(TRAIN, "--region", "train.py:10-14")
     assert ran.code == 0, ran.err
     said = "region verified: forward, backward, optimizer"
     assert said in ran.out
@@ -54,10 +53,8 @@ def test_the_verdict_stands_in_every_report(git_repo: RepoFactory, measure: Meas
         assert said in (ran.folder / name).read_text(encoding="utf-8")
 
 
-def test_lines_that_were_chosen_say_what_they_leave_out(
-    git_repo: RepoFactory, measure: Measure
-) -> None:
-    ran = measure(git_repo({"train.py": TRAIN}), "--region", LATE, "train.py")
+def test_lines_that_were_chosen_say_what_they_leave_out(measured: Measure) -> None:
+    ran = measured(TRAIN, "--region", LATE)
     assert ran.code == 0, ran.err
     assert "a forward that feeds the backward runs outside of the timed region" in ran.out
 
@@ -98,15 +95,16 @@ def test_a_wrong_region_has_no_figures(
     assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
 
 
-def test_several_processes_are_refused(git_repo: RepoFactory, measure: Measure) -> None:
+def test_several_processes_are_refused(measured: Measure) -> None:
     """As a script that believes to be one of two."""
     pretended = """\
 torch.distributed.is_available = torch.distributed.is_initialized = lambda: True
 torch.distributed.get_backend = lambda: "gloo"
 torch.distributed.get_world_size = lambda: 2
 """
-    repo = git_repo({"train.py": TRAIN.replace("\n\n\ndef", f"\n{pretended}\n\ndef", 1)})
-    ran = measure(repo, "--region", "train.py:13-17", "train.py")
+    ran = measured(
+        TRAIN.replace("\n\n\ndef", f"\n{pretended}\n\ndef", 1), "--region", "train.py:13-17"
+    )
     assert ran.code == 8
     assert "2 processes train together" in ran.err
     assert read(ran.folder)["wall_clock_ms"]["samples"] == 0
