@@ -176,9 +176,11 @@ def _copy_experiments(destination: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def experiments_repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def experiments_repo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """fixtures/experiments in a git repository of its own, shared: leave it as it is."""
-    return _copy_experiments(tmp_path_factory.mktemp("shared") / "experiments")
+    repo = _copy_experiments(tmp_path_factory.mktemp("shared") / "experiments")
+    yield repo
+    assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
 
 
 @pytest.fixture

@@ -27,16 +27,15 @@ def test_a_loop_in_another_module_is_found_through_the_script(experiments_repo: 
     assert prepared.diff.startswith("--- a/blacksmith/tools/trainer/trainer.py\n")
 
 
-def test_each_hunk_says_why_and_git_applies_the_patch(experiments_repo: Path) -> None:
-    prepared = prepare(experiments_repo / LORA, Options())
+def test_each_hunk_says_why_and_git_applies_the_patch(own_experiments_repo: Path) -> None:
+    repo = own_experiments_repo
+    prepared = prepare(repo / LORA, Options())
     headers = [line for line in prepared.diff.splitlines() if line.startswith("@@ ")]
     assert len(headers) > 1
     assert all(header.count("@@") == 2 and not header.endswith("@@") for header in headers)
     assert any("stop early" in header for header in headers)
     assert "signposts, clock" in headers[0]
-    subprocess.run(
-        ["git", "apply", "-"], cwd=experiments_repo, input=prepared.patch, check=True, timeout=60
-    )
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=prepared.patch, check=True)
     for path, new in prepared.replacements.items():
         assert path.read_bytes() == new
 
