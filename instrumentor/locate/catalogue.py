@@ -59,6 +59,8 @@ class Evidence(Enum):
     TYPE = "type"
     USE = "use"
     SPELLING = "spelling"  # last resort: never enough to take a statement out
+    UNREAD = "unread call"  # cannot be read, and may do anything
+    PREPARATION = "spelled as preparation"  # cannot be read, and its name speaks against it
 
 
 # -- functions -----------------------------------------------------------------------------------
@@ -338,6 +340,61 @@ def spelled_as(word: str) -> Kind | None:
     """What an object is called: only for one of which nothing else is known."""
     return next((kind for pattern, kind in _SPELLED if pattern.search(word)), None)
 
+
+# -- what is differentiable ----------------------------------------------------------------------
+
+#: Attributes of a tensor that carry no gradient.
+NOT_DIFFERENTIABLE_ATTRIBUTES = frozenset(
+    {
+        *("data", "shape", "dtype", "device", "ndim", "grad", "requires_grad", "is_cuda"),
+        *("grad_fn", "layout", "is_leaf"),
+    }
+)
+#: Functions and methods whose result carries no gradient, whatever they are given.
+NOT_DIFFERENTIABLE = frozenset(
+    {
+        *("argmax", "argmin", "argsort", "item", "tolist", "numpy", "size", "dim", "numel"),
+        *("detach", "detach_", "long", "int", "bool", "eq", "ne", "lt", "gt", "le", "ge"),
+        *("nonzero", "isnan", "isinf", "isfinite", "multinomial", "bernoulli", "sample"),
+        *("sample_n", "generate", "new_zeros", "new_ones", "new_full", "new_empty"),
+        *("new_tensor", "searchsorted", "equal", "zeros_like", "ones_like", "rand_like"),
+        *("randn_like", "full_like", "empty_like", "one_hot", "randint_like", "element_size"),
+        *("data_ptr", "logical_and", "logical_or", "logical_not", "bucketize", "batch_decode"),
+        *("get_last_lr", "state_dict"),
+    }
+)
+#: Functions of torch that make tensors of data.
+MAKES_DATA = frozenset(
+    {
+        *("tensor", "as_tensor", "from_numpy", "zeros", "ones", "empty", "full", "eye", "arange"),
+        *("linspace", "logspace", "rand", "randn", "randint", "randperm", "normal", "Tensor"),
+        *("FloatTensor", "LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "HalfTensor"),
+        *("manual_seed", "load", "device", "Generator", "is_tensor", "is_grad_enabled"),
+    }
+)
+#: Methods that add an element to a container.
+FILLS = frozenset(
+    {"append", "extend", "insert", "add", "appendleft", "setdefault", "push", "put", "update"}
+)
+#: Packages of which nothing is differentiable for torch.
+HOST_LIBRARIES = frozenset(
+    {
+        *("builtins", "numpy", "math", "random", "time", "os", "sys", "copy", "json", "pathlib"),
+        *("logging", "collections", "itertools", "functools", "datetime", "gym", "gymnasium"),
+        *("wandb", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "PIL", "cv2", "torchvision"),
+    }
+)
+#: Of those the functions that hand on what they are given.
+PASSING_BUILTINS = frozenset(
+    {
+        *("builtins.sum", "builtins.max", "builtins.min", "builtins.zip", "builtins.list"),
+        *("builtins.tuple", "builtins.dict", "builtins.set", "builtins.enumerate", "builtins.map"),
+        *("builtins.reversed", "builtins.sorted", "builtins.iter", "builtins.next", "builtins.abs"),
+        *("builtins.filter", "builtins.pow", "builtins.getattr", "builtins.vars", "builtins.any"),
+        *("copy.copy", "itertools.chain", "functools.reduce", "functools.partial"),
+        *("collections.OrderedDict", "collections.defaultdict", "itertools.islice"),
+    }
+)
 
 # -- what calls give back ------------------------------------------------------------------------
 

@@ -38,22 +38,6 @@ def binds(node: ast.AST) -> set[str]:
     return found
 
 
-def touches(node: ast.AST) -> set[str]:
-    """Names whose object may be changed: attribute and item stores, method statements."""
-    found: set[str] = set()
-    for child in (node, *own_nodes(node)):
-        if isinstance(child, (ast.Attribute, ast.Subscript)) and isinstance(
-            child.ctx, (ast.Store, ast.Del)
-        ):
-            found.add(root_name(child))
-        elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
-            function = child.value.func
-            if isinstance(function, ast.Attribute):
-                found.add(root_name(function.value))
-    found.discard("")
-    return found
-
-
 _MODULES = frozenset(
     (
         *("torch", "F", "nn", "xm", "xr", "torch_xla", "np", "numpy", "time", "os", "sys"),
@@ -96,33 +80,6 @@ def uses(node: ast.AST) -> set[str]:
             if child.value.id == "self":
                 found.add(f"self.{child.attr}")
     return found
-
-
-def self_attributes(node: ast.AST) -> set[str]:
-    """`self.loss` style names below a node, in full: `self.state.loss` and `self.state`."""
-    return {
-        dotted(n)
-        for n in (node, *own_nodes(node))
-        if isinstance(n, ast.Attribute) and dotted(n).startswith("self.")
-    }
-
-
-_FILLS = frozenset(("append", "extend", "insert", "add", "appendleft", "setdefault", "push", "put"))
-
-
-def self_stores(node: ast.AST) -> set[str]:
-    """Attributes of `self` that are set below a node, or whose items or parts are."""
-    found: set[str] = set()
-    for child in (node, *own_nodes(node)):
-        target: ast.expr | None = None
-        if isinstance(child, (ast.Attribute, ast.Subscript)) and isinstance(child.ctx, ast.Store):
-            target = child
-        elif isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
-            if child.func.attr in _FILLS:
-                target = child.func.value
-        if target is not None and dotted(target).startswith("self."):
-            found.add(".".join(dotted(target).split(".")[:2]).split("(")[0].split("[")[0])
-    return found - {"self"}
 
 
 def simple_targets(statement: ast.stmt) -> list[str] | None:

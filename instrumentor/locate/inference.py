@@ -170,7 +170,7 @@ def _understand(program: Program, knowledge: Knowledge, candidate: Candidate) ->
             for n in (*call.args, *(k.value for k in call.keywords))
             if isinstance(n, ast.Name) and n.id not in model
         )[:2]
-    return _located(program, knowledge, candidate, region, Forward(first, calls[0], source, True))
+    return _located(program, knowledge, candidate, region, Forward(first, calls[0], source))
 
 
 def _same_suite(
@@ -297,7 +297,7 @@ def locate_marked(
     anchor = loops[0] if loops else begin
     candidate = Candidate(source, scope, anchor)  # type: ignore[arg-type]
     region = _region(knowledge, source, anchor, begin, covered[-1], begin, label)
-    located = _located(program, knowledge, candidate, region, Forward(begin, begin, source, True))
+    located = _located(program, knowledge, candidate, region, Forward(begin, begin, source))
     if not loops:
         located.warnings.append(
             Caveat(

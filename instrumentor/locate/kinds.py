@@ -188,6 +188,25 @@ class Kinds:
                     stack.extend(self.names.of(*value.where, argument))
 
     @cached_property
+    def leaves(self) -> frozenset[Value]:
+        """Tensors that are trained: given to an optimizer, or set to need a gradient."""
+        found = set[Value]()
+        for source, scope, node in self._expressions(ast.Call):
+            assert isinstance(node, ast.Call)
+            if callee(node) == "requires_grad_" and isinstance(node.func, ast.Attribute):
+                if not any(isinstance(a, ast.Constant) and a.value is False for a in node.args):
+                    found.update(self.names.of(source, scope, node.func.value))
+            elif node.args and self.of(source, scope, node) == (Kind.OPTIMIZER, Evidence.TYPE):
+                given = self.names.of(source, scope, node.args[0])
+                groups = [v for v in given if isinstance(v, Group)]
+                found.update(v for g in groups for item in g.items for v in item)
+        for source in self.program.sources.values():
+            for put in self.names.puts(source):
+                if put.name == "requires_grad" and getattr(put.bound.value, "value", False) is True:
+                    found.update(self.names.of(source, put.scope, put.owner))
+        return frozenset(v for v in found if isinstance(v, (Object, Item, Member)))
+
+    @cached_property
     def frozen(self) -> frozenset[Value]:
         """Models whose parameters are all set to need no gradient, and none is set back."""
         off, on = set[Value](), set[Value]()

@@ -275,10 +275,13 @@ class Knowledge:
         base = call.func.value if isinstance(call.func, ast.Attribute) else None
         if isinstance(base, ast.Call) and dotted(base.func) == "super":
             return False
+        own = self.program.resolve(source, scope, call)
+        if own and not all(is_stub(f) for f in own):
+            return False  # torch's own is in it, or none is
         # `SomeFunction.backward(ctx, grad)` delegates inside an autograd.Function
-        own = self.program.enclosing_class(source, scope)
-        return own is None or not any(
-            name.endswith("autograd.Function") for name in self.program.external_bases(own)
+        around = self.program.enclosing_class(source, scope)
+        return around is None or not any(
+            name.endswith("autograd.Function") for name in self.program.external_bases(around)
         )
 
     def loss_of(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr:
@@ -436,6 +439,15 @@ class Knowledge:
 
 _WRAPS_BACKWARD = (Kind.ACCELERATOR, Kind.ENGINE, Kind.OPTIMIZER, Kind.SCALER, Kind.MODEL)
 _NO_VALUE = External("")
+
+
+def is_stub(function: Function) -> bool:
+    """A function without a body of its own: `...`, `pass`, `raise NotImplementedError`."""
+    return all(
+        isinstance(s, (ast.Pass, ast.Raise))
+        or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        for s in function.node.body
+    )
 
 
 def _spelled_optimizer(node: ast.expr) -> bool:

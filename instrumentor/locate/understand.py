@@ -12,7 +12,7 @@ from instrumentor.locate.accumulation import accumulation_of
 from instrumentor.locate.catalogue import Role
 from instrumentor.locate.config import mesh_default_warning
 from instrumentor.locate.counter import counters, find_counter, header_count
-from instrumentor.locate.forward import Forward, find_forward
+from instrumentor.locate.forward import Forward, find_forwards
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import UNKNOWN, Candidate, Site, end_of_iteration, find_candidates
@@ -197,14 +197,8 @@ def _with_forward(
 ) -> tuple[Candidate, dict[Site, Forward]]:
     """Forwards of all sites; a loop that holds only backwards gives way to the one around it."""
     while True:
-        found: dict[Site, Forward] = {}
-        missing: Site | None = None
-        for site in candidate.sites:
-            forward = find_forward(knowledge, candidate, site)
-            if forward is None:
-                missing = site
-            else:
-                found[site] = forward
+        found = find_forwards(knowledge, candidate)
+        missing = next((s for s in candidate.sites if s not in found), None)
         if found and (missing is None or any(f.certain for f in found.values())):
             return candidate, found
         outer = candidate.source.loops_around(candidate.loop)

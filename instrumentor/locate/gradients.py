@@ -1,0 +1,441 @@
+"""Where what a backward differentiates is made: differentiable values, followed through a program.
+
+A walk through the statements of a scope keeps for each variable which statements made what it
+holds. A function is walked once: its summary says what its result, what it stores outside and
+what its backwards differentiate are made of, in terms of what it is given; a call puts in what
+that is there. Values made under `no_grad`, indices, numbers and what NumPy returns hold nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from instrumentor.locate import catalogue
+from instrumentor.locate.catalogue import Evidence
+from instrumentor.locate.differentiable import PASSES, effect_of, is_parameter
+from instrumentor.locate.held import NO_VALUE, Held, Key, Made, Value
+from instrumentor.locate.knowledge import Knowledge, is_stub
+from instrumentor.locate.names import argument_of
+from instrumentor.locate.program import Function
+from instrumentor.locate.syntax import (
+    LOOPS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    all_parameters,
+    arguments,
+    callee,
+    children,
+    dotted,
+    receiver,
+)
+from instrumentor.locate.values import Method, Opaque
+
+#: Calls in calls any deeper than this are followed no further.
+_DEPTH = 8
+
+
+@dataclass
+class Summary:
+    """What a function does with differentiable values, in terms of what it is given.
+
+    stores: what it leaves in variables of outside; filled: those it only adds elements to.
+    """
+
+    result: Value = NO_VALUE
+    stores: dict[Key, Value] = field(default_factory=dict)
+    filled: set[Key] = field(default_factory=set)
+    backwards: dict[ast.Call, Value] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Gradients:
+    """Differentiable values of a program; summaries of its functions are kept."""
+
+    knowledge: Knowledge
+
+    def differentiated(
+        self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Iterable[str] = ()
+    ) -> Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]:
+        """What each backward of an iteration differentiates, in the order in which it is made.
+
+        Args:
+            body: the statements of the iteration, in `scope`.
+            fresh: names that the loop's header binds to data.
+        Returns:
+            By the statement of `scope` that runs the backward, and the backward itself.
+        """
+        walk = _Walk(self, source, scope, 0)
+        for name in fresh:
+            walk.held.values[(walk.held.binder(name), name)] = NO_VALUE
+        walk.block(body)
+        order = {unit: n for n, unit in enumerate(walk.visited)}
+        return {
+            place: tuple(
+                sorted((m for m in value if isinstance(m, Made)), key=lambda m: order[m.unit])
+            )
+            for place, value in walk.backwards.items()
+        }
+
+    def summary(self, function: Function, depth: int) -> Summary:
+        """What a function does, read once; of one that is being read nothing is known yet."""
+        node = function.node
+        found = self._summaries.get(node)
+        if found is not None or depth > _DEPTH:
+            return found or Summary()
+        found = self._summaries[node] = Summary()
+        outside = function.source.scope_of(node)
+        walk = _Walk(self, function.source, node, depth)
+        walk.enabled = not any(
+            self.knowledge.is_no_grad(function.source, outside, d) for d in node.decorator_list
+        )
+        walk.block(node.body)
+        found.result, found.filled = walk.result, walk.held.filled
+        for key, value in walk.held.values.items():
+            if key[0] is not node or key in found.filled or "." in key[1]:
+                found.stores[key] = value
+        for (_, call), value in walk.backwards.items():
+            found.backwards[call] = found.backwards.get(call, NO_VALUE) | value
+        return found
+
+    @cached_property
+    def _summaries(self) -> dict[FunctionNode, Summary]:
+        return {}
+
+
+class _Walk:
+    """One walk through the statements of a scope.
+
+    at: the statement that is being walked; visited: all of them in order; enabled: whether
+    gradients are recorded there.
+    """
+
+    def __init__(self, gradients: Gradients, source: Source, scope: ScopeNode, depth: int) -> None:
+        names = gradients.knowledge.program.names
+        self.gradients, self.knowledge = gradients, gradients.knowledge
+        self.source, self.scope, self.depth = source, scope, depth
+        self.held = Held(lambda name: names.binder(source, scope, name))
+        self.result = NO_VALUE
+        self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
+        self.visited: dict[ast.stmt, None] = {}
+        self.enabled = True
+
+    # -- statements ------------------------------------------------------------------------
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            self.at = statement
+            self.visited.setdefault(statement)
+            self._statement(statement)
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            value = self.value(node.value)
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if node.value is not None:
+                    self.held.bind(target, value)
+        elif isinstance(node, ast.AugAssign):
+            self.held.bind(node.target, self._computed(node))
+        elif isinstance(node, LOOPS):
+            self._loop(node)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            self._with(node)
+        elif isinstance(node, ast.Return):
+            self.result |= self.value(node.value)
+        elif isinstance(node, ast.Expr):
+            self._discarded(node.value)
+        elif isinstance(node, (ast.If, ast.Match, ast.Try)):
+            self._branches(node)
+
+    def _loop(self, node: ast.For | ast.While | ast.AsyncFor) -> None:
+        walked = self.value(node.test if isinstance(node, ast.While) else node.iter)
+        before = dict(self.held.values)
+        for _ in range(2):  # what one pass leaves, the next one finds
+            start = dict(self.held.values)
+            if not isinstance(node, ast.While):
+                self.held.bind(node.target, walked)
+            self.block(node.body)
+            if start == self.held.values:
+                break
+        self.held.join([before, self.held.values])
+        self.block(node.orelse)
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
+        enabled = self.enabled
+        for item in node.items:
+            value = self.value(item.context_expr)
+            if item.optional_vars is not None:
+                self.held.bind(item.optional_vars, value)
+            if self.knowledge.is_no_grad(self.source, self.scope, item.context_expr):
+                self.enabled = False
+            elif dotted(item.context_expr).endswith("enable_grad()"):
+                self.enabled = True
+        self.block(node.body)
+        self.enabled = enabled
+
+    def _branches(self, node: ast.If | ast.Match | ast.Try) -> None:
+        """What any of the branches leaves."""
+        if isinstance(node, ast.If):
+            self.value(node.test)
+            suites = [node.body, node.orelse]
+        elif isinstance(node, ast.Match):
+            self.value(node.subject)
+            suites = [*(case.body for case in node.cases), []]
+        else:
+            self.block(node.body)
+            suites = [node.orelse, *(handler.body for handler in node.handlers)]
+        before, left = dict(self.held.values), []
+        for suite in suites:
+            self.held.values = dict(before)
+            self.block(suite)
+            left.append(self.held.values)
+        self.held.join(left)
+        if isinstance(node, ast.Try):
+            self.block(node.finalbody)
+
+    def _discarded(self, node: ast.expr) -> None:
+        """A call for its effect: what an unread method makes, its object may keep."""
+        value = self.value(node)
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            return
+        key = self.held.key(node.func.value)
+        own = {m for m in value if isinstance(m, Made) and m.statement is self.at}
+        if own and key is not None and not catalogue.SPELLED_FORWARD.search(node.func.attr):
+            own = {replace(m, evidence=Evidence.PREPARATION) for m in own}
+        if own and key is not None:
+            self.held.values[key] = self.held.read(key) | own
+
+    # -- expressions -----------------------------------------------------------------------
+
+    def value(self, node: ast.AST | None) -> Value:
+        """What an expression's value is made of; nothing where gradients are off."""
+        if node is None or isinstance(node, ast.Constant):
+            return NO_VALUE
+        found = _EXPRESSIONS.get(type(node), _Walk._parts)(self, node)
+        return found if self.enabled else NO_VALUE
+
+    def _parts(self, node: ast.AST) -> Value:
+        return NO_VALUE.union(*[self.value(child) for child in children(node)])
+
+    def _no_value(self, node: ast.AST) -> Value:
+        self._parts(node)
+        return NO_VALUE
+
+    def _variable(self, node: ast.expr) -> Value:
+        name = dotted(node)
+        if isinstance(node, ast.Attribute):
+            if node.attr in catalogue.NOT_DIFFERENTIABLE_ATTRIBUTES:
+                return self._no_value(node)
+            if not name or "(" in name or "[" in name:
+                return self.value(node.value)
+        key = self.held.key(node)
+        return self.held.read(key) if key is not None else NO_VALUE
+
+    def _item(self, node: ast.Subscript) -> Value:
+        self.value(node.slice)
+        return self.value(node.value)
+
+    def _computed(self, node: ast.AST) -> Value:
+        """Arithmetic: with a parameter in it the result is differentiable."""
+        return self._parts(node) | self._of_parameters(children(node))
+
+    def _of_parameters(self, nodes: Iterable[ast.AST]) -> Value:
+        for node in nodes:
+            if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+                node = node.value if isinstance(node, ast.Attribute) else node
+                if is_parameter(self.knowledge, self.source, self.scope, node):
+                    return self._made(Evidence.TYPE, dotted(node))
+        return NO_VALUE
+
+    def _named(self, node: ast.NamedExpr) -> Value:
+        value = self.value(node.value)
+        self.held.bind(node.target, value)
+        return value
+
+    def _choice(self, node: ast.IfExp) -> Value:
+        self.value(node.test)
+        return self.value(node.body) | self.value(node.orelse)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    ) -> Value:
+        for one in node.generators:
+            self.held.bind(one.target, self.value(one.iter))
+            for test in one.ifs:
+                self.value(test)
+        return self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
+
+    def _made(self, evidence: Evidence, what: str) -> Value:
+        return frozenset({Made(self.at, self.at, self.source, evidence, what)})
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def _call(self, call: ast.Call) -> Value:
+        knowledge, source, scope = self.knowledge, self.source, self.scope
+        given = NO_VALUE.union(*[self.value(a) for a in arguments(call)])
+        if knowledge.is_backward(source, scope, call):
+            place, loss = (self.at, call), self.value(knowledge.loss_of(source, scope, call))
+            self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
+            return NO_VALUE
+        owner = self.value(call.func.value if isinstance(call.func, ast.Attribute) else call.func)
+        key = self.held.key(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        if key is not None and callee(call) in catalogue.FILLS:
+            self._fill(key, given)
+        functions = knowledge.program.resolve(source, scope, call)
+        read = [self._applied(f, call) for f in functions if not is_stub(f)]
+        read += [self.value(body) for body in self._lambdas(call.func)]
+        if read and callee(call) != "forward":
+            return NO_VALUE.union(*read)
+        handed = NO_VALUE.union(*[self._handed(a) for a in arguments(call)])
+        if knowledge.is_step(source, scope, call):
+            return NO_VALUE
+        effect = effect_of(knowledge, source, scope, call)
+        found = NO_VALUE.union(*read)
+        if effect.made is Evidence.SPELLING and any(isinstance(m, Made) for m in owner):
+            effect = PASSES  # `logits` of `policy(x)` is no policy
+        if effect.made is not None:
+            found |= self._made(effect.made, effect.what)
+        if not effect.passes:
+            return found
+        return found | given | owner | handed | self._of_parameters([*call.args, call.func])
+
+    def _fill(self, key: Key, value: Value) -> None:
+        # a container from before the iteration holds values of other iterations as well
+        if self.depth or key in self.held.values:
+            self.held.fill(key, value)
+
+    def _lambdas(self, function: ast.expr) -> Iterator[ast.expr]:
+        if isinstance(function, ast.Lambda):
+            yield function.body
+        for value in self.knowledge.values(self.source, self.scope, function):
+            if isinstance(value, Opaque) and isinstance(value.node, ast.Lambda):
+                yield value.node.body
+
+    def _handed(self, argument: ast.expr) -> Value:
+        """A function that is handed to an unread one is called there."""
+        if not isinstance(argument, (ast.Name, ast.Attribute, ast.Lambda)):
+            return NO_VALUE
+        if isinstance(argument, ast.Lambda):
+            return self.value(argument.body)
+        call = ast.Call(argument, [], [])
+        return NO_VALUE.union(
+            *[
+                self._applied(value.function if isinstance(value, Method) else value, call)
+                for value in self.knowledge.values(self.source, self.scope, argument)
+                if isinstance(value, (Function, Method))
+            ]
+        )
+
+    def _applied(self, function: Function, call: ast.Call) -> Value:
+        """What a function of the program does when it is called here."""
+        summary = self.gradients.summary(function, self.depth + 1)
+        put = _Call(self.held, self.value, function, call, self.at, self.source)
+        for key, value in summary.stores.items():
+            here = put.key(key)
+            stored = put.value(value) if self.enabled else NO_VALUE
+            if here is None:
+                continue
+            if key in summary.filled:
+                self._fill(here, stored)
+            else:
+                self.held.values[here] = stored
+        for inner, value in summary.backwards.items():
+            place, loss = (self.at, inner), put.value(value, inside=True)
+            self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
+        return put.value(summary.result)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call as the bridge between a function's variables and those of its caller."""
+
+    held: Held
+    evaluate: Callable[[ast.AST], Value]
+    function: Function
+    call: ast.Call
+    at: ast.stmt
+    source: Source
+
+    def value(self, inner: Value, *, inside: bool = False) -> Value:
+        """A value of the function in terms of the caller; inside: it is used in the function."""
+        found = NO_VALUE
+        here = Made(self.at, self.at, self.source, Evidence.TYPE, "")
+        for part in inner:
+            if isinstance(part, Made) and inside:
+                found |= {replace(part, unit=self.at)}
+            elif isinstance(part, Made):
+                found |= {replace(here, evidence=part.evidence, what=part.what)}
+            else:
+                found |= self._given(part.key)
+        return found
+
+    def _given(self, key: Key) -> Value:
+        here = self.key(key)
+        if here is not None:
+            return self.held.read(here)
+        outside = self._outside(key)
+        return self.evaluate(outside) if outside is not None else NO_VALUE
+
+    def key(self, key: Key) -> Key | None:
+        """The caller's variable behind one of the function's; None when there is no such name."""
+        if key[0] is not None and key[0] is not self.function.node:
+            return key
+        outside = self._outside(key)
+        if outside is None:
+            return key if key[0] is None and self._shares_self() else None
+        whole = self.held.key(outside)
+        if whole is None or isinstance(outside, ast.Subscript):
+            return None
+        rest = key[1].partition(".")[2]
+        return (whole[0], f"{whole[1]}.{rest}" if rest else whole[1])
+
+    def _shares_self(self) -> bool:
+        """Whether `self` is the same object there and here."""
+        if receiver(self.call) in ("self", "cls", "super()"):
+            return True
+        first = next(iter(all_parameters(self.function.node)), None)
+        return (first is None or first.arg not in ("self", "cls")) and (
+            self.function.source is self.source
+        )
+
+    def _outside(self, key: Key) -> ast.expr | None:
+        """The caller's expression for `self`, or for a parameter; None when it has none."""
+        node, root = self.function.node, key[1].partition(".")[0]
+        if key[0] is None:
+            if self._shares_self() or node.name == "__init__":
+                return None
+            func = self.call.func
+            return func.value if isinstance(func, ast.Attribute) else func
+        every = all_parameters(node)
+        position = next((n for n, a in enumerate(every) if a.arg == root), None)
+        if position is None:
+            return None
+        method = node in self.function.source.class_of and isinstance(self.call.func, ast.Attribute)
+        bound = bool(every) and every[0].arg in ("self", "cls")
+        shift = 1 if bound and (method or node.name in ("__init__", "__call__")) else 0
+        found = argument_of(self.call, root, position - shift)
+        if found is None and every[position] in (node.args.vararg, node.args.kwarg):
+            return ast.Tuple(arguments(self.call), ast.Load())
+        return found
+
+
+_EXPRESSIONS: dict[type[ast.AST], Callable[[_Walk, Any], Value]] = {
+    ast.Name: _Walk._variable,
+    ast.Attribute: _Walk._variable,
+    ast.Subscript: _Walk._item,
+    ast.Call: _Walk._call,
+    ast.BinOp: _Walk._computed,
+    ast.Compare: _Walk._no_value,
+    ast.JoinedStr: _Walk._no_value,
+    ast.Lambda: lambda walk, node: NO_VALUE,
+    ast.NamedExpr: _Walk._named,
+    ast.IfExp: _Walk._choice,
+    ast.ListComp: _Walk._comprehension,
+    ast.SetComp: _Walk._comprehension,
+    ast.GeneratorExp: _Walk._comprehension,
+    ast.DictComp: _Walk._comprehension,
+}

@@ -1,0 +1,166 @@
+"""What a backward differentiates, and how that is known; what carries no gradient is no forward."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from instrumentor import Declined
+from instrumentor.locate.catalogue import Evidence
+from instrumentor.locate.gradients import Gradients
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.program import Program
+from instrumentor.locate.syntax import parse
+from tests.locate.cases import HEAD, around, looped, rewritten
+
+
+def made(body: str, before: str = "") -> list[tuple[str, Evidence, str]]:
+    """Statements of a loop's body that make what its backward differentiates, in order."""
+    source = parse(Path("train.py"), looped(body, before).encode())
+    (loop,) = (s for s in source.tree.body if isinstance(s, ast.For))
+    walk = Gradients(Knowledge(Program.single(source)))
+    found = walk.differentiated(source, source.tree, loop.body, ["x", "y"])
+    (values,) = found.values()
+    return [(ast.unparse(m.unit).splitlines()[0], m.evidence, m.what) for m in values]
+
+
+@pytest.mark.parametrize(
+    ("statement", "evidence", "what"),
+    [
+        ("out = model(x)", Evidence.TYPE, "torch.nn.Linear"),
+        ("out = w * x", Evidence.TYPE, "w"),
+        ("out = policy(x)", Evidence.SPELLING, "policy"),
+        ("out = library.compute_loss(x)", Evidence.SPELLING, "library.compute_loss"),
+        ("out = library.thing(x)", Evidence.UNREAD, "library.thing"),
+        ("out = library.load_batch(x)", Evidence.PREPARATION, "library.load_batch"),
+    ],
+)
+def test_evidence(statement: str, evidence: Evidence, what: str) -> None:
+    found = made(f"{statement}\nout.sum().backward()", "w = torch.ones(4, requires_grad=True)")
+    assert found == [(statement, evidence, what)]
+
+
+@pytest.mark.parametrize(
+    "made_of_it",
+    [
+        "model(x).detach()",
+        "model(x).argmax(-1)",
+        "model.generate(x)",
+        "torch.distributions.Categorical(logits=model(x)).sample()",
+        "model(x).shape[0]",
+        "model(x).data",
+        "np.array(model(x))",
+        "float(model(x))",
+        "model(x) > 0",
+        "torch.zeros_like(model(x))",
+        "loader_of(x)",
+    ],
+)
+def test_what_carries_no_gradient(made_of_it: str) -> None:
+    before = (
+        "import numpy as np\ndef loader_of(x):\n    with torch.no_grad():\n        return model(x)"
+    )
+    body = f"mask = {made_of_it}\nloss = (head(x) * mask).sum()\nloss.backward()"
+    found = made(body, f"{before}\nhead = torch.nn.Linear(4, 4)")
+    assert [unit for unit, _, _ in found] == ["loss = (head(x) * mask).sum()"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "outs = []\nfor part in x.chunk(2):\n    outs.append(out)\nloss = torch.cat(outs).sum()",
+        "outs = {}\nouts['a'] = out\nloss = sum(v.mean() for v in outs.values())",
+        "batch.out = out\nloss = batch.out.mean()",
+        "a, b = out, x\nloss = a.mean()",
+        "if (y > 0).any():\n    loss = out.mean()\nelse:\n    loss = x.mean()",
+        "loss = (lambda: out.mean())()",
+        "loss = apply(lambda value: value.mean(), out)",
+    ],
+)
+def test_ways_of_a_value(path: str) -> None:
+    found = made(
+        f"out = model(x)\n{path}\nloss.backward()", "def apply(f, value):\n    return f(value)"
+    )
+    assert found[0] == ("out = model(x)", Evidence.TYPE, "torch.nn.Linear")
+
+
+def test_generation_feeds_through_tokens_only() -> None:
+    source = looped(
+        """\
+        with torch.no_grad():
+            tokens = model.generate(x)
+        texts = tokenizer.batch_decode(tokens)
+        rewards = torch.tensor([score(text) for text in texts])
+        logits = model(tokens)
+        loss = -(logits.log_softmax(-1).gather(-1, tokens) * rewards).mean()
+        loss.backward()
+        optimizer.step()
+        """
+    )
+    assert around(rewritten(source), "_instrument.begin(")[1].startswith("logits = model(")
+
+
+HOOKED = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+        self.seen = 0
+    def forward(self, x):
+        return self.inner(x)
+    def on_step(self, n):
+        self.seen = n
+net = Net()
+"""
+
+
+def test_a_hook_of_the_model_is_no_forward() -> None:
+    source = looped(
+        """\
+        if hasattr(net, "on_step"):
+            net.on_step(len(x))
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        """,
+        HOOKED,
+    )
+    assert around(rewritten(source), "_instrument.begin(")[1].startswith("loss = criterion(net")
+
+
+NUMPY = """\
+import numpy as np
+class Layer:
+    def __init__(self):
+        self.weight = np.zeros((4, 4))
+    def forward(self, x):
+        self.x = x
+        return x @ self.weight
+    def backward(self, gradient):
+        self.gradient = self.x.T @ gradient
+class SGD:
+    def step(self, layer):
+        layer.weight -= 0.1 * layer.gradient
+layer, optimizer = Layer(), SGD()
+for x, y in batches:
+    out = layer.forward(x)
+    layer.backward(out - y)
+    optimizer.step(layer)
+"""
+
+
+def test_a_backward_written_by_hand_is_none_of_torch() -> None:
+    with pytest.raises(Declined) as caught:
+        rewritten(NUMPY)
+    assert caught.value.reasons[0].kind == "no-loop"
+
+
+def test_the_same_shape_with_torch_is_a_loop() -> None:
+    source = HEAD + NUMPY.partition("class SGD")[0].replace(
+        "self.gradient = self.x.T @ gradient", "torch.autograd.backward(gradient)"
+    )
+    body = "loss = criterion(model(x), y)\nlayer.backward(loss)\noptimizer.step()"
+    loop = f"layer = Layer()\nfor x, y in batches:\n    {body.replace(chr(10), chr(10) + '    ')}\n"
+    assert around(rewritten(source + loop), "_instrument.begin(")[1].startswith("loss = criterion(")
