@@ -84,7 +84,7 @@ def _locate(source: Source, options: Options, roots: Sequence[Path] | None) -> L
         return _locate_other(source, options, roots)
     program = Program.single(source, roots or ())
     chosen = choose(program, options) if b"backward" in source.data else None
-    if isinstance(chosen, Located):
+    if isinstance(chosen, Located) and all(f.is_typed for f in chosen.forwards):
         return chosen
     if roots is not None:
         wider = program.whole
@@ -92,9 +92,12 @@ def _locate(source: Source, options: Options, roots: Sequence[Path] | None) -> L
             found = choose(wider, options)
             if isinstance(found, Located):
                 return found
-            if found is not None and (chosen is None or found.kind != "no-loop"):
-                chosen = found
+            if not isinstance(chosen, Located) and found is not None:
+                if chosen is None or found.kind != "no-loop":
+                    chosen = found
             program = wider
+    if isinstance(chosen, Located):
+        return chosen
     reason = chosen or no_loop(program, Knowledge(program), [])
     if (
         options.mode == "auto"

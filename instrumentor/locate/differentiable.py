@@ -75,9 +75,12 @@ def _model(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.exp
     kind, evidence = found
     if kind is Kind.LOSS:
         return None if evidence is Evidence.SPELLING else PASSES
-    if kind is Kind.AVERAGE or not knowledge.is_model(source, scope, node):
-        return PASSES  # frozen
-    return Effect(evidence, what=type_name(knowledge, source, scope, node) or dotted(node))
+    what = type_name(knowledge, source, scope, node) or dotted(node)
+    if kind is Kind.AVERAGE:
+        return PASSES
+    if not knowledge.is_model(source, scope, node):  # frozen, unless adapters are put into it
+        return Effect(Evidence.UNREAD, what=what)
+    return Effect(evidence, what=what)
 
 
 def _of_method(
@@ -86,6 +89,8 @@ def _of_method(
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
     qualified = knowledge.program.names.qualified(source, scope, call.func)
+    if word.startswith("__") and word != "__call__":
+        return PASSES
     if qualified and not _is_object(knowledge, source, scope, owner):
         return _of_library(knowledge, source, scope, call, qualified)
     found = knowledge.kinds.of(source, scope, owner)
@@ -94,7 +99,8 @@ def _of_method(
             return PASSES
         if word in catalogue.NOT_FORWARD:
             return NOTHING
-        return _model(knowledge, source, scope, owner) or PASSES
+        if found != (Kind.ENGINE, Evidence.SPELLING):
+            return _model(knowledge, source, scope, owner) or PASSES
     if word in catalogue.NOT_DIFFERENTIABLE:
         return NOTHING
     if found is not None and found[0] in _PASSING:

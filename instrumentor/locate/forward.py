@@ -48,6 +48,11 @@ class Forward:
         """Whether a model or a parameter was seen, not only a call that cannot be read."""
         return self.evidence in _SURE[0]
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether no name had to be guessed from."""
+        return self.evidence in (Evidence.TYPE, Evidence.USE)
+
 
 #: The first of these groups that has any is asked; in it the first statement is the start.
 _SURE = (

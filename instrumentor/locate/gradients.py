@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import Any
 
 from instrumentor.locate import catalogue
+from instrumentor.locate import values as resolved
 from instrumentor.locate.catalogue import Evidence
-from instrumentor.locate.differentiable import PASSES, effect_of, is_parameter
-from instrumentor.locate.held import NO_VALUE, Held, Key, Made, Value
+from instrumentor.locate.differentiable import PASSES, Effect, effect_of, is_parameter
+from instrumentor.locate.held import NO_VALUE, Given, Held, Key, Made, Value
 from instrumentor.locate.knowledge import Knowledge, is_stub
 from instrumentor.locate.names import argument_of
 from instrumentor.locate.program import Function
@@ -33,7 +34,7 @@ from instrumentor.locate.syntax import (
     dotted,
     receiver,
 )
-from instrumentor.locate.values import Method, Opaque
+from instrumentor.locate.values import Group, Method, Opaque
 
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
@@ -122,6 +123,8 @@ class _Walk:
         self.result = NO_VALUE
         self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
         self.visited: dict[ast.stmt, None] = {}
+        self.ran: dict[resolved.Value, Value] = {}
+        self.active: set[ast.Lambda] = set()
         self.enabled = True
 
     # -- statements ------------------------------------------------------------------------
@@ -233,7 +236,15 @@ class _Walk:
             if not name or "(" in name or "[" in name:
                 return self.value(node.value)
         key = self.held.key(node)
-        return self.held.read(key) if key is not None else NO_VALUE
+        kept = (
+            self._kept_by_model(node) if isinstance(node, ast.Attribute) and self.ran else NO_VALUE
+        )
+        return kept | self.held.read(key) if key is not None else kept
+
+    def _kept_by_model(self, node: ast.Attribute) -> Value:
+        """`model.last_loss`: what the last call of that model left in it."""
+        owners = self.knowledge.values(self.source, self.scope, node.value)
+        return NO_VALUE.union(*[self.ran[owner] for owner in owners if owner in self.ran])
 
     def _item(self, node: ast.Subscript) -> Value:
         self.value(node.slice)
@@ -281,54 +292,67 @@ class _Walk:
             place, loss = (self.at, call), self.value(knowledge.loss_of(source, scope, call))
             self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
             return NO_VALUE
-        owner = self.value(call.func.value if isinstance(call.func, ast.Attribute) else call.func)
+        owner = self._owner(call.func)
         key = self.held.key(call.func.value) if isinstance(call.func, ast.Attribute) else None
         if key is not None and callee(call) in catalogue.FILLS:
             self._fill(key, given)
         functions = knowledge.program.resolve(source, scope, call)
         read = [self._applied(f, call) for f in functions if not is_stub(f)]
-        read += [self.value(body) for body in self._lambdas(call.func)]
+        read += [self._body(function) for function in self._lambdas(call.func)]
         if read and callee(call) != "forward":
             return NO_VALUE.union(*read)
-        handed = NO_VALUE.union(*[self._handed(a) for a in arguments(call)])
+        handed = self._handed(call)
         if knowledge.is_step(source, scope, call):
-            return NO_VALUE
+            return handed
         effect = effect_of(knowledge, source, scope, call)
         found = NO_VALUE.union(*read)
-        if effect.made is Evidence.SPELLING and any(isinstance(m, Made) for m in owner):
-            effect = PASSES  # `logits` of `policy(x)` is no policy
+        if _is_result(effect, call.func, owner):
+            effect = PASSES
         if effect.made is not None:
             found |= self._made(effect.made, effect.what)
+            self.ran.update(dict.fromkeys(knowledge.values(source, scope, call.func), found))
         if not effect.passes:
             return found
         return found | given | owner | handed | self._of_parameters([*call.args, call.func])
+
+    def _owner(self, function: ast.expr) -> Value:
+        """What a method is called on, and what a called variable holds."""
+        if isinstance(function, ast.Attribute):
+            return self.value(function.value)
+        return frozenset(part for part in self.value(function) if isinstance(part, Made))
 
     def _fill(self, key: Key, value: Value) -> None:
         # a container from before the iteration holds values of other iterations as well
         if self.depth or key in self.held.values:
             self.held.fill(key, value)
 
-    def _lambdas(self, function: ast.expr) -> Iterator[ast.expr]:
+    def _body(self, function: ast.Lambda) -> Value:
+        if function in self.active:
+            return NO_VALUE
+        self.active.add(function)
+        found = self.value(function.body)
+        self.active.discard(function)
+        return found
+
+    def _lambdas(self, function: ast.expr) -> Iterator[ast.Lambda]:
         if isinstance(function, ast.Lambda):
-            yield function.body
+            yield function
         for value in self.knowledge.values(self.source, self.scope, function):
             if isinstance(value, Opaque) and isinstance(value.node, ast.Lambda):
-                yield value.node.body
+                yield value.node
 
-    def _handed(self, argument: ast.expr) -> Value:
-        """A function that is handed to an unread one is called there."""
-        if not isinstance(argument, (ast.Name, ast.Attribute, ast.Lambda)):
-            return NO_VALUE
-        if isinstance(argument, ast.Lambda):
-            return self.value(argument.body)
-        call = ast.Call(argument, [], [])
-        return NO_VALUE.union(
-            *[
-                self._applied(value.function if isinstance(value, Method) else value, call)
-                for value in self.knowledge.values(self.source, self.scope, argument)
-                if isinstance(value, (Function, Method))
-            ]
-        )
+    def _handed(self, call: ast.Call) -> Value:
+        """Functions that are handed to an unread one are called there."""
+        kept = self.knowledge.program.names.qualified(self.source, self.scope, call.func)
+        found = NO_VALUE
+        for argument in arguments(call) if kept not in catalogue.RETURNS_ARGUMENT else ():
+            if isinstance(argument, ast.Lambda):
+                found |= self._body(argument)
+            elif isinstance(argument, (ast.Name, ast.Attribute)):
+                for value in self.knowledge.values(self.source, self.scope, argument):
+                    for function in _functions(value):
+                        found |= self._applied(function, ast.Call(argument, [], []))
+        return found
 
     def _applied(self, function: Function, call: ast.Call) -> Value:
         """What a function of the program does when it is called here."""
@@ -347,6 +371,26 @@ class _Walk:
             place, loss = (self.at, inner), put.value(value, inside=True)
             self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
         return put.value(summary.result)
+
+
+def _is_result(effect: Effect, function: ast.expr, owner: Value) -> bool:
+    """A method of what the walk has computed: `logits` of `policy(x)` is no policy."""
+    if not isinstance(function, ast.Attribute):
+        return False
+    if effect.made is Evidence.SPELLING:
+        return any(isinstance(part, Made) for part in owner)
+    unread = effect.made in (Evidence.UNREAD, Evidence.PREPARATION)
+    return unread and not any(isinstance(part, Given) for part in owner)
+
+
+def _functions(value: resolved.Value) -> Iterator[Function]:
+    """Functions of the program that a value is or, as a container, holds."""
+    if isinstance(value, (Function, Method)):
+        yield value.function if isinstance(value, Method) else value
+    elif isinstance(value, Group):
+        for item in value.items:
+            for inner in item:
+                yield from _functions(inner)
 
 
 @dataclass(frozen=True)

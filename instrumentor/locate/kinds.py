@@ -189,22 +189,24 @@ class Kinds:
 
     @cached_property
     def leaves(self) -> frozenset[Value]:
-        """Tensors that are trained: given to an optimizer, or set to need a gradient."""
-        found = set[Value]()
+        """Tensors that are trained: given to an optimizer, or made to need a gradient."""
+        given, made = set[Value](), set[Value]()
         for source, scope, node in self._expressions(ast.Call):
             assert isinstance(node, ast.Call)
             if callee(node) == "requires_grad_" and isinstance(node.func, ast.Attribute):
                 if not any(isinstance(a, ast.Constant) and a.value is False for a in node.args):
-                    found.update(self.names.of(source, scope, node.func.value))
+                    made.update(self.names.of(source, scope, node.func.value))
             elif node.args and self.of(source, scope, node) == (Kind.OPTIMIZER, Evidence.TYPE):
-                given = self.names.of(source, scope, node.args[0])
-                groups = [v for v in given if isinstance(v, Group)]
-                found.update(v for g in groups for item in g.items for v in item)
+                groups = self.names.of(source, scope, node.args[0])
+                given.update(v for g in groups if isinstance(g, Group) for i in g.items for v in i)
         for source in self.program.sources.values():
             for put in self.names.puts(source):
                 if put.name == "requires_grad" and getattr(put.bound.value, "value", False) is True:
-                    found.update(self.names.of(source, put.scope, put.owner))
-        return frozenset(v for v in found if isinstance(v, (Object, Item, Member)))
+                    made.update(self.names.of(source, put.scope, put.owner))
+        return frozenset(
+            {v for v in given if isinstance(v, (Object, Item, Member))}
+            | {v for v in made if isinstance(v, Object)}  # what data is set to is no parameter
+        )
 
     @cached_property
     def frozen(self) -> frozenset[Value]:
