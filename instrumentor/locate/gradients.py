@@ -20,7 +20,7 @@ from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.differentiable import PASSES, Effect, effect_of, is_parameter
 from instrumentor.locate.held import NO_VALUE, Given, Held, Key, Made, Value
 from instrumentor.locate.knowledge import Knowledge, is_stub
-from instrumentor.locate.names import argument_of
+from instrumentor.locate.names import is_method, passed
 from instrumentor.locate.program import Function
 from instrumentor.locate.syntax import (
     LOOPS,
@@ -454,16 +454,14 @@ class _Call:
                 return None
             func = self.call.func
             return func.value if isinstance(func, ast.Attribute) else func
-        every = all_parameters(node)
-        position = next((n for n, a in enumerate(every) if a.arg == root), None)
-        if position is None:
-            return None
-        method = node in self.function.source.class_of and isinstance(self.call.func, ast.Attribute)
-        bound = bool(every) and every[0].arg in ("self", "cls")
-        shift = 1 if bound and (method or node.name in ("__init__", "__call__")) else 0
-        found = argument_of(self.call, root, position - shift)
-        if found is None and every[position] in (node.args.vararg, node.args.kwarg):
-            return ast.Tuple(arguments(self.call), ast.Load())
+        given = self._passed.get(root, ())
+        return ast.Tuple(list(given), ast.Load()) if len(given) > 1 else next(iter(given), None)
+
+    @cached_property
+    def _passed(self) -> dict[str, list[ast.expr]]:
+        found: dict[str, list[ast.expr]] = {}
+        for name, value in passed(self.call, self.function.node, bound=is_method(self.function)):
+            found.setdefault(name, []).append(value)
         return found
 
 
