@@ -73,6 +73,10 @@ _BLOCKING = ("in0_block_w", "out_subblock_h", "out_subblock_w")
 _NO_CONFIG = (
     "No program_config specified, try using one to override in0_block_w and out_subblock_h/w"
 )
+_SHARD = (
+    "Try a DRAM-sharded program config (MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig) to "
+    "improve throughput further"
+)
 _BFP4_WEIGHTS = "LoFi is sufficient with BFP4 weights, use it for much higher throughput"
 
 
@@ -106,13 +110,10 @@ def fidelity(
     if strange != "":
         return "unknown", f"Datatype {strange} is not supported for fidelity evaluation."
     first, second, out = (_MANTISSA[str(t)] for t in types)
-    name = None
-    if first == 8 and (out >= 7 or out == 3):
-        name = "bf16" if out >= 7 else "bf16-bfp4"
-    elif second >= 7:
-        name = "bfp8" if out >= 7 else "bfp8-bfp4"
-    if name is None:
+    # An output is of 23, 8, 7 or 3 bits: the last is BFP4.
+    if first != 8 and second < 7:
         return ("sufficient", None) if fidelity == "LoFi" else ("too_high", _BFP4_WEIGHTS)
+    name = ("bf16" if first == 8 else "bfp8") + ("" if out >= 7 else "-bfp4")
     return _FIDELITY.get((name, fidelity or ""), ("unknown", None))
 
 
@@ -165,28 +166,27 @@ def _matmul(op: dict[str, Any], low_flops: bool) -> tuple[str, ...]:
         op["output_datatype"],
         words[0] if words else None,
     )
-    advice: list[str | None] = []
+    told: list[str | None] = []
     if op["bound"] in ("DRAM", "BOTH"):
-        if not op["dram_sharded"] and not op["sparse"]:
-            advice.append(
-                "Try a DRAM-sharded program config "
-                "(MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig) to improve throughput "
-                "further"
-            )
-        if (fit == "too_low" and low_flops) or fit == "too_high":
-            advice.append(sentence)
+        told = [] if op["dram_sharded"] or op["sparse"] else [_SHARD]
+        told += [sentence] if fit in ("too_high", *(["too_low"] if low_flops else [])) else []
     elif op["bound"] == "FLOP":
-        cores, available = op["cores"], op["available_cores"]
-        if not op["dram_sharded"] and cores is not None and cores < available:
-            advice.append(f"Increase grid size (currently using {int(cores)} of {int(available)})")
-        if fit == "too_high":
-            advice.append(sentence)
+        told = [_grid(op), sentence if fit == "too_high" else None]
     elif op["bound"] == "SLOW":
-        configured = op["dram_sharded"] or any(op[key] is not None for key in _BLOCKING)
-        advice += _placement(op)
-        # Without a program config, blocking comes before the math fidelity.
-        advice += [*_blocking(op), sentence] if configured else [_NO_CONFIG]
-    return tuple(line for line in advice if line)
+        told = [*_placement(op), *([*_blocking(op), sentence] if _configured(op) else [_NO_CONFIG])]
+    return tuple(line for line in told if line)
+
+
+def _grid(op: dict[str, Any]) -> str | None:
+    cores, available = op["cores"], op["available_cores"]
+    if op["dram_sharded"] or cores is None or cores >= available:
+        return None
+    return f"Increase grid size (currently using {int(cores)} of {int(available)})"
+
+
+def _configured(op: dict[str, Any]) -> bool:
+    """It has a program config; without one, blocking comes before the math fidelity."""
+    return bool(op["dram_sharded"]) or any(op[key] is not None for key in _BLOCKING)
 
 
 def _placement(op: dict[str, Any]) -> list[str]:

@@ -223,7 +223,8 @@ def _categories(frame: Table, codes: Sequence[str], signpost: Mask, classify: An
 def _text(frame: Table, column: str) -> Categorical:
     """A text column as it is, or blanks where the file has no such column."""
     if column in frame:
-        return frame[column]  # type: ignore[no-any-return]
+        found: Categorical = frame[column]
+        return found
     return Categorical(np.full(len(frame), -1, np.int32), [])
 
 

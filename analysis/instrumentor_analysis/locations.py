@@ -77,38 +77,59 @@ class LineMap:
 
 def read_diff(text: str) -> LineMap:
     """Read the unified diff of an instrumentation (original to instrumented)."""
-    files: dict[str, list[tuple[int, int]]] = {}
-    inserted: dict[str, dict[int, str]] = {}
-    removed: dict[str, dict[int, str]] = {}
-    path: str | None = None
-    old = new = old_left = new_left = 0
+    files: dict[str, _FileDiff] = {}
+    now: _FileDiff | None = None
     for line in text.splitlines():
-        hunk = _HUNK.match(line)
-        if old_left <= 0 and new_left <= 0 and line.startswith("+++ "):
+        if now is not None and now.inside:
+            now.take(line)
+        elif line.startswith("+++ "):
             name = line[4:].split("\t")[0].strip().strip('"')
-            path = name[2:] if name.startswith("b/") else name
-            files[path], inserted[path], removed[path] = [(1, 1)], {}, {}
-        elif hunk and path is not None and old_left <= 0 and new_left <= 0:
-            old, new = int(hunk[1]), int(hunk[3])
-            old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
-            # A hunk without lines on one side names the line before it.
-            old, new = old + (old_left == 0), new + (new_left == 0)
-            files[path].append((new, old))
-        elif path is not None and (old_left > 0 or new_left > 0) and not line.startswith("\\"):
-            if line.startswith("+"):
-                inserted[path][new] = _code(line[1:])
-                new, new_left = new + 1, new_left - 1
-            elif line.startswith("-"):
-                removed[path][old] = _code(line[1:])
-                old, old_left = old + 1, old_left - 1
-            else:
-                old, new = old + 1, new + 1
-                old_left, new_left = old_left - 1, new_left - 1
-            files[path].append((new, old))
+            now = files[name[2:] if name.startswith("b/") else name] = _FileDiff()
+        elif now is not None and (hunk := _HUNK.match(line)):
+            now.begin(hunk)
     return LineMap(
-        {p: tuple(shifts) for p, shifts in files.items()},
-        {p: _moved(lines, removed[p]) for p, lines in inserted.items()},
+        {path: tuple(diff.shifts) for path, diff in files.items()},
+        {path: _moved(diff.inserted, diff.removed) for path, diff in files.items()},
     )
+
+
+class _FileDiff:
+    """The hunks of one file as they are read.
+
+    Attributes:
+        shifts: from which line after on, and to which line before, the two run alike.
+        inserted, removed: code by its line after, and before.
+    """
+
+    def __init__(self) -> None:
+        self.shifts = [(1, 1)]
+        self.inserted: dict[int, str] = {}
+        self.removed: dict[int, str] = {}
+        self._old = self._new = self._old_left = self._new_left = 0
+
+    @property
+    def inside(self) -> bool:
+        """Lines of the hunk are still to come."""
+        return self._old_left > 0 or self._new_left > 0
+
+    def begin(self, hunk: re.Match[str]) -> None:
+        self._old_left, self._new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+        # A hunk without lines on one side names the line before it.
+        self._old = int(hunk[1]) + (self._old_left == 0)
+        self._new = int(hunk[3]) + (self._new_left == 0)
+        self.shifts.append((self._new, self._old))
+
+    def take(self, line: str) -> None:
+        if line.startswith("\\"):
+            return
+        if line.startswith("+"):
+            self.inserted[self._new] = _code(line[1:])
+        elif line.startswith("-"):
+            self.removed[self._old] = _code(line[1:])
+        before, after = not line.startswith("+"), not line.startswith("-")
+        self._old, self._old_left = self._old + before, self._old_left - before
+        self._new, self._new_left = self._new + after, self._new_left - after
+        self.shifts.append((self._new, self._old))
 
 
 def _code(line: str) -> str:

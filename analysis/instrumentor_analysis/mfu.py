@@ -43,9 +43,8 @@ def with_mfu(
     Raises:
         BadOption: a figure out of range, or ``flops`` are given and there is no peak for them.
     """
-    for name, value in (("--flops", flops), ("--peak-tflops", peak_tflops)):
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise BadOption(f"{name} {value:g}: must be above 0")
+    _require_positive("--flops", flops)
+    _require_positive("--peak-tflops", peak_tflops)
     summary, facts = analysis.summary, analysis.timings.model or ModelFacts()
     wall = summary.wall_clock
     peak = (peak_tflops, "as given") if peak_tflops else _peak(analysis, facts, arch)
@@ -61,6 +60,11 @@ def with_mfu(
     if known is None:
         return analysis
     return _with(analysis, replace(wall, mfu=_utilisation(wall, known, peak, facts)))
+
+
+def _require_positive(name: str, value: float | None) -> None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise BadOption(f"{name} {value:g}: must be above 0")
 
 
 def _warned(analysis: Analysis) -> Analysis:
@@ -141,6 +145,5 @@ def _fidelity(ops: Table | None) -> str | None:
     if not rows.any():
         return None
     groups = Groups(first[rows])
-    times = groups.sums(ops["device_time_us"][rows]).tolist()
-    fidelities = first[rows][groups.first].tolist()
-    return max(zip(times, fidelities, strict=True), key=lambda each: each[0])[1]  # type: ignore[no-any-return]
+    times = groups.sums(ops["device_time_us"][rows])
+    return str(first[rows][groups.first].tolist()[int(times.argmax())])

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,7 @@ from instrumentor_analysis.load import Ops
 from instrumentor_analysis.merge import device_ids, merge_devices
 from instrumentor_analysis.pooling import pool
 from instrumentor_analysis.roofline import Architecture, resolve
+from instrumentor_analysis.run_folder import open_run
 from instrumentor_analysis.stacked import GroupBy, stacked
 from instrumentor_analysis.steps import DeviceSteps, Files, StepChoice
 from instrumentor_analysis.table import Table, any_known, distinct
@@ -111,8 +112,6 @@ class Report:
         architecture: what the figures were held against.
         window: in words, which ops these are.
         dram_gb_s, dram_percent: of all ops with a DRAM model, over all device time.
-        device_ops, host_ops, signposts: number of rows of each kind in the window, before the
-            ID range and the host filter.
         notes: what was assumed or odd.
         pooled: steps of which ``ops`` are the mean; above 1 with the columns of
             :func:`instrumentor_analysis.pooling.pool`.
@@ -127,32 +126,9 @@ class Report:
     window: str
     dram_gb_s: float | None
     dram_percent: float | None
-    device_ops: int
-    host_ops: int
-    signposts: int
     notes: tuple[Caveat, ...] = ()
     pooled: int = 1
     per_device: bool = False
-
-
-def find_sources(source: Path) -> tuple[Path, ...]:
-    """The ops CSVs of a path: itself, a report folder's, or those of the newest report below.
-
-    Raises:
-        NotAnOpsFile: there is none.
-    """
-    if source.is_file():
-        return (source,)
-    here = sorted(source.glob("ops_perf_results*.csv"))
-    picked = source / "tracy_perf" / "ops_perf_results.csv"
-    if picked.is_file():
-        return (picked,)
-    if here:
-        return tuple(here)
-    below = sorted(source.rglob("ops_perf_results*.csv"), key=lambda path: path.stat().st_mtime)
-    if below:
-        return (below[-1],)
-    raise NotAnOpsFile(source, f"{source} holds no ops_perf_results*.csv")
 
 
 def parse_id_range(text: str) -> tuple[int | None, int | None]:
@@ -169,15 +145,26 @@ def parse_id_range(text: str) -> tuple[int | None, int | None]:
 
 
 def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None = None) -> Report:
-    """Report on ops CSVs (several: the hosts of one system), or on a folder that holds one.
+    """Report on ops CSVs (several: the hosts of one system), or on the one of a folder.
+
+    Args:
+        source: a folder means what it means to ``instrument report``
+            (:func:`instrumentor_analysis.run_folder.open_run`).
 
     Raises:
         AnalysisError: one of :mod:`.errors`; an empty window says what was found.
     """
     options = options or ReportOptions()
     options.check()
-    sources = find_sources(source) if isinstance(source, Path) else tuple(source)
-    return _read(Files.look(sources, options.named), options)
+    sources = (source,) if isinstance(source, Path) else tuple(source)
+    notes: tuple[Caveat, ...] = ()
+    if isinstance(source, Path) and not source.is_file():
+        folder = open_run(source)
+        if folder.ops_csv is None:
+            raise NotAnOpsFile(source, f"{source} holds no ops_perf_results*.csv")
+        sources, notes = (folder.ops_csv,), folder.warnings
+    report = _read(Files.look(sources, options.named), options)
+    return replace(report, notes=by_weight((*report.notes, *notes)))
 
 
 def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Report:
@@ -224,11 +211,6 @@ def _report(
 ) -> Report:
     bounds = None if options.id_range is None else parse_id_range(options.id_range)
     table = pool(tables, per_device=options.no_merge_devices) if len(tables) > 1 else tables[0]
-    counts = (
-        int((~table["is_host"] & ~table["is_signpost"]).sum()),
-        int(table["is_host"].sum()),
-        int(table["is_signpost"].sum()),
-    )
     table = _filtered(table, bounds, options.no_host_ops)
     warnings = [*remarks(table), *warnings]
     if not options.tracing_mode and replayed:
@@ -249,9 +231,6 @@ def _report(
         architecture=arch,
         window=how,
         **dict(zip(("dram_gb_s", "dram_percent"), overall_dram(table), strict=True)),
-        device_ops=counts[0],
-        host_ops=counts[1],
-        signposts=counts[2],
         pooled=len(tables),
         per_device=options.no_merge_devices,
         notes=by_weight(warnings),

@@ -107,26 +107,30 @@ def read_steps(
     if not picked:
         return _by_names(files, named or Named(), arch)
     marks, whole = files.marks, files.whole
-    warnings = _unfit_in_words([marks[at] for at in picked], marks, step, unfit)
-    if step is None and not marks[picked[0]].steady:
-        text = (
-            f"no steady step is complete; {marks[picked[0]].name} is shown, which also compiles "
-            "and warms up"
-        )
-        warnings.append(Caveat("no-steady-step", text, "wrong"))
-    if whole is None and len(marks) > len(picked):
-        size = files.sources[0].stat().st_size
-        text = (
-            f"{files.sources[0].name} is large ({size >> 20} MB): only "
-            + ("the chosen step was read" if len(picked) == 1 else "the chosen steps were read")
-            + "; the other steps have no device time here"
-        )
-        warnings.append(Caveat("large-file", text))
+    shown = [marks[at] for at in picked]
+    warnings = [*_unfit_in_words(shown, marks, step, unfit), *_only(files, shown, step)]
     parts: dict[int, Ops] = {}
     for at, mark in enumerate(marks):
         if mark.complete and (whole is not None or at in picked):
             parts[at] = files.chosen(mark) if at in picked else files.part(mark)
     return _assemble(files, parts, picked, arch, warnings, step, unfit)
+
+
+def _only(files: Files, shown: Sequence[StepMarks], step: StepChoice) -> list[Caveat]:
+    """That what is shown is no steady step, or that nothing else was read."""
+    found: list[Caveat] = []
+    if step is None and not shown[0].steady:
+        text = f"no steady step is complete; {shown[0].name} is shown, which also compiles "
+        found.append(Caveat("no-steady-step", f"{text}and warms up", "wrong"))
+    if files.whole is None and len(files.marks) > len(shown):
+        source = files.sources[0]
+        read = "the chosen step was read" if len(shown) == 1 else "the chosen steps were read"
+        text = (
+            f"{source.name} is large ({source.stat().st_size >> 20} MB): only {read}; the other "
+            "steps have no device time here"
+        )
+        found.append(Caveat("large-file", text))
+    return found
 
 
 def _unfit_in_words(
@@ -136,21 +140,16 @@ def _unfit_in_words(
     unfit: Mapping[str, str],
 ) -> list[Caveat]:
     """What is shown although it stands for no other step, and what is not shown for that."""
-    odd = [mark for mark in shown if mark.name in unfit and mark.steady]
-    if odd:
-        forced = "" if isinstance(step, int) else ": no other steady step is complete"
-        texts = [f"{mark.name}, which is shown, is {unfit[mark.name]}{forced}" for mark in odd]
+    numbered = isinstance(step, int)
+    forced = "" if numbered else ": no other steady step is complete"
+    odd = [mark for mark in marks if mark.steady and mark.complete and mark.name in unfit]
+    names = [mark.name for mark in odd if mark in shown]
+    if names or numbered:
+        texts = [f"{name}, which is shown, is {unfit[name]}{forced}" for name in names]
         return [Caveat("unusual-step", text, "wrong") for text in texts]
-    if isinstance(step, int):
-        return []
     first = 0 if step == "all" else max(mark.start.line for mark in shown)
-    passed = [
-        mark.name
-        for mark in marks
-        if mark.steady and mark.complete and mark.name in unfit and mark.start.line > first
-    ]
-    texts = [f"{name} is not shown: it is {unfit[name]}" for name in dict.fromkeys(passed)]
-    return [Caveat("unusual-step", text) for text in texts]
+    passed = dict.fromkeys(mark.name for mark in odd if mark.start.line > first)
+    return [Caveat("unusual-step", f"{name} is not shown: it is {unfit[name]}") for name in passed]
 
 
 @dataclass(frozen=True)
@@ -282,31 +281,11 @@ def _assemble(
             warnings += odd
     ops = [per_op(merged[at], architecture) for at in picked]
     rows = [parts[at].frame for at in picked]
-    replayed = any_known(chosen.frame["trace_replay_session"])
-    times = chosen.frame["host_start_ns"]
-    in_order = bool((np.diff(times[~np.isnan(times)]) >= 0).all())
-    if not in_order and not replayed:
-        text = (
-            "the rows of the step are not in the order of their host times; they are taken in file "
-            "order, so gaps and the busy share may be wrong"
-        )
-        warnings.append(Caveat("file-order", text, "wrong"))
-    last = marks[picked[-1]]
-    how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
-    if step is None:
-        how = f"the last complete {'steady ' if last.steady else ''}step"
-        if any(mark.steady and mark.complete for mark in marks[picked[-1] + 1 :]):
-            how = "the last usual steady step"
+    in_order, odd_order = _in_order(chosen.frame)
+    steady = [at for at in merged if marks[at].steady and marks[at].name not in unfit]
     return DeviceSteps(
         files=files,
-        window=Window(
-            start=marks[picked[0]].start.name,
-            end=None if last.end is None else last.end.name,
-            step=last.name if len(picked) == 1 else None,
-            how=how,
-            steps=tuple(marks[at].name for at in picked),
-            order="host-time" if in_order and not replayed else "file",
-        ),
+        window=_window(marks, picked, step, in_order=in_order),
         rows=concat(rows),
         ops=concat(ops),
         architecture=architecture,
@@ -316,12 +295,41 @@ def _assemble(
         chosen=tuple(picked),
         device_ms={at: total(valid_duration_ns(frame)) / 1e6 for at, frame in merged.items()},
         op_counts={at: len(frame) for at, frame in merged.items()},
-        spread=spread(
-            [merged[at] for at in merged if marks[at].steady and marks[at].name not in unfit],
-            merged[picked[-1]],
-            ops[-1],
-        ),
-        warnings=by_weight(warnings),
+        spread=spread([merged[at] for at in steady], merged[picked[-1]], ops[-1]),
+        warnings=by_weight([*warnings, *odd_order]),
+    )
+
+
+def _in_order(frame: Table) -> tuple[bool, list[Caveat]]:
+    """The rows stand in the order of their host times; where they do not, what that means."""
+    times = frame["host_start_ns"]
+    if any_known(frame["trace_replay_session"]):
+        return False, []  # They bear the time of their capture.
+    if (np.diff(times[~np.isnan(times)]) >= 0).all():
+        return True, []
+    text = (
+        "the rows of the step are not in the order of their host times; they are taken in file "
+        "order, so gaps and the busy share may be wrong"
+    )
+    return False, [Caveat("file-order", text, "wrong")]
+
+
+def _window(
+    marks: Sequence[StepMarks], picked: Sequence[int], step: StepChoice, *, in_order: bool
+) -> Window:
+    last = marks[picked[-1]]
+    how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
+    if step is None:
+        how = f"the last complete {'steady ' if last.steady else ''}step"
+        if any(mark.steady and mark.complete for mark in marks[picked[-1] + 1 :]):
+            how = "the last usual steady step"
+    return Window(
+        start=marks[picked[0]].start.name,
+        end=None if last.end is None else last.end.name,
+        step=last.name if len(picked) == 1 else None,
+        how=how,
+        steps=tuple(marks[at].name for at in picked),
+        order="host-time" if in_order else "file",
     )
 
 

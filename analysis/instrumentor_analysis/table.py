@@ -7,7 +7,7 @@ on most files. :meth:`Table.to_pandas` hands a table over to whoever has it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
@@ -55,13 +56,17 @@ class Categorical:
 
     def tolist(self) -> list[Any]:
         """A value per row, None where blank."""
-        values = [*self.values, None]
-        return [values[code] for code in self.codes.tolist()]
+        return self.each(self.values, None)
 
     def spread(self, per_value: Sequence[Any], blank: Any, kind: Any = None) -> npt.NDArray[Any]:
         """An array with what stands for each row's value, ``blank`` where there is none."""
         found: npt.NDArray[Any] = np.asarray([*per_value, blank], dtype=kind)[self.codes]
         return found
+
+    def each(self, per_value: Sequence[T], blank: T) -> list[T]:
+        """What stands for each row's value, ``blank`` where there is none."""
+        values = [*per_value, blank]
+        return [values[code] for code in self.codes.tolist()]
 
     def map(self, per_value: Sequence[Any]) -> Categorical:
         """Other values in place of these; None makes a blank."""

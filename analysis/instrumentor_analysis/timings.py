@@ -131,48 +131,60 @@ def _event(line: str) -> Mapping[str, Any] | None:
 def _timings(
     events: Sequence[Mapping[str, Any]], warnings: list[Caveat], batch_dim: int
 ) -> Timings:
-    per_process = Counter(
-        e.get("pid") for e in events if e["event"] == "sample" and _sample(e, 0, 0) is not None
-    )
-    main = per_process.most_common(1)[0][0] if per_process else None
-    if len(per_process) > 1:
-        others = sum(per_process.values()) - per_process[main]
-        text = (
-            f"{len(per_process)} processes recorded samples; those of process {main} are used, "
-            f"{others} of the others are left out"
-        )
-        warnings.append(Caveat("several-processes", text))
-    samples: list[Sample] = []
-    profiled: Sample | None = None
+    mine, others = _of_main_process(events)
+    warnings += [*others, *(recorded(e) for e in mine if e["event"] == "warning")]
     # What a step was is certain once later ones were taken.
-    compiled = {str(e.get("name")): e for e in events if e["event"] == "compiled"}
-    for event in events:
-        if per_process and event.get("pid", main) != main:
-            continue
-        if event["event"] in ("sample", "profiled"):
-            sample = _sample(event, len(samples), batch_dim)
-            if sample is None:
-                text = f"a record without a usable time was left out: {dict(event)}"
-                warnings.append(Caveat("damaged-record", text))
-            elif event["event"] == "profiled":
-                profiled = sample
-            else:
-                later = sample.name in compiled and sample.kind != "compile"
-                samples.append(replace(sample, kind="compile") if later else sample)
-        elif event["event"] == "warning":
-            warnings.append(recorded(event))
-    of_main = [e for e in events if not per_process or e.get("pid", main) == main]
-    warnings += waiting.remarks(of_main)
+    compiled = {str(e.get("name")) for e in events if e["event"] == "compiled"}
+    profiled = _usable(mine, "profiled", batch_dim, warnings)
+    samples = [
+        replace(sample, kind="compile") if sample.name in compiled else sample
+        for sample in _usable(mine, "sample", batch_dim, warnings)
+    ]
+    warnings += waiting.remarks(mine)
     return Timings(
         samples=tuple(samples),
-        profiled=profiled,
+        profiled=profiled[-1] if profiled else None,
         cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
         complete=any(e["event"] == "complete" for e in events),
         warnings=tuple(dict.fromkeys(warnings)),
         loaded=tuple(dict.fromkeys(str(e.get("file")) for e in events if e["event"] == "load")),
-        barrier=waiting.barrier(of_main),
-        model=model_facts(of_main),
+        barrier=waiting.barrier(mine),
+        model=model_facts(mine),
     )
+
+
+def _usable(
+    events: Sequence[Mapping[str, Any]], kind: str, batch_dim: int, warnings: list[Caveat]
+) -> list[Sample]:
+    found: list[Sample] = []
+    for event in events:
+        if event["event"] == kind:
+            sample = _sample(event, len(found), batch_dim)
+            if sample is not None:
+                found.append(sample)
+            else:
+                text = f"a record without a usable time was left out: {dict(event)}"
+                warnings.append(Caveat("damaged-record", text))
+    return found
+
+
+def _of_main_process(
+    events: Sequence[Mapping[str, Any]],
+) -> tuple[Sequence[Mapping[str, Any]], list[Caveat]]:
+    """Events of the process with most samples, and that there are others."""
+    taken = (e for e in events if e["event"] == "sample" and _sample(e, 0, 0) is not None)
+    counts = Counter(e.get("pid") for e in taken)
+    if not counts:
+        return events, []
+    main = counts.most_common(1)[0][0]
+    mine = [e for e in events if e.get("pid", main) == main]
+    if len(counts) == 1:
+        return mine, []
+    text = (
+        f"{len(counts)} processes recorded samples; those of process {main} are used, "
+        f"{counts.total() - counts[main]} of the others are left out"
+    )
+    return mine, [Caveat("several-processes", text)]
 
 
 def _sample(event: Mapping[str, Any], position: int, batch_dim: int) -> Sample | None:
@@ -225,19 +237,23 @@ def main_label(timings: Timings) -> str | None:
 
 def wall_clock(timings: Timings, label: str) -> WallClock:
     """Statistics of one label; see :class:`.model.WallClock` for the figures."""
-    of_label = [s for s in timings.samples if s.label == label]
-    steady = [s for s in of_label if s.kind == "steady"]
-    values = [s.ms for s in steady]
-    compiled = [s for s in of_label if s.kind == "compile"]
+    kinds: dict[str, list[Sample]] = {}
+    for sample in timings.samples:
+        if sample.label == label:
+            kinds.setdefault(sample.kind, []).append(sample)
+    compiled = kinds.get("compile", [])
     before = WallClock(
         label=label,
         samples=0,
         compile_ms=compiled[0].ms if compiled else None,
-        warmup_ms=tuple(s.ms for s in of_label if s.kind == "warmup"),
+        warmup_ms=tuple(s.ms for s in kinds.get("warmup", ())),
         compilations=tuple(Compilation(s.name, s.ms) for s in compiled[1:]),
     )
-    if not values:
-        return before
+    return _of_steady(before, kinds["steady"]) if "steady" in kinds else before
+
+
+def _of_steady(before: WallClock, steady: Sequence[Sample]) -> WallClock:
+    values = [s.ms for s in steady]
     slow = outliers(steady)
     line = drift([s.ms for s in steady if s.name not in {outlier.name for outlier in slow}])
     interval = median_interval(values)

@@ -15,18 +15,21 @@ def barrier(events: Sequence[Mapping[str, Any]]) -> Barrier | None:
     if not waited:
         return None
     device, method = str(waited[-1].get("device")), str(waited[-1]["barrier"])
-    checks = [e for e in events if e["event"] == "barrier" and e.get("device") == device]
-    passed = [e for e in checks if e.get("idle") is True and e.get("method") == method]
+    passed: Mapping[str, Any] = {}
     given_up: dict[str, float] = {}
-    for each in checks:
-        if each.get("idle") is False and each.get("method") != method:
-            left = _number(each.get("left_ms")) or 0.0
-            given_up[str(each["method"])] = max(left, given_up.get(str(each["method"]), 0.0))
+    for each in events:
+        if each["event"] != "barrier" or each.get("device") != device:
+            continue
+        left, used = _number(each.get("left_ms")), str(each.get("method"))
+        if each.get("idle") is True and used == method:
+            passed = each
+        elif each.get("idle") is False and used != method:
+            given_up[used] = max(left or 0.0, given_up.get(used, 0.0))
     return Barrier(
         device=device,
         method=method,
-        left_ms=_number(passed[-1].get("left_ms")) if passed else None,
-        tensors_read=int(_number(passed[-1].get("reads")) or 0) if passed else 0,
+        left_ms=_number(passed.get("left_ms")),
+        tensors_read=int(_number(passed.get("reads")) or 0),
         given_up=given_up,
     )
 

@@ -184,20 +184,24 @@ def choose(
         NoSuchStep: the step asked for, or every step, is not complete; lists what is there.
     """
     ours = [mark for mark in marks if mark.ours]
+    if number is None and not ours:
+        return None
+    what, complete = "no step is complete", [mark for mark in ours if mark.complete]
     if number is None:
-        if not ours:
-            return None
-        steady = [mark for mark in ours if mark.steady and mark.complete]
-        usual = [mark for mark in steady if mark.name not in unfit]
-        complete = usual or steady or [mark for mark in ours if mark.complete]
-        what = "no step is complete"
+        complete = _usual(complete, unfit) or complete
     else:
-        wanted = [mark for mark in ours if mark.number == number]
-        complete = [mark for mark in wanted if mark.complete]
-        what = f"step {number} is not complete" if wanted else f"there is no step {number}"
+        complete = [mark for mark in complete if mark.number == number]
+        there = any(mark.number == number for mark in ours)
+        what = f"step {number} is not complete" if there else f"there is no step {number}"
     if not complete:
         raise NoSuchStep(f"{what}; the trace has {describe(marks)}", _hint(marks))
     return complete[-1]
+
+
+def _usual(complete: Sequence[StepMarks], unfit: Collection[str]) -> list[StepMarks]:
+    """The steady ones that stand for the others; all steady ones where none does."""
+    steady = [mark for mark in complete if mark.steady]
+    return [mark for mark in steady if mark.name not in unfit] or steady
 
 
 def describe(marks: Sequence[StepMarks]) -> str:

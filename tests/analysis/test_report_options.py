@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from instrumentor_analysis import steps as module
-from instrumentor_analysis.errors import BadOption, EmptyWindow, NoSuchStep, NotAnOpsFile
+from instrumentor_analysis.errors import (
+    BadOption,
+    EmptyWindow,
+    NoSuchStep,
+    NotAnOpsFile,
+    NothingMeasured,
+)
 from instrumentor_analysis.report_options import (
     ReportOptions,
-    find_sources,
     parse_id_range,
     per_op_report,
     report_of,
@@ -19,6 +24,7 @@ from instrumentor_analysis.report_options import (
 from instrumentor_analysis.steps import read_steps
 from instrumentor_analysis.table import Groups
 from tests.analysis.ops_rows import FIXTURES, host_op, matmul, op, signpost, step, text
+from tests.warned import texts
 
 TRAINING = FIXTURES / "training_v2_1.csv"
 
@@ -32,7 +38,7 @@ def test_the_last_complete_steady_step_is_the_default() -> None:
     report = per_op_report(TRAINING)
     assert report.window == "step step_steady_2"
     assert report.ops["id"].tolist() == list(range(26, 35))
-    assert (report.device_ops, report.host_ops, report.signposts) == (9, 0, 0)
+    assert not (report.ops["is_host"] | report.ops["is_signpost"]).any()
     assert report.architecture.name == "wormhole"
     assert report.notes == ()
 
@@ -47,7 +53,7 @@ def test_all_steady_steps_are_one_row_per_op_their_mean() -> None:
     report = per_op_report(TRAINING, ReportOptions(step="all"))
     first, last = (per_op_report(TRAINING, ReportOptions(step=step)).ops for step in (1, 2))
     assert report.window == "mean of 2 steps, step_steady_1 .. step_steady_2"
-    assert report.device_ops == 9 == len(report.ops)
+    assert len(report.ops) == 9
     both = (first["device_time_us"] + last["device_time_us"]) / 2
     assert report.ops["device_time_us"].tolist() == pytest.approx(both.tolist())
     assert report.ops["id"].tolist() == last["id"].tolist()
@@ -76,9 +82,7 @@ def test_a_report_of_what_was_read_is_that_of_the_file(options: ReportOptions) -
     ours, theirs = report_of(device, options), per_op_report(TRAINING, options)
     np.testing.assert_equal(list(ours.ops.records()), list(theirs.ops.records()))
     np.testing.assert_equal(list(ours.stacked.records()), list(theirs.stacked.records()))
-    assert (ours.window, ours.device_ops, ours.advice) == (
-        theirs.window, theirs.device_ops, theirs.advice,
-    )  # fmt: skip
+    assert (ours.window, ours.advice) == (theirs.window, theirs.advice)
 
 
 def test_a_step_of_several_hosts_is_the_same_step_on_each(tmp_path: Path) -> None:
@@ -124,7 +128,7 @@ def test_a_cut_window_is_the_same_as_one_out_of_the_whole(monkeypatch: pytest.Mo
     assert loaded == []
     np.testing.assert_equal(list(cut.ops.records()), list(whole.ops.records()))
     assert cut.window == whole.window
-    assert cut.signposts == 3
+    assert cut.ops["is_signpost"].sum() == 3
 
 
 def test_ids_survive_filters_and_the_first_gap_goes() -> None:
@@ -132,7 +136,6 @@ def test_ids_survive_filters_and_the_first_gap_goes() -> None:
     assert report.ops["id"].tolist() == [28, 29, 30]
     assert np.isnan(report.ops["gap_us"]).tolist() == [True, False, False]
     assert report.ops["total_percent"].sum() == pytest.approx(100.0)
-    assert report.device_ops == 9
 
 
 @pytest.mark.parametrize(
@@ -207,7 +210,7 @@ def test_a_file_with_quotes_is_read_as_a_whole() -> None:
 
 def test_host_ops_and_devices(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", op(), host_op(), matmul(64, 64, 64, 5.0))
-    assert per_op_report(path).host_ops == 1
+    assert per_op_report(path).ops["is_host"].sum() == 1
     assert len(per_op_report(path, ReportOptions(no_host_ops=True)).ops) == 2
     devices = FIXTURES / "two_devices_v1.csv"
     assert len(per_op_report(devices).ops) == 5
@@ -217,14 +220,19 @@ def test_host_ops_and_devices(tmp_path: Path) -> None:
     assert devices.sums(report.stacked["percent"]).tolist() == pytest.approx([100] * 2)
 
 
-def test_sources(tmp_path: Path) -> None:
+def test_a_folder_is_what_it_is_to_a_summary(tmp_path: Path) -> None:
+    with pytest.raises(NothingMeasured, match="not the folder of a run"):
+        per_op_report(tmp_path)
+    (tmp_path / "run.json").write_text('{"profiler": "torch"}')
     with pytest.raises(NotAnOpsFile, match="holds no ops_perf_results"):
-        find_sources(tmp_path)
-    older = tmp_path / "reports" / "2025_01_01"
-    older.mkdir(parents=True)
-    csv = write(older / "ops_perf_results_2025_01_01.csv", op())
-    assert find_sources(csv) == find_sources(older) == find_sources(tmp_path) == (csv,)
+        per_op_report(tmp_path)
     (tmp_path / "tracy_perf").mkdir()
     picked = write(tmp_path / "tracy_perf" / "ops_perf_results.csv", op())
-    assert find_sources(tmp_path) == (picked,)
-    assert len(per_op_report([csv, picked]).ops) == 1
+    assert len(per_op_report(tmp_path).ops) == 1
+    older, newer = (tmp_path / f"ops_perf_results_{n}.csv" for n in (1, 2))
+    write(older, op(), op())
+    write(newer, op(), op(), op())
+    assert len(per_op_report(tmp_path).ops) == 1, "that by which the run was analysed"
+    picked.unlink()
+    report = per_op_report(tmp_path)
+    assert len(report.ops) == 3 and f"read {newer.name}" in texts(report.notes)[-1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from instrumentor_analysis.comparison.model import Better, Figure, Share
-from instrumentor_analysis.comparison.side import Side, as_number
+from instrumentor_analysis.comparison.side import Side, as_number, objects
 
 #: Key in summary.json, name, unit, which way is better, and whether it grows with the batch.
 _FIGURES: tuple[tuple[str, str, str, Better, bool], ...] = (
@@ -61,11 +61,10 @@ def located(base: Side, new: Side, key: str, per: tuple[int, int]) -> tuple[Shar
 
 def _by_place(entries: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict):
-            once = " (once)" if entry.get("const_eval") is True else ""
-            name = f"{entry['file']}:{entry.get('line')}" if "file" in entry else entry.get("name")
-            found[f"{name}{once}"] = entry
+    for entry in objects(entries):
+        once = " (once)" if entry.get("const_eval") is True else ""
+        name = f"{entry['file']}:{entry.get('line')}" if "file" in entry else entry.get("name")
+        found[f"{name}{once}"] = entry
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from instrumentor_analysis.comparison.differences import differences
 from instrumentor_analysis.comparison.model import Comparison, Difference
-from instrumentor_analysis.comparison.side import Side, as_number
+from instrumentor_analysis.comparison.side import Side, as_number, objects
 from instrumentor_analysis.neighbours import doubts, other_cpus
 
 #: What tells one code from another, beside what may explain a difference by itself.
@@ -42,18 +42,9 @@ def notes(
         )
     found += _doubted([*groups[0], *groups[1]])
     found += _not_steady([*groups[0], *groups[1]], comparison)
-    for side in (base, new):
-        slow = _outliers(side)
-        if slow:
-            found.append(
-                f"{side.name} has {len(slow)} steady step{'s' if len(slow) > 1 else ''} far above "
-                f"the others ({', '.join(slow[:3])}): the medians bear it, but look for "
-                "recompilations"
-            )
-    for only, other in ((base, new), (new, base)):
-        missing = [label for label in only.labels() if label not in other.labels()]
-        if missing and comparison.timings:
-            found.append(f"{', '.join(missing)} was timed in {only.name} only")
+    found += [text for side in shown for text in _outliers(side)]
+    if comparison.timings:
+        found += [*_only_in(base, new), *_only_in(new, base)]
     if unusable:
         found.append("a step of 0 ms: its clock cannot be compared")
     if comparison.timing is not None and comparison.ops and comparison.ops.time == "self time":
@@ -64,6 +55,12 @@ def notes(
     if comparison.lines and _commits_differ(base, new):
         found.append("the commits differ: a source line may have another number on the other side")
     return tuple(found)
+
+
+def _only_in(side: Side, other: Side) -> list[str]:
+    """Labels that one side alone has timed."""
+    missing = [label for label in side.labels() if label not in other.labels()]
+    return [f"{', '.join(missing)} was timed in {side.name} only"] if missing else []
 
 
 def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> list[str]:
@@ -112,9 +109,15 @@ def _not_steady(sides: Sequence[Side], comparison: Comparison) -> list[str]:
 
 
 def _outliers(side: Side) -> list[str]:
-    found = side.main_wall.get("outliers")
-    entries = found if isinstance(found, list) else []
-    return [str(entry.get("name")) for entry in entries if isinstance(entry, dict)]
+    """That steady steps lie far above the others."""
+    slow = [str(each.get("name")) for each in objects(side.main_wall.get("outliers"))]
+    if not slow:
+        return []
+    steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
+    return [
+        f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}): the medians bear "
+        "it, but look for recompilations"
+    ]
 
 
 def _commits_differ(base: Side, new: Side) -> bool:

@@ -142,32 +142,42 @@ def _by_name(base: Side, new: Side, per: tuple[int, int]) -> Ops | None:
     lists = [side.entries("slow_ops") for side in (base, new)]
     if not all(lists):
         return None
-    device = [any(as_number(op.get("device_time_ms")) is not None for op in ops) for ops in lists]
+    device = [_on_device(ops) for ops in lists]
     if device[0] != device[1]:
         return None
     key = "device_time_ms" if device[0] else "op_self_time_ms"
-    named = [{str(op.get("op")): op for op in ops} for ops in lists]
-    full = [len(ops) >= MOST_SLOW_OPS for ops in lists]
-    changes: list[OpChange] = []
+    old, now = ({str(op.get("op")): op for op in ops} for ops in lists)
+    names = list(dict.fromkeys((*old, *now)))
+    for one in (old, now):
+        # An op that is not in a full list may be there all the same.
+        if len(one) >= MOST_SLOW_OPS:
+            names = [op for op in names if op in one]
+    changes = [_named(op, (old.get(op), now.get(op)), key, per) for op in names]
     counts: Counter[Status] = Counter()
-    for op in dict.fromkeys((*named[0], *named[1])):
-        old, now = named[0].get(op), named[1].get(op)
-        if (old is None and full[0]) or (now is None and full[1]):
-            continue
-        kind = OpKind(op)
-        change = OpChange(
-            "added" if old is None else "removed" if now is None else "same",
-            None if old is None else kind,
-            None if now is None else kind,
-            _count(old),
-            _count(now),
-            _time(old, key, per[0]),
-            _time(now, key, per[1]),
-        )
-        changes.append(change)
+    for change in changes:
         counts[change.status] += max(change.base_count, change.new_count)
     time = "device time" if device[0] else "self time"
     return Ops(time, "name", _sorted(changes), _ordered(counts), NAMES_ONLY)
+
+
+def _on_device(ops: Sequence[Mapping[str, Any]]) -> bool:
+    return any(as_number(op.get("device_time_ms")) is not None for op in ops)
+
+
+def _named(
+    op: str,
+    both: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
+    key: str,
+    per: tuple[int, int],
+) -> OpChange:
+    old, now = both
+    kinds = [None if side is None else OpKind(op) for side in both]
+    return OpChange(
+        "added" if old is None else "removed" if now is None else "same",
+        *(kinds[0], kinds[1]),
+        *(_count(old), _count(now)),
+        *(_time(old, key, per[0]), _time(now, key, per[1])),
+    )
 
 
 def _count(op: Mapping[str, Any] | None) -> int:

@@ -74,7 +74,7 @@ class Side:
 
     def entries(self, key: str) -> list[Mapping[str, Any]]:
         """The objects of a list in the document."""
-        return [each for each in as_list(self.document.get(key)) if isinstance(each, Mapping)]
+        return objects(self.document.get(key))
 
     def samples_ms(self, label: str) -> tuple[float, ...]:
         """The steady samples of a label, in order."""
@@ -128,6 +128,11 @@ def numbers(values: Any) -> tuple[float, ...]:
     """The figures of a list; empty for anything else."""
     found = [as_number(value) for value in as_list(values)]
     return tuple(value for value in found if value is not None)
+
+
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list in a document; empty for anything else."""
+    return [each for each in as_list(value) if isinstance(each, Mapping)]
 
 
 def as_list(value: Any) -> Sequence[Any]:

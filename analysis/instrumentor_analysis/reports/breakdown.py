@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from instrumentor_analysis.model import CONDITIONS, Devices, Spread, Summary
+from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Spread, Summary
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.document import Column, Section, Table
 
@@ -79,19 +79,13 @@ def slow_ops(summary: Summary, most: int) -> Table:
     """Ops by name; one that was not timed has no share."""
     slow, timed = summary.slow_ops[:most], on_device(summary)
     times = [op.device_time_ms if timed else op.op_self_time_ms for op in slow]
-    shares = [
-        op.percent
-        if words.measured(op.device_time_ms) or words.measured(op.op_self_time_ms)
-        else None
-        for op in slow
-    ]
     bounds = [op.bound or "" for op in slow]
     bound = Column("bound", bounds, right=False, colours=[bound_tone(each) for each in bounds])
     columns = (
         Column("op", [op.op for op in slow], right=False, foreign=True, least=20),
         Column("count", [words.count(op.count) for op in slow]),
         Column("device time" if timed else "self time", words.column(times, "ms")),
-        Column("share", [words.share(share) for share in shares]),
+        Column("share", [_share(op) for op in slow]),
         *([bound] if any(bounds) else []),
         Column(
             "category",
@@ -102,6 +96,11 @@ def slow_ops(summary: Summary, most: int) -> Table:
         ),
     )
     return Table(columns)
+
+
+def _share(op: SlowOp) -> str:
+    timed = words.measured(op.device_time_ms) or words.measured(op.op_self_time_ms)
+    return words.share(op.percent if timed else None)
 
 
 def devices(found: Devices | None, most: int) -> Section:
@@ -118,20 +117,15 @@ def _devices(found: Devices) -> Table:
     rows = found.rows
     known = [row.device_time_ms for row in rows if row.device_time_ms is not None]
     mean = sum(known) / len(known) if known else 0.0
-    against = [
-        None if row.device_time_ms is None or not mean else (row.device_time_ms / mean - 1) * 100
-        for row in rows
-    ]
-    arrived = [row.arrived_last for row in rows]
     longest = max(known, default=0.0) or 1.0
     columns = (
         Column("device", [str(row.device_id) for row in rows]),
         Column("ops", [words.count(row.op_count) for row in rows]),
         Column("device time", words.column([row.device_time_ms for row in rows], "ms")),
-        Column("vs. mean", [words.ABSENT if x is None else f"{x:+.1f} %" for x in against]),
+        Column("vs. mean", [_against(row, mean) for row in rows]),
         Column("missing ops", [words.count(row.missing_ops) for row in rows]),
         Column("waited", words.column([row.waited_ms for row in rows], "ms")),
-        Column("arrived last", [words.ABSENT if n is None else words.count(n) for n in arrived]),
+        Column("arrived last", [words.whole(row.arrived_last) for row in rows]),
         Column(
             "",
             shares=[(row.device_time_ms or 0.0) / longest * 100 for row in rows],
@@ -141,6 +135,12 @@ def _devices(found: Devices) -> Table:
         ),
     )
     return Table(columns)
+
+
+def _against(row: DeviceRow, mean_ms: float) -> str:
+    if row.device_time_ms is None or not mean_ms:
+        return words.ABSENT
+    return f"{(row.device_time_ms / mean_ms - 1) * 100:+.1f} %"
 
 
 def _skews(found: Devices, most: int) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -114,15 +115,19 @@ def _cells(name: str, values: Any, digits: int | None = None) -> list[str]:
     """
     if isinstance(values, Categorical):
         texts = ["" if value is None else _quoted(_literal(value)) for value in values.values]
-        return values.spread(texts, "", object).tolist()  # type: ignore[no-any-return]
+        return values.each(texts, "")
     distinct, which = np.unique(values, return_inverse=True)
+    shown: Callable[[Any], str] = str
     if name in _WHOLE:
-        texts = ["" if value != value else str(int(value)) for value in distinct.tolist()]
+        shown = _whole
     elif digits is not None and values.dtype.kind == "f":
-        texts = ["" if value != value else f"{value:.{digits}f}" for value in distinct.tolist()]
-    else:
-        texts = ["" if value != value else str(value) for value in distinct.tolist()]
-    return np.asarray(texts, object)[which.reshape(-1)].tolist()  # type: ignore[no-any-return]
+        shown = f"{{:.{digits}f}}".format
+    texts = ["" if value != value else shown(value) for value in distinct.tolist()]
+    return [texts[at] for at in which.reshape(-1).tolist()]
+
+
+def _whole(value: float) -> str:
+    return str(int(value))
 
 
 def _quoted(cell: str) -> str:

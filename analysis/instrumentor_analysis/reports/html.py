@@ -250,14 +250,13 @@ def _evidence(summary: Summary) -> list[tuple[str, str, str]]:
 
 def _step_table(summary: Summary) -> Table:
     steps = summary.steps[-charts.MOST_STEPS :]
-    counts = [words.ABSENT if s.op_count is None else words.count(s.op_count) for s in steps]
     columns = (
         Column("step", [step.name for step in steps], right=False),
         Column("kind", [step.kind or "" for step in steps], right=False),
         Column("wall clock", words.column([step.wall_clock_ms for step in steps], "ms")),
         Column("device time", words.column([step.device_time_ms for step in steps], "ms")),
         Column("overhead", [words.share(step.overhead_percent) for step in steps]),
-        Column("ops", counts),
+        Column("ops", [words.whole(step.op_count) for step in steps]),
     )
     return Table(columns)
 

@@ -100,12 +100,16 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
     plain = colours([""] * len(ops))
     names = ops["op_code"] if raw else ops["op"]
     dram, flops = _utilisation_colours(ops)
-    pooled = "device_time_stdev_us" in ops
-    devices, budgets = _several(ops["device_id"]), _several(ops["available_cores"])
     whole = [str(each) for each in ops["id"].tolist()]
     # As a spreadsheet would: the sum of what is shown; a figure of all rows is none of some.
     time, gap = (_sum(ops[column]) for column in ("device_time_us", "gap_us"))
     complete = len(ops) == len(report.ops)
+
+    long = (ops["gap_us"] > GAP_THRESHOLD_US).tolist()
+
+    def only(there: bool, title: str, name: str, digits: int) -> list[Column]:
+        return [Column(title, figures(name, digits), colours=plain)] if there else []
+
     return [
         Column("ID", whole, colours=plain),
         Column("Total%" if narrow else "Total %", figures("total_percent", 1), colours=plain),
@@ -113,9 +117,7 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
             "Bound",
             ops["bound"].tolist(),
             right=False,
-            colours=colours(
-                ops["bound"].map([bound_tone(bound) for bound in ops["bound"].values]).tolist()
-            ),
+            colours=colours(ops["bound"].each([*map(bound_tone, ops["bound"].values)], "")),
         ),
         Column(
             "Op",
@@ -126,19 +128,17 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
             comfort=26 if narrow else 32,
             total=_counts(ops),
         ),
-        *([Column("Device", figures("device_id", 0), colours=plain)] if devices else []),
+        *only(_several(ops["device_id"]), "Device", "device_id", 0),
         Column("Time us", figures("device_time_us", 1), colours=plain, total=_total(time, 0)),
-        *([Column("±", figures("device_time_stdev_us", 1), colours=plain)] if pooled else []),
+        *only("device_time_stdev_us" in ops, "±", "device_time_stdev_us", 1),
         Column(
             "Gap us",
             figures("gap_us", 1),
-            colours=colours(
-                ["red" if g else "" for g in (ops["gap_us"] > GAP_THRESHOLD_US).tolist()]
-            ),
+            colours=colours(["red" if each else "" for each in long]),
             total=_total(gap, 0),
         ),
         Column("Cores", figures("cores", 0), colours=colours(_core_colours(ops))),
-        *([Column("Of", figures("available_cores", 0), colours=plain)] if budgets else []),
+        *only(_several(ops["available_cores"]), "Of", "available_cores", 0),
         Column(
             "DRAM GB/s",
             figures("dram_gb_s", 0),
@@ -202,7 +202,7 @@ def _names(names: Categorical, squeezed: bool) -> list[str]:
 def _texts(values: Categorical) -> list[str]:
     """Texts safe for a terminal, empty where blank."""
     shown = ["" if text is None else words.visible(str(text)) for text in values.values]
-    return values.spread(shown, "", object).tolist()  # type: ignore[no-any-return]
+    return values.each(shown, "")
 
 
 def _core_colours(ops: Table) -> list[str]:

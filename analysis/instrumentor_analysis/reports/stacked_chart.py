@@ -73,8 +73,7 @@ def _looks(
         from matplotlib import colormaps
         from matplotlib.colors import to_hex
 
-        palette = colormaps["tab20"].colors  # type: ignore[attr-defined]
-        return {name: (to_hex(palette[at]), 1.0) for at, name in enumerate(names)}
+        return {name: (to_hex(colormaps["tab20"](at)), 1.0) for at, name in enumerate(names)}
     category = {str(row["name"]): str(row["category"] or "Other").lower() for row in rows}
     seen: dict[str, int] = {}
     looks: dict[str, tuple[str, float]] = {}

@@ -57,6 +57,11 @@ def count(value: int | None) -> str:
     return NOT_MEASURED if value is None else f"{value:,}"
 
 
+def whole(value: int | None) -> str:
+    """A count in a table."""
+    return ABSENT if value is None else f"{value:,}"
+
+
 def plural(value: int, noun: str) -> str:
     """``1 step``, ``1,873 ops``."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"

@@ -54,53 +54,71 @@ class Point:
 
 def render(points: Sequence[Point], *, width: int = 100, color: bool = False) -> str:
     """A table with a bar per run, oldest first."""
-    most = max((p.value for p in points if p.value is not None), default=0.0) or 1.0
-    bars = [words.bar(None if p.value is None else p.value / most * 100, _BAR) for p in points]
-    device = [p.device_ms for p in points]
+    values, device = [p.value for p in points], [p.device_ms for p in points]
+    names = ("number", "when", "commit", "name", "how", "samples")
+    texts = {n: [words.visible(str(getattr(p, n))) for p in points] for n in names}
+    most = max((value or 0.0 for value in values), default=0.0) or 1.0
+    bars = [words.bar((value or 0.0) / most * 100, _BAR) for value in values]
     columns = [
-        Column("run", [str(p.number) for p in points]),
-        Column("when", [words.visible(p.when) for p in points], right=False, optional=True),
-        Column("commit", [words.visible(p.commit) for p in points], right=False),
-        Column("label", [words.visible(p.name) for p in points], right=False, least=10, comfort=24),
-        Column("how", [words.visible(p.how) for p in points], right=False, least=8, comfort=18),
-        Column("steps", [str(p.samples) for p in points], optional=True),
-        Column("median", words.column([p.value for p in points], "ms")),
+        Column("run", texts["number"]),
+        Column("when", texts["when"], right=False, optional=True),
+        Column("commit", texts["commit"], right=False),
+        Column("label", texts["name"], right=False, least=10, comfort=24),
+        Column("how", texts["how"], right=False, least=8, comfort=18),
+        Column("steps", texts["samples"], optional=True),
+        Column("median", words.column(values, "ms")),
     ]
-    if any(value is not None for value in device):
+    if device != [None] * len(device):
         columns.append(Column("device time", words.column(device, "ms")))
     if any(p.other_cpus for p in points):
-        busy = [words.ABSENT if p.other_cpus is None else f"{p.other_cpus:.1f}" for p in points]
-        columns.append(Column("CPUs of others", busy, optional=True))
+        columns.append(Column("CPUs of others", [_busy(p) for p in points], optional=True))
     columns.append(Column("", bars, right=False, colours="cyan", optional=True))
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
+
+
+def _busy(point: Point) -> str:
+    return words.ABSENT if point.other_cpus is None else f"{point.other_cpus:.1f}"
 
 
 def figure(points: Sequence[Point], title: str) -> Drawing | None:
     """Medians with their intervals in order of the runs, a line per way of measuring; None
     without any median.
     """
-    ends = [v for p in points for v in (p.value, p.low, p.high) if v is not None]
-    if all(point.value is None for point in points):
+    drawn = [(at, p) for at, p in enumerate(points) if p.value is not None]
+    if not drawn:
         return None
     width = max(600.0, min(1600.0, 55.0 * len(points)))
     x = Scale(-0.5, len(points) - 0.5, width)
-    y = Scale(0, max(ends) * 1.06 or 1.0, _HEIGHT, flipped=True)
+    y = Scale(0, max(max(_reach(p)) for _, p in drawn) * 1.06 or 1.0, _HEIGHT, flipped=True)
     shapes: list[Shape] = [
         *grid(None, y, (width, _HEIGHT)),
-        Label(-8, -10, "median of a step, ms", anchor="start"),
+        Label(-8, -10, "median of a step, ms"),
     ]
-    hows = list(dict.fromkeys(p.how for p in points if p.value is not None))
-    for how, colour in zip(hows, cycle(_COLOURS), strict=False):
-        line = [(at, p, p.value) for at, p in enumerate(points) if p.how == how]
-        drawn = [(x.at(at), p, value) for at, p, value in line if value is not None]
-        shapes.append(Line(tuple((at, y.at(value)) for at, _, value in drawn), colour, 1.5))
-        for at, p, value in drawn:
-            reach = [value if end is None else end for end in (p.low, p.high)]
-            shapes.append(Line(((at, y.at(reach[0])), (at, y.at(reach[1]))), colour, 2))
-            shapes.append(Dot(at, y.at(value), 4, colour, f"{p.name}: {words.ms(value)}", 1.0))
+    colours = dict(zip(dict.fromkeys(p.how for _, p in drawn), cycle(_COLOURS), strict=False))
+    for how, colour in colours.items():
+        shapes += _way([(x.at(at), p) for at, p in drawn if p.how == how], y, colour)
     for at, p in enumerate(points):
-        name = words.clip(" ".join(part for part in (p.commit, p.name) if part), 24)
+        name = words.clip(f"{p.commit} {p.name}".strip(), 24)
         shapes.append(Label(x.at(at) + 4, _HEIGHT + 16, name, "text", "end", 11, turned=True))
-    keys = tuple(Key(colour, how) for how, colour in zip(hows, cycle(_COLOURS), strict=False))
-    box = (-120.0, -20.0, width + 140, _HEIGHT + 150)
-    return Drawing(title, "", box, tuple(shapes), keys)
+    keys = tuple(Key(colour, how) for how, colour in colours.items())
+    return Drawing(title, "", (-120, -20, width + 140, _HEIGHT + 150), tuple(shapes), keys)
+
+
+def _way(points: Sequence[tuple[float, Point]], y: Scale, colour: str) -> list[Shape]:
+    """Runs that were measured alike: a line, and each with its interval."""
+    shapes: list[Shape] = [Line(tuple((at, y.at(p.value or 0.0)) for at, p in points), colour, 1.5)]
+    for at, p in points:
+        low, high = _reach(p)
+        shapes.append(Line(((at, y.at(low)), (at, y.at(high))), colour, 2))
+        text = f"{p.name}: {words.ms(p.value)}"
+        shapes.append(Dot(at, y.at(p.value or 0.0), 4, colour, text, 1.0))
+    return shapes
+
+
+def _reach(point: Point) -> tuple[float, float]:
+    """The ends of the interval; the median where there is none."""
+    value = point.value or 0.0
+    return (
+        value if point.low is None else point.low,
+        value if point.high is None else point.high,
+    )

@@ -18,6 +18,7 @@ from instrumentor_analysis.reports.comparison import cells
 from instrumentor_analysis.reports.document import Column, Section, Table, Tone
 
 _LONGEST_NAME = 160
+_OUTCOMES = {"same": "the same", "changed": "changed", "added": "added", "removed": "removed"}
 
 
 @dataclass(frozen=True)
@@ -170,13 +171,16 @@ def _shares(
         [cells.counts(share.base_ops, share.new_ops) for share in shown],
     ]
     rows = zip([share.name for share in shown], *columns, strict=True)
-    left = len(shares) - len(shown)
     return _section(
         heading + cells.per_sample(comparison),
         _heads(comparison, name, "ops"),
         list(rows),
-        note=f"{left:,} more" if left else "",
+        note=_more(shares, most),
     )
+
+
+def _more(every: Sequence[object], most: int) -> str:
+    return f"{len(every) - most:,} more" if len(every) > most else ""
 
 
 def _ops(comparison: Comparison, most: int) -> list[Section]:
@@ -192,20 +196,18 @@ def _ops(comparison: Comparison, most: int) -> list[Section]:
         cells.column(now, old),
         cells.changes([change.change_ms for change in shown], comparison, [*old, *now]),
         [cells.counts(change.base_count or None, change.new_count or None) for change in shown],
-        [outcome(change) for change in shown],
+        map(outcome, shown),
     ]
-    rows = zip([named(change) for change in shown], *columns, strict=True)
+    rows = zip(map(named, shown), *columns, strict=True)
     counted = ", ".join(
-        f"{every.counts.get(status, 0):,} {'the same' if status == 'same' else status}"
-        for status in ("same", "changed", "added", "removed")
+        f"{every.counts.get(status, 0):,} {word}" for status, word in _OUTCOMES.items()
     )
-    notes = [every.note or "", f"{len(moved) - len(shown):,} more" if len(moved) > most else ""]
     section = _section(
         f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}",
         _heads(comparison, "op", "ops", "what"),
         list(rows),
         text=(0, 5),
-        note="; ".join(note for note in notes if note),
+        note="; ".join(note for note in (every.note, _more(moved, most)) if note),
     )
     return [section]
 
