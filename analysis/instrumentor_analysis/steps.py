@@ -142,7 +142,7 @@ def _unfit_in_words(
     """What is shown although it stands for no other step, and what is not shown for that."""
     numbered = isinstance(step, int)
     forced = "" if numbered else ": no other steady step is complete"
-    odd = [mark for mark in marks if mark.steady and mark.complete and mark.name in unfit]
+    odd = [mark for mark in _steady(marks) if mark.name in unfit]
     names = [mark.name for mark in odd if mark in shown]
     if names or numbered:
         texts = [f"{name}, which is shown, is {unfit[name]}{forced}" for name in names]
@@ -150,6 +150,10 @@ def _unfit_in_words(
     first = 0 if step == "all" else max(mark.start.line for mark in shown)
     passed = dict.fromkeys(mark.name for mark in odd if mark.start.line > first)
     return [Caveat("unusual-step", f"{name} is not shown: it is {unfit[name]}") for name in passed]
+
+
+def _steady(marks: Sequence[StepMarks]) -> list[StepMarks]:
+    return [mark for mark in marks if mark.steady and mark.complete]
 
 
 @dataclass(frozen=True)
@@ -321,7 +325,7 @@ def _window(
     how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
     if step is None:
         how = f"the last complete {'steady ' if last.steady else ''}step"
-        if any(mark.steady and mark.complete for mark in marks[picked[-1] + 1 :]):
+        if _steady(marks[picked[-1] + 1 :]):
             how = "the last usual steady step"
     return Window(
         start=marks[picked[0]].start.name,

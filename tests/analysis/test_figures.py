@@ -14,6 +14,7 @@ from instrumentor_analysis.roofline import architecture
 from instrumentor_analysis.stacked import stacked
 from instrumentor_analysis.table import Categorical, Table, concat
 from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
+from tests.warned import texts
 
 WORMHOLE = architecture("wormhole")
 
@@ -85,16 +86,16 @@ def test_gaps_of_pooled_steps_are_those_of_one(tmp_path: Path) -> None:
 
 def test_pauses_are_remarked_on(tmp_path: Path) -> None:
     _, steady = frames(tmp_path, op(), op(gap_us=10_000.0))
-    assert not any("pause" in remark for remark in figures.remarks(steady))
+    assert not any("pause" in remark for remark in texts(figures.remarks(steady)))
     _, one = frames(tmp_path, op(), op(gap_us=12_000.0))
-    assert figures.remarks(one) == [
+    assert texts(figures.remarks(one)) == [
         "1 gap above 10 ms (12 ms) is a pause of the host, such as compilation: it is left out "
-        "of the potential savings; choose a steady step"
+        "of the potential savings (choose a steady step)"
     ]
     _, two = frames(tmp_path, op(), op(gap_us=12_000.0), op(gap_us=1_400_000.0))
-    assert figures.remarks(two) == [
+    assert texts(figures.remarks(two)) == [
         "2 gaps above 10 ms (1.4 s together) are pauses of the host, such as compilation: they "
-        "are left out of the potential savings; choose a steady step"
+        "are left out of the potential savings (choose a steady step)"
     ]
 
 
@@ -106,7 +107,7 @@ def test_remarks_on_pooled_steps_are_of_one(tmp_path: Path) -> None:
     # In one step of many it is said all the same.
     steady = frames(tmp_path, op(), op())[1]
     (said,) = figures.remarks(concat([frames(tmp_path, *rows[::2])[1], *[steady] * 9]), 10)
-    assert said.startswith("1 gap above 10 ms (40 ms) is a pause")
+    assert said.message.startswith("1 gap above 10 ms (40 ms) is a pause")
 
 
 def test_more_than_a_peak_is_remarked_on(tmp_path: Path) -> None:
@@ -114,9 +115,9 @@ def test_more_than_a_peak_is_remarked_on(tmp_path: Path) -> None:
     _, rounded = frames(tmp_path, matmul(2048, 2048, 2048, at_peak / 1.04))
     assert figures.remarks(rounded) == []
     _, above = frames(tmp_path, *[matmul(2048, 2048, 2048, at_peak / 1.98)] * 2, op(us=1.0))
-    assert figures.remarks(above) == [
+    assert texts(figures.remarks(above)) == [
         "2 ops show more than 105 % of a peak (up to 198 %): the architecture or the core count "
-        "is probably wrong; --arch changes it"
+        "is probably wrong (--arch changes it)"
     ]
 
 
@@ -184,7 +185,7 @@ def test_stacked_names(tmp_path: Path, group_by: str, names: list[str]) -> None:
 
 def test_cache_misses_and_constants_are_remarked_on() -> None:
     ops = per_op(load(FIXTURES / "locations.csv").frame, WORMHOLE)
-    assert any("1 ops evaluate constants" in remark for remark in figures.remarks(ops))
+    assert any("1 ops evaluate constants" in remark for remark in texts(figures.remarks(ops)))
     hits = ops.assign(program_cache_hit=Categorical.of(["True", "False", *[None] * 6]))
     assert figures.program_cache_hit_percent(hits) == 50.0
-    assert any("50 % of the ops missed" in remark for remark in figures.remarks(hits))
+    assert any("50 % of the ops missed" in remark for remark in texts(figures.remarks(hits)))

@@ -172,11 +172,11 @@ def test_gap_advice() -> None:
 
 
 def test_what_the_reader_must_know(tmp_path: Path) -> None:
-    notes = per_op_report(FIXTURES / "sub_devices.csv").notes
+    notes = texts(per_op_report(FIXTURES / "sub_devices.csv").notes)
     assert any("different worker grids (64, 40, 24 cores)" in note for note in notes)
     assert any("--active-experts" in note for note in notes)
     (note,) = per_op_report(write(tmp_path / "x.csv", op(), op(us=None))).notes
-    assert "1 op has no valid device duration" in note
+    assert "1 op has no valid device duration" in note.message
 
 
 def test_bad_options_are_refused() -> None:

@@ -52,7 +52,7 @@ def test_the_slowest_device_and_its_op(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (skew.fastest_us, skew.slowest_us, skew.skew_us) == (350.0, 691.0, 341.0)
     (said,) = unbalanced(found)
-    assert said == (
+    assert said.message == (
         "device 1 worked 0.70 ms, 1.32 times the mean of the 2 devices; most of all "
         "RingJointSDPADeviceOperation: 0.69 ms on device 1, 0.35 ms on device 0"
     )

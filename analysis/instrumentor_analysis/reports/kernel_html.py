@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from instrumentor_analysis.kernels.facts import L1_BYTES
+from instrumentor_analysis.kernels.facts import L1_BYTES, Facts
 from instrumentor_analysis.kernels.findings import GOALS, used_cores
 from instrumentor_analysis.kernels.heat import heat_map
 from instrumentor_analysis.kernels.report import KernelReport
@@ -52,6 +52,17 @@ def _tiles(report: KernelReport) -> Iterator[Tile]:
         of = facts.available_cores
         grid = f"grid {program.grid[0]}x{program.grid[1]}" if program and program.grid else ""
         yield Tile("Cores", f"{used} of {of}" if of else str(used), grid)
+    yield from _traffic_tiles(facts)
+    roofline = facts.log.roofline
+    if roofline is not None:
+        yield Tile("Bound by", roofline.bound, f"{roofline.percent:.0f} %")
+    if facts.block_bytes is not None:
+        share = f"{facts.block_bytes / L1_BYTES:.0%} of L1 on each core"
+        yield Tile("Dataflow buffers", size(facts.block_bytes), share)
+
+
+def _traffic_tiles(facts: Facts) -> Iterator[Tile]:
+    program = facts.program
     if facts.dram_bytes is not None and program is not None and program.dram_read is not None:
         written = size(program.dram_write.bytes) if program.dram_write else "nothing"
         read = size(program.dram_read.bytes)
@@ -59,9 +70,3 @@ def _tiles(report: KernelReport) -> Iterator[Tile]:
     if program is not None and program.bandwidth_gb_s is not None:
         peak = f"of {facts.peak_gb_s:.0f} GB/s" if facts.peak_gb_s else ""
         yield Tile("Effective bandwidth", f"{program.bandwidth_gb_s:.1f} GB/s", peak)
-    roofline = facts.log.roofline
-    if roofline is not None:
-        yield Tile("Bound by", roofline.bound, f"{roofline.percent:.0f} %")
-    if facts.block_bytes is not None:
-        share = f"{facts.block_bytes / L1_BYTES:.0%} of L1 on each core"
-        yield Tile("Dataflow buffers", size(facts.block_bytes), share)
