@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +20,7 @@ from instrumentor.run_options import RunOptions
 from instrumentor.tune.options import TrialOptions, TuneOptions
 
 if TYPE_CHECKING:
-    from instrumentor.tune.judge import Measured
     from instrumentor.tune.report import Report
-    from instrumentor.tune.search import Ask
     from instrumentor.tune.tuning import Tuned
 
 
@@ -55,6 +52,7 @@ def tune(
     The script and its YAML stay as they are. Trials run in copies; a change is kept only when its
     gain exceeds the interval and the loss stays the same.
     """
+    from instrumentor.tune.narrator import Narrator
     from instrumentor.tune.report import make_report, write
     from instrumentor.tune.tuning import resume as resume_tuning
     from instrumentor.tune.tuning import tune as tune_script
@@ -63,17 +61,19 @@ def tune(
     quiet = shown.quiet
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     narrator = Narrator(quiet=quiet)
-    try:
-        if asked.resume is not None:
-            if script is not None:
-                raise UsageError("--resume DIR stands alone", "The script is in its journal.")
-            tuned = resume_tuning(asked.resume, options, narrator)
-        elif script is None:
+    if (asked.resume is None) == (script is None):
+        if script is None:
             raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
-        else:
-            if not quiet:
-                common.tell_handed_over(context, script, arguments or [])
-            tuned = tune_script(script, arguments or [], options, narrator)
+        raise UsageError("--resume DIR stands alone", "The script is in its journal.")
+    try:
+        with narrator.alive():
+            if script is None:
+                assert asked.resume is not None
+                tuned = resume_tuning(asked.resume, options, narrator)
+            else:
+                if not quiet:
+                    common.tell_handed_over(context, script, arguments or [])
+                tuned = tune_script(script, arguments or [], options, narrator)
     except KeyboardInterrupt:
         if narrator.folder is not None:
             folder = console.quoted(narrator.folder)
@@ -142,56 +142,3 @@ def _run_options(run: RunOptions) -> dict[str, Any]:
         "no_link": [str(path) for path in run.no_link],
     }
     return {name: value for name, value in given.items() if value}
-
-
-class Narrator:
-    """The progress as lines: what is tried, what came of it, how long it may still take."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet
-        self.start = time.monotonic()
-        self.folder: Path | None = None
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
-        self._say(text)
-
-    def began(self, folder: Path) -> None:
-        """The folder of the journal is there."""
-        self.folder = folder
-
-    def found(self, target: Any, survey: Mapping[str, Any]) -> None:
-        """Where each lever acts, or why not."""
-        from instrumentor.tune.edits import Refusal
-
-        for name, site in survey.items():
-            where = f"{console.shown(site.file)}:{site.line}"
-            if isinstance(site, Refusal):
-                self._say(f"{name}: not tried: {where}: {site.reason}")
-            else:
-                own = "" if site.own is None else f", now {site.own}"
-                self._say(f"{name}: {where} ({site.how}{own})")
-
-    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
-        """A trial starts."""
-        rest = "" if left_s is None else f", at most {_duration(left_s)} left"
-        self._say(f"Trial {number} of at most {number + max(0, left - 1)}{rest}: {ask.setting}")
-
-    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
-        """A trial has its result."""
-        made = measured.outcome
-        if not made.measured:
-            text = f"{made.status}: {made.reason}"
-        else:
-            rate = measured.samples_per_s
-            text = f"{made.median_ms:.3g} ms a step"
-            text += "" if rate is None else f", {rate:.4g} samples/s"
-        self._say(f"  {'(from the journal) ' if known else ''}{ask.setting}: {text}")
-
-    def _say(self, text: str) -> None:
-        if not self.quiet:
-            console.say(f"[{time.monotonic() - self.start:6.1f} s] {text}")
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -9,12 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from instrumentor.errors import NotReady, UsageError
+from instrumentor.tune import slurm, trial
 
 EXECUTORS = ("local", "slurm")
 LOG = "trial.log"
@@ -66,16 +66,12 @@ def check(name: str) -> None:
         raise UsageError(f"--executor {name}: must be one of {', '.join(EXECUTORS)}")
     if name != "slurm":
         return
-    if not _has_submitit():
+    if importlib.util.find_spec("submitit") is None:
         raise NotReady("--executor slurm: submitit is not installed", _INSTALL)
     if shutil.which("sbatch") is None:
         raise NotReady(
             "--executor slurm: there is no sbatch on PATH", "Run this where Slurm's programs are."
         )
-
-
-def _has_submitit() -> bool:
-    return importlib.util.find_spec("submitit") is not None
 
 
 def choose(
@@ -89,9 +85,10 @@ def choose(
         UsageError, NotReady: see :func:`check`.
     """
     check(name)
-    if name == "local":
-        return Submitted("local", folder, 1, parameters or {}) if _has_submitit() else Plain()
-    return Submitted("slurm", folder, max(1, jobs), parameters or {})
+    if name == "local" and importlib.util.find_spec("submitit") is None:
+        return Plain()
+    at_once = 1 if name == "local" else max(1, jobs)
+    return Submitted(name, folder, at_once, parameters or {})
 
 
 class Plain:
@@ -124,7 +121,8 @@ class _Process:
         return self.process.poll() is not None
 
     def how(self) -> str:
-        return _code(self.process.returncode)
+        code = self.process.returncode
+        return f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
 
     def cancel(self) -> None:
         if self.process.poll() is None:
@@ -152,8 +150,6 @@ class Submitted:
             NotReady: it cannot be submitted.
         """
         import submitit
-
-        from instrumentor.tune import trial
 
         executor = submitit.AutoExecutor(folder=self.folder, cluster=self.cluster)
         minutes = int((limit_s or _NO_LIMIT_S) / 60) + 5  # the trial keeps its own limit
@@ -183,13 +179,6 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def take_interrupts() -> None:
-    """For a trial that submitit started: away from the terminal, open for our own SIGINT."""
-    if os.environ.get("SUBMITIT_EXECUTOR") == "local":
-        os.setsid()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
 class _Submitit:
     def __init__(self, job: Any) -> None:
         self.job = job
@@ -207,41 +196,17 @@ class _Submitit:
 
 
 class _Slurm:
-    """Asks squeue: submitit's own question to sacct needs Slurm's accounting."""
-
     def __init__(self, job: Any) -> None:
         self.job = job
 
     def ended(self) -> bool:
-        return not in_queue(self.job.job_id)
+        return not slurm.in_queue(self.job.job_id)
 
     def how(self) -> str:
         return f"job {self.job.job_id} left Slurm's queue; see {self.job.paths.stderr}"
 
     def cancel(self) -> None:
-        # Without --full, which would signal the batch script and not the step that is the trial.
-        subprocess.run(["scancel", "--signal=INT", self.job.job_id], check=False)
-        limit = time.monotonic() + _GRACE_S
-        while in_queue(self.job.job_id):
-            if time.monotonic() > limit:
-                subprocess.run(["scancel", self.job.job_id], check=False)
-                return
-            time.sleep(0.2)
-
-
-def in_queue(job: str) -> bool:
-    """Whether Slurm still has a job, waiting or running."""
-    done = subprocess.run(
-        ["squeue", "--noheader", "--jobs", job, "--format=%T"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    if done.returncode != 0:
-        # A job that is long gone is an error of its own; any other one says nothing.
-        return "Invalid job id" not in done.stderr
-    return bool(done.stdout.strip())
+        slurm.interrupt(self.job.job_id, _GRACE_S)
 
 
 def _interrupt_below(pid: int) -> None:
@@ -264,12 +229,6 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
         process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         process.terminate()  # never SIGKILL: the run below may hold a device
-
-
-def _code(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"ended by signal {-code}"
-    return f"ended with code {code}"
 
 
 def environment_of_trials(executor: str) -> dict[str, str | None]:

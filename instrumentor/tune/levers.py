@@ -22,6 +22,9 @@ PROGRAM_CACHE = "TT_RUNTIME_ENABLE_PROGRAM_CACHE"
 WARMUP = 3
 
 
+_DEVICES = {"xla": "an XLA device", "tt": "tt-crank's device"}
+
+
 @dataclass(frozen=True)
 class Lever:
     """One thing that can be changed.
@@ -51,6 +54,11 @@ class Lever:
     needs: Mapping[str, Value] = field(default_factory=dict)
     default: Value | None = None
     same_work: bool = True
+
+    @property
+    def where(self) -> str:
+        """The devices on which it can change anything, for people."""
+        return " or ".join(_DEVICES[name] for name in self.devices)
 
     def acts_on(self, device: str) -> bool:
         """Whether it can change anything on a device of this type; yes where that is unknown."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from instrumentor.tune.edits import Refusal, Site
 from instrumentor.tune.judge import Measured
@@ -12,8 +11,8 @@ from instrumentor.tune.search import Ask
 from instrumentor.tune.target import Target
 
 
-class Listener(Protocol):
-    """Hears of the progress."""
+class Listener:
+    """Hears of the progress; this one says nothing."""
 
     def note(self, text: str) -> None:
         """Something worth a line."""
@@ -29,22 +28,3 @@ class Listener(Protocol):
 
     def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
         """A trial has its result; ``known`` from the journal."""
-
-
-class Silent:
-    """Says nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def began(self, folder: Path) -> None:
-        """Nothing."""
-
-    def found(self, target: Target, survey: Mapping[str, Site | Refusal]) -> None:
-        """Nothing."""
-
-    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
-        """Nothing."""
-
-    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
-        """Nothing."""

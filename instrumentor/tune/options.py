@@ -10,7 +10,7 @@ from typing import Any
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option
 from instrumentor.options import Options, names
-from instrumentor.tune.levers import lever
+from instrumentor.tune.levers import LEVERS, lever
 
 #: Steady steps in a trial below which no difference is ever sure.
 FEWEST_STEADY = 4
@@ -72,7 +72,7 @@ class TuneOptions:
     levers: tuple[str, ...] = option(
         MEASURE,
         (),
-        "What to try: optimization_level, dtype, bfp8, trace, batch_size; default all.",
+        f"What to try: {', '.join(one.name for one in LEVERS)}; default all.",
         *("--settings", "--levers"),
         metavar="SETTING,...",
         convert=names,

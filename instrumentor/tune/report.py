@@ -129,12 +129,6 @@ def notes(tuned: Tuned) -> list[str]:
             "The loss is read behind the clock of each step, in these trials only: a loss that is "
             "read is an output of the compiled graph."
         )
-    devices = {row.measured.outcome.device for row in search.rows} - {"", "unknown"}
-    if devices and "xla" not in devices:
-        found.append(
-            f"The steps ran on {', '.join(sorted(devices))}: compile options and runtime trace act "
-            "on an XLA device only."
-        )
     if any(row.measured.outcome.peak_rss_bytes for row in search.rows):
         found.append(
             "Memory is the peak resident memory of the script's process tree on the host; pages "

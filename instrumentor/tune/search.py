@@ -58,7 +58,7 @@ class Row:
     against: Setting
 
 
-class Lab(Protocol):
+class Trials(Protocol):
     """Whoever runs trials."""
 
     def measure(self, asks: Sequence[Ask]) -> list[Measured | None]:
@@ -100,7 +100,7 @@ class Search:
         tell: hears what is decided on the way.
     """
 
-    lab: Lab
+    trials: Trials
     choices: Sequence[Choice]
     judge: Judge
     rows: list[Row] = field(default_factory=list)
@@ -110,6 +110,7 @@ class Search:
     without_effect: dict[str, str] = field(default_factory=dict)
     untried: list[str] = field(default_factory=list)
     drift: float = 0.0
+    _left_out: set[tuple[str, Value | None]] = field(default_factory=set)
     tell: Callable[[str], None] = lambda text: None
 
     def run(self, strategy: str) -> None:
@@ -122,7 +123,7 @@ class Search:
         """
         check_strategy(strategy)
         grid = self._grid() if strategy == "grid" else []
-        self.lab.expect(3 + (len(grid) or sum(len(c.values) for c in self.choices)))
+        self.trials.expect(3 + (len(grid) or sum(len(c.values) for c in self.choices)))
         try:
             self._baseline()
             if strategy == "grid":
@@ -130,12 +131,13 @@ class Search:
             else:
                 for position, choice in enumerate(self.choices):
                     left = self.choices[position:]
-                    self.lab.expect(1 + sum(len(c.values) for c in left))
+                    self.trials.expect(1 + sum(len(c.values) for c in left))
                     self._one(choice)
             self._baseline_at_the_end()
         except _BudgetUsed:
             self.out_of_budget = True
-        self.lab.expect(0)
+            self._name_what_is_left()
+        self.trials.expect(0)
 
     def _one(self, choice: Choice) -> None:
         """The values of one lever on top of the best so far; the fastest that helps is kept."""
@@ -152,28 +154,38 @@ class Search:
 
     def _batch_sizes(self, choice: Choice) -> None:
         """Up from the script's own until it helps no more or fails; if it never helped, down."""
+        name = BATCH_SIZE.name
         own = self._best_measured().batch_size or choice.own
         sizes = [int(value) for value in choice.values]
         if own is None:
-            self._try([Ask(self.best.having({BATCH_SIZE.name: s}), BATCH_SIZE.name) for s in sizes])
+            self._try([Ask(self.best.having({name: size}), name) for size in sizes])
             return
-        up = [size for size in sizes if size > int(own)]
+        self._untried(name, [own] if own in sizes else [], "it is the current value")
         down = [size for size in reversed(sizes) if size < int(own)]
-        if int(own) in sizes:
-            self._untried(BATCH_SIZE.name, [own], "it is the current value")
-        for direction, others in ((up, down), (down, [])):
-            helped = False
-            for position, size in enumerate(direction, 1):
-                if not self._try([Ask(self.best.having({BATCH_SIZE.name: size}), BATCH_SIZE.name)]):
-                    self._untried(BATCH_SIZE.name, direction[position:], f"{size} did not help")
-                    break
-                helped = True
-            if helped:
-                self._untried(BATCH_SIZE.name, others, "larger ones helped")
-                return
+        if self._as_long_as_it_helps([size for size in sizes if size > int(own)]):
+            self._untried(name, down, "larger ones helped")
+        else:
+            self._as_long_as_it_helps(down)
+
+    def _as_long_as_it_helps(self, sizes: Sequence[int]) -> bool:
+        name = BATCH_SIZE.name
+        for position, size in enumerate(sizes):
+            if not self._try([Ask(self.best.having({name: size}), name)]):
+                self._untried(name, sizes[position + 1 :], f"{size} did not help")
+                return position > 0
+        return bool(sizes)
+
+    def _name_what_is_left(self) -> None:
+        """Say which listed values were not come to before the end of the budget."""
+        for choice in self.choices:
+            name = choice.lever.name
+            seen = {row.ask.setting.get(name) for row in self.rows} | {choice.own}
+            left = [v for v in choice.values if v not in seen and (name, v) not in self._left_out]
+            self._untried(name, left, "the budget was used up")
 
     def _untried(self, name: str, values: Sequence[Value | None], why: str) -> None:
         """Say why listed values of a lever are left out."""
+        self._left_out.update((name, value) for value in values)
         if values:
             said = f"{name} {', '.join(map(str, values))}: not tried: {why}"
             self.untried.append(said)
@@ -229,7 +241,7 @@ class Search:
     def _leave_out(self, device: str) -> None:
         """Levers that cannot act on the device of the steps: what they seemed to do is noise."""
         self.without_effect = {
-            choice.lever.name: f"the steps ran on {device}, this acts on an XLA device only"
+            choice.lever.name: f"the steps ran on {device}, this acts on {choice.lever.where} only"
             for choice in self.choices
             if not choice.lever.acts_on(device)
         }
@@ -238,8 +250,8 @@ class Search:
         left = [c for c in self.choices if c.lever.name not in self.without_effect]
         if self.without_effect and not left:
             raise NothingToTry(
-                f"there is nothing to try: the steps ran on {device}, and "
-                f"{', '.join(self.without_effect)} can act on an XLA device only",
+                f"there is nothing to try: the steps ran on {device}, on which "
+                f"{', '.join(self.without_effect)} cannot act",
                 "Run it where the device is, or give other --settings.",
             )
         self.choices = left
@@ -291,7 +303,7 @@ class Search:
         return replace(first, outcome=replace(first.outcome, samples_ms=tuple(samples)))
 
     def _measured(self, ask: Ask) -> Measured:
-        made = self.lab.measure([ask])[0]
+        made = self.trials.measure([ask])[0]
         if made is None:
             raise _BudgetUsed
         return made
@@ -302,7 +314,7 @@ class Search:
             return False
         start, against = self.best, self._best_measured()
         kept: list[tuple[float, Setting]] = []
-        results = self.lab.measure(asks)
+        results = self.trials.measure(asks)
         for ask, measured in zip(asks, results, strict=True):
             if measured is None:
                 continue

@@ -8,33 +8,30 @@ is a result; only an interruption leaves none.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
-import platform
 import re
+import signal
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import InstrumentError, Interrupted
-from instrumentor.options import Options
 from instrumentor.outputs import write_json
 from instrumentor.process import excerpt, record_of
+from instrumentor.run_options import RunOptions
+from instrumentor.runner import run
 from instrumentor.tune import outcome
-from instrumentor.tune.executors import in_queue, take_interrupts
+from instrumentor.tune.edits import applied
 from instrumentor.tune.levers import Setting
 from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.spec import RESULT, Spec, digest, options_from_json, write_process
+from instrumentor.tune.target import read_target
 from instrumentor_analysis.caveats import read_caveats
 
-RESULT = "result.json"
-SPEC = "spec.json"
-PROCESS = "process.json"
 _EVERY_S = 0.1
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|OutOfMemory|RESOURCE_EXHAUSTED|MemoryError|bad_alloc|can't allocate memory"
@@ -48,75 +45,16 @@ _COMPILE_FAILURE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Spec:
-    """All that a trial needs, as JSON on a disk that every machine sees.
-
-    Attributes:
-        folder: of the trial.
-        rewrite: the options for locating and rewriting, without a variant.
-        run: further choices of :class:`instrumentor.run_options.RunOptions`.
-        environment: variables to set (None: to take away) for the script.
-        digest: of the files that the setting is applied to.
-    """
-
-    script: str
-    arguments: tuple[str, ...]
-    cwd: str
-    folder: str
-    setting: Mapping[str, Any]
-    rewrite: Mapping[str, Any]
-    run: Mapping[str, Any]
-    environment: Mapping[str, str | None]
-    digest: str
-    timeout_s: float | None = None
-
-    def write(self) -> Path:
-        """Write it into its folder; returns the file."""
-        path = Path(self.folder) / SPEC
-        write_json(path, dataclasses.asdict(self))
-        return path
-
-    @classmethod
-    def read(cls, path: Path) -> Spec:
-        """The spec that was written."""
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{**values, "arguments": tuple(values["arguments"])})
-
-
-def digest(files: Mapping[Path, bytes]) -> str:
-    """A mark of the files' content."""
-    total = hashlib.sha256()
-    for path, data in sorted(files.items()):
-        total.update(f"{path}\0{len(data)}\0".encode() + data)
-    return total.hexdigest()
-
-
-def options_to_json(options: Options) -> dict[str, Any]:
-    """The options without a variant, for a spec."""
-    values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
-    values.pop("variant")
-    return values
-
-
-def options_from_json(values: Mapping[str, Any]) -> Options:
-    """The options of :func:`options_to_json` after JSON made lists of the tuples."""
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-    return Options(**given)
-
-
 def run_file(path: str) -> None:
     """Run the trial of a spec and write its result.
 
     Raises:
         KeyboardInterrupt: interrupted; there is no result then.
     """
-    take_interrupts()
+    _take_interrupts()
     spec = Spec.read(Path(path))
     folder = Path(spec.folder)
-    _write_process(folder)
+    write_process(folder)
     started = time.monotonic()
     with _Memory() as memory:
         made = _run(spec)
@@ -126,52 +64,14 @@ def run_file(path: str) -> None:
     write_json(folder / RESULT, made.to_json())
 
 
-def _write_process(folder: Path) -> None:
-    import psutil
-
-    facts = {
-        "pid": os.getpid(),
-        "started": psutil.Process().create_time(),
-        "host": platform.node(),
-        # Not where the whole tuning runs inside of a job.
-        "slurm": os.environ.get("SLURM_JOB_ID")
-        if os.environ.get("SUBMITIT_EXECUTOR") == "slurm"
-        else None,
-    }
-    (folder / PROCESS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
-
-
-def runs(folder: Path) -> bool:
-    """Whether a trial's process is alive: here by its number and start, or in Slurm's queue."""
-    import psutil
-
-    try:
-        facts = json.loads((folder / PROCESS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    if facts["slurm"]:
-        return in_queue(facts["slurm"])
-    try:
-        started = psutil.Process(facts["pid"]).create_time()
-    except psutil.Error:
-        return False
-    return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)
-
-
-def read_result(folder: Path) -> Outcome | None:
-    """The outcome of a trial that came to its end, else None."""
-    try:
-        return Outcome.from_json(json.loads((folder / RESULT).read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
+def _take_interrupts() -> None:
+    """For a trial that submitit started: away from the terminal, open for our own SIGINT."""
+    if os.environ.get("SUBMITIT_EXECUTOR") == "local":
+        os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _run(spec: Spec) -> Outcome:
-    from instrumentor.run_options import RunOptions
-    from instrumentor.runner import run
-    from instrumentor.tune.edits import applied
-    from instrumentor.tune.target import read_target
-
     script, cwd, folder = Path(spec.script), Path(spec.cwd), Path(spec.folder) / "run"
     rewrite = options_from_json(spec.rewrite)
     try:
@@ -179,12 +79,8 @@ def _run(spec: Spec) -> Outcome:
         if digest(target.files()) != spec.digest:
             return Outcome(outcome.FAILED, "the script changed since the tuning began")
         one = applied(target, Setting.of(spec.setting))
-        values = {**spec.run, "link": tuple(map(Path, spec.run.get("link", ())))}
-        values["no_link"] = tuple(map(Path, spec.run.get("no_link", ())))
-        if values.get("tt_xla"):
-            values["tt_xla"] = Path(values["tt_xla"])
         options = RunOptions(
-            **values,
+            **_run_choices(spec.run),
             rewrite=dataclasses.replace(rewrite, variant=one.variant),
             output=folder,
             timeout_s=spec.timeout_s,
@@ -197,6 +93,13 @@ def _run(spec: Spec) -> Outcome:
     except InstrumentError as error:
         return _failed(error, folder, spec.timeout_s)
     return _measured(folder, result.summary.to_json())
+
+
+def _run_choices(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON made texts of, as paths again."""
+    folders = {name: tuple(map(Path, told[name])) for name in ("link", "no_link") if name in told}
+    tt_xla = {"tt_xla": Path(told["tt_xla"])} if told.get("tt_xla") else {}
+    return {**told, **folders, **tt_xla}
 
 
 def _environment(spec: Spec) -> dict[str, str]:

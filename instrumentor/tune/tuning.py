@@ -8,22 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from instrumentor.errors import UsageError
+from instrumentor.runner import run_name
 from instrumentor.tune import batch_size, executors
 from instrumentor.tune.edits import Refusal, Site, own_dtype, survey
+from instrumentor.tune.journal import Journal
 from instrumentor.tune.judge import Judge
-from instrumentor.tune.lab import Lab
 from instrumentor.tune.levers import BATCH_SIZE, LEVERS, Lever
-from instrumentor.tune.listener import Listener, Silent
+from instrumentor.tune.listener import Listener
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.search import Choice, NothingToTry, Search, batch_sizes, check_strategy
-from instrumentor.tune.state import Journal
+from instrumentor.tune.spec import digest, options_from_json, options_to_json
 from instrumentor.tune.target import NotApplicable, Target, read_target
-from instrumentor.tune.trial import (
-    digest,
-    options_from_json,
-    options_to_json,
-)
+from instrumentor.tune.trials import Trials
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def tune(
         "run": dict(options.run),
     }
     journal = Journal.create(folder, header)
-    return _go(target, found, journal, options, listener or Silent())
+    return _go(target, found, journal, options, listener or Listener())
 
 
 def resume(
@@ -114,7 +113,7 @@ def resume(
         )
     executors.check(options.executor)
     found = _survey(target, options)
-    return _go(target, found, journal, options, listener or Silent())
+    return _go(target, found, journal, options, listener or Listener())
 
 
 def _levers(options: TuneOptions) -> list[Lever]:
@@ -145,8 +144,6 @@ def _go(
     options: TuneOptions,
     listener: Listener,
 ) -> Tuned:
-    from filelock import FileLock, Timeout
-
     folder = journal.path.parent
     listener.began(folder)
     started = time.monotonic()
@@ -159,10 +156,8 @@ def _go(
     lock = FileLock(folder / ".lock")
     try:
         with lock.acquire(timeout=0):
-            lab = Lab(target, journal, options, executor, listener)
-            lab.own_batch = _own_batch(target)
             search = Search(
-                lab,
+                Trials(target, journal, options, executor, listener, _own_batch(target)),
                 [c for c in choices if c is not None],
                 Judge(loss_tolerance=options.loss_tolerance),
                 tell=listener.note,
@@ -202,8 +197,6 @@ def _own_batch(target: Target) -> int | None:
 
 
 def _new_folder(target: Target, options: TuneOptions, cwd: Path) -> Path:
-    from instrumentor.runner import run_name
-
     wanted = cwd / (options.output or Path(f"{run_name(target.script)}_tune"))
     number, folder = 1, wanted
     while folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -10,7 +10,7 @@ from instrumentor.tune.levers import Setting, Value
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import Target, read_target
 from tests.conftest import ROOT
-from tests.end_to_end.small import wait_for
+from tests.waiting import wait_for
 
 STANDINS = ROOT / "tests" / "standins" / "tuning"
 
@@ -20,7 +20,6 @@ TRAIN = '''\
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
-from tests.waiting import wait_for
 
 
 def train():

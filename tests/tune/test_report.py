@@ -13,14 +13,14 @@ from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.search import Search
 from instrumentor.tune.tuning import Tuned
 from tests.tune.scripts import TRAIN, target_of
-from tests.tune.test_search import Lab, Model, choices, times
+from tests.tune.test_search import ByFormula, Model, choices, times
 
 
 def tuned(folder: Path, model: Model = times, budget: int = 100) -> Tuned:
     """A tuning played through."""
     target = target_of(folder, TRAIN)
     names = ("optimization_level", "dtype", "bfp8", "batch_size")
-    search = Search(Lab(model, budget), choices(*names), Judge())
+    search = Search(ByFormula(model, budget), choices(*names), Judge())
     search.run("one-at-a-time")
     return Tuned(folder, target, survey(target, LEVERS), search, TuneOptions(), 61.0)
 
@@ -38,9 +38,9 @@ def test_the_document_is_plain_json(tmp_path: Path) -> None:
 
 
 def test_a_drift_is_told(tmp_path: Path) -> None:
-    lab = Lab(times)
-    lab.slower = 1.2
-    search = Search(lab, choices("optimization_level"), Judge())
+    trials = ByFormula(times)
+    trials.slower = 1.2
+    search = Search(trials, choices("optimization_level"), Judge())
     search.run("one-at-a-time")
     target = target_of(tmp_path, TRAIN)
     done = Tuned(tmp_path, target, survey(target, LEVERS), search, TuneOptions(), 1.0)
@@ -99,7 +99,7 @@ def test_lines_of_the_table_are_aligned(tmp_path: Path) -> None:
 def test_levers_that_cannot_be_applied_are_named_with_line_and_reason(tmp_path: Path) -> None:
     mixed = TRAIN.replace("    for step", "    scaler = torch.GradScaler()\n    for step")
     plain = target_of(tmp_path, mixed)
-    search = Search(Lab(lambda setting: 5.0), choices("optimization_level"), Judge())
+    search = Search(ByFormula(lambda setting: 5.0), choices("optimization_level"), Judge())
     search.run("one-at-a-time")
     done = Tuned(tmp_path, plain, survey(plain, LEVERS), search, TuneOptions(), 1.0)
     text = report.markdown(report.make_report(done))

@@ -16,7 +16,7 @@ from instrumentor.tune.search import Ask, Choice, NothingToTry, Search, batch_si
 Model = Callable[[Setting], "float | Outcome"]
 
 
-class Lab:
+class ByFormula:
     """Measures by a formula; counts."""
 
     def __init__(self, model: Model, budget: int = 100, device: str = "") -> None:
@@ -75,16 +75,16 @@ def times(setting: Setting) -> float | Outcome:
 
 
 def searched(model: Model, *names: str, strategy: str = "one-at-a-time", budget: int = 100,
-             ) -> tuple[Search, Lab]:  # fmt: skip
-    lab = Lab(model, budget)
-    search = Search(lab, choices(*names), Judge())
+             ) -> tuple[Search, ByFormula]:  # fmt: skip
+    trials = ByFormula(model, budget)
+    search = Search(trials, choices(*names), Judge())
     search.run(strategy)
-    return search, lab
+    return search, trials
 
 
 def test_one_change_at_a_time_on_top_of_the_best() -> None:
-    search, lab = searched(times, "optimization_level", "dtype", "bfp8", "batch_size")
-    assert lab.asked == [
+    search, trials = searched(times, "optimization_level", "dtype", "bfp8", "batch_size")
+    assert trials.asked == [
         "baseline",
         "baseline #1",
         "optimization_level 1",
@@ -119,8 +119,8 @@ def test_batch_sizes_go_down_where_up_does_not_help() -> None:
         batch = int(setting.get("batch_size") or 4)
         return batch**2 + 1.0
 
-    search, lab = searched(small_is_fast, "batch_size")
-    assert lab.asked[2:-1] == ["batch_size 8", "batch_size 2", "batch_size 1"]
+    search, trials = searched(small_is_fast, "batch_size")
+    assert trials.asked[2:-1] == ["batch_size 8", "batch_size 2", "batch_size 1"]
     assert search.best == Setting.of({"batch_size": 1})
     assert search.untried == [
         "batch_size 4: not tried: it is the current value",
@@ -129,8 +129,8 @@ def test_batch_sizes_go_down_where_up_does_not_help() -> None:
 
 
 def test_the_plateau_ends_the_way_up() -> None:
-    _, lab = searched(lambda s: float(s.get("batch_size") or 4), "batch_size")
-    assert lab.asked[2:-1] == ["batch_size 8", "batch_size 2"]
+    _, trials = searched(lambda s: float(s.get("batch_size") or 4), "batch_size")
+    assert trials.asked[2:-1] == ["batch_size 8", "batch_size 2"]
 
 
 def test_nothing_helps() -> None:
@@ -142,43 +142,48 @@ def test_bfp8_brings_bfloat16_where_that_did_not_help_by_itself() -> None:
     def model(setting: Setting) -> float:
         return 12.0 if setting.get("dtype") else 10.0
 
-    _, lab = searched(model, "dtype", "bfp8")
-    assert lab.asked[2:-1] == ["dtype bfloat16", "dtype bfloat16, bfp8"]
+    _, trials = searched(model, "dtype", "bfp8")
+    assert trials.asked[2:-1] == ["dtype bfloat16", "dtype bfloat16, bfp8"]
 
 
 def test_a_grid_holds_what_belongs_together() -> None:
-    search, lab = searched(times, "optimization_level", "dtype", "bfp8", strategy="grid")
-    assert len(lab.asked) == 3 + 3 * 3 - 1
-    assert not any("bfp8" in key and "dtype" not in key for key in lab.asked)
+    search, trials = searched(times, "optimization_level", "dtype", "bfp8", strategy="grid")
+    assert len(trials.asked) == 3 + 3 * 3 - 1
+    assert not any("bfp8" in key and "dtype" not in key for key in trials.asked)
     assert str(search.best) == "optimization_level 1, dtype bfloat16"
-    assert lab.expected[0] == len(lab.asked)
+    assert trials.expected[0] == len(trials.asked)
 
 
 @pytest.mark.parametrize("strategy", ["one-at-a-time", "grid"])
 def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
-    lab = Lab(times, device="cpu")
+    trials = ByFormula(times, device="cpu")
     told: list[str] = []
     names = "optimization_level", "dtype", "bfp8", "trace"
-    search = Search(lab, choices(*names), Judge(), tell=told.append)
+    search = Search(trials, choices(*names), Judge(), tell=told.append)
     search.run(strategy)
-    assert lab.asked == ["baseline", "baseline #1", "dtype bfloat16", "baseline #2"]
-    reason = "the steps ran on cpu, this acts on an XLA device only"
-    assert search.without_effect == dict.fromkeys(("optimization_level", "bfp8", "trace"), reason)
-    assert told[0] == f"optimization_level: not tried: {reason}"
+    assert trials.asked == ["baseline", "baseline #1", "dtype bfloat16", "baseline #2"]
+    reason = "the steps ran on cpu, this acts on an XLA device"
+    either = f"{reason} or tt-crank's device only"
+    assert search.without_effect == {
+        "optimization_level": either,
+        "bfp8": f"{reason} only",
+        "trace": either,
+    }
+    assert told[0] == f"optimization_level: not tried: {either}"
 
 
 def test_on_an_xla_device_everything_is_tried() -> None:
-    lab = Lab(times, device="xla")
-    search = Search(lab, choices("optimization_level", "trace"), Judge())
+    trials = ByFormula(times, device="xla")
+    search = Search(trials, choices("optimization_level", "trace"), Judge())
     search.run("one-at-a-time")
-    assert len(lab.asked) == 6 and not search.without_effect
+    assert len(trials.asked) == 6 and not search.without_effect
 
 
 def test_nothing_can_act_on_the_device() -> None:
-    lab = Lab(times, device="cpu")
-    with pytest.raises(NothingToTry, match="the steps ran on cpu, and optimization_level, trace"):
-        Search(lab, choices("optimization_level", "trace"), Judge()).run("one-at-a-time")
-    assert lab.asked == ["baseline"]
+    trials = ByFormula(times, device="cpu")
+    with pytest.raises(NothingToTry, match="ran on cpu, on which optimization_level, trace cannot"):
+        Search(trials, choices("optimization_level", "trace"), Judge()).run("one-at-a-time")
+    assert trials.asked == ["baseline"]
     assert NothingToTry.exit_code == 3
 
 
@@ -186,9 +191,9 @@ def test_a_gain_of_a_machine_that_drifted_is_none() -> None:
     def model(setting: Setting) -> float:
         return 9.0 if setting.get("dtype") else 10.0
 
-    lab = Lab(model)
-    lab.slower = 0.85  # what slowed the first runs down is over
-    search = Search(lab, choices("dtype"), Judge())
+    trials = ByFormula(model)
+    trials.slower = 0.85  # what slowed the first runs down is over
+    search = Search(trials, choices("dtype"), Judge())
     search.run("one-at-a-time")
     assert search.drift == pytest.approx(1 / 0.85 - 1)
     assert not search.best.values
@@ -196,9 +201,9 @@ def test_a_gain_of_a_machine_that_drifted_is_none() -> None:
 
 
 def test_a_gain_beyond_the_drift_stays() -> None:
-    lab = Lab(times)
-    lab.slower = 1.1
-    search = Search(lab, choices("optimization_level", "dtype"), Judge())
+    trials = ByFormula(times)
+    trials.slower = 1.1
+    search = Search(trials, choices("optimization_level", "dtype"), Judge())
     search.run("one-at-a-time")
     assert search.drift == pytest.approx(0.1)
     assert str(search.best) == "optimization_level 1, dtype bfloat16"
@@ -212,17 +217,21 @@ def test_without_drift_nothing_is_said_of_it() -> None:
 
 
 def test_too_large_a_grid_is_refused_before_anything_runs() -> None:
-    lab = Lab(times)
+    trials = ByFormula(times)
     many = [Choice(lever("batch_size"), 4, tuple(range(1, 600)))]
     with pytest.raises(UsageError, match="more than 500"):
-        Search(lab, many, Judge()).run("grid")
-    assert lab.asked == []
+        Search(trials, many, Judge()).run("grid")
+    assert trials.asked == []
 
 
 def test_a_used_up_budget_keeps_what_was_found() -> None:
     search, _ = searched(times, "optimization_level", "dtype", budget=4)
     assert search.out_of_budget
     assert str(search.best) == "optimization_level 1"
+    assert search.untried == [
+        "optimization_level 0: not tried: it is the current value",
+        "dtype bfloat16: not tried: the budget was used up",
+    ]
 
 
 def test_a_script_that_cannot_be_measured_ends_it() -> None:

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.errors import RunFailed
-from instrumentor.options import Options
 from instrumentor.tune import outcome, trial
-from instrumentor.tune.outcome import Outcome
 
 
 @pytest.mark.parametrize(
@@ -43,33 +41,6 @@ def test_the_words_of_a_failure_are_kept(tmp_path: Path) -> None:
     assert made.reason == "the script ended with code 1; its last lines: ValueError: no"
 
 
-def test_options_survive_json() -> None:
-    import json
-
-    options = Options(steps=13, warmup=3, region=("a.py", 1, 9), only=("region",))
-    told = json.loads(json.dumps(trial.options_to_json(options)))
-    assert trial.options_from_json(told) == options
-
-
-def test_a_spec_survives_its_file(tmp_path: Path) -> None:
-    spec = trial.Spec("t.py", ("-x",), "/", str(tmp_path), {"bfp8": True}, {}, {}, {"A": None}, "d")
-    assert trial.Spec.read(spec.write()) == spec
-
-
 def test_the_usual_batch_is_not_the_last_one() -> None:
     assert trial._usual([(4, 8), (4, 8), (1, 8)]) == (4, 8)
     assert trial._usual([]) == ()
-
-
-def test_an_outcome_survives_json_with_infinite_losses() -> None:
-    import json
-
-    made = Outcome("measured", losses=(1.0, float("inf")), samples_ms=(1.0,))
-    assert Outcome.from_json(json.loads(json.dumps(made.to_json(), allow_nan=False))) == made
-    assert Outcome.from_json({**made.to_json(), "later": 1}) == made
-
-
-def test_digest_sees_any_change(tmp_path: Path) -> None:
-    one = {tmp_path / "a": b"1", tmp_path / "b": b"2"}
-    assert trial.digest(one) == trial.digest(dict(reversed(one.items())))
-    assert trial.digest(one) != trial.digest({**one, tmp_path / "b": b"3"})

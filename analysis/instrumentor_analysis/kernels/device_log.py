@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,11 @@ class ZoneKey:
     y: int
     risc: str
     zone: str
+
+    @property
+    def core(self) -> tuple[int, int, int]:
+        """Device and the core's coordinates."""
+        return self.device, self.x, self.y
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,7 @@ class DeviceLog:
         longest: dict[tuple[int, int, int], int] = {}
         for zone in self.zones:
             if zone.key.zone in _INTERNAL and zone.cycles:
-                core = (zone.key.device, zone.key.x, zone.key.y)
-                longest[core] = max(longest.get(core, 0), zone.total)
+                longest[zone.key.core] = max(longest.get(zone.key.core, 0), zone.total)
         return longest
 
     def at_limit(self) -> tuple[tuple[int, int, int], ...]:
@@ -164,38 +168,33 @@ class _Reader:
         self.kept: dict[tuple[int, int, int, str], int] = defaultdict(int)
         self.skipped = 0
         self.first_skipped: int | None = None
-        self.times: list[int] = []
+        self.span: tuple[int, int] | None = None
 
     def read(self, rows: Iterator[list[str]], first_line: int) -> DeviceLog:
-        low: int | None = None
-        high = 0
         for number, row in enumerate(rows, first_line):
-            if not row:
-                continue
-            time = self._take(row)
-            if time is None:
+            if row and not self._take(row):
                 self.skipped += 1
                 self.first_skipped = self.first_skipped or number
-                continue
-            low = time if low is None else min(low, time)
-            high = max(high, time)
-        keys = sorted({*self.begins, *self.ends})
         zones = tuple(
-            Zone(key, tuple(self.pairs[key]), self.begins[key], self.ends[key]) for key in keys
+            Zone(key, tuple(self.pairs[key]), self.begins[key], self.ends[key])
+            for key in sorted({*self.begins, *self.ends})
         )
         kept: dict[tuple[int, int, int], int] = {}
-        for (device, x, y, _), count in self.kept.items():
-            kept[device, x, y] = max(kept.get((device, x, y), 0), count)
-        span = None if low is None else (low, high)
-        return DeviceLog(self.machine, zones, span, kept, self.skipped, self.first_skipped)
+        for (*core, _), count in self.kept.items():
+            place = (core[0], core[1], core[2])
+            kept[place] = max(kept.get(place, 0), count)
+        return DeviceLog(self.machine, zones, self.span, kept, self.skipped, self.first_skipped)
 
-    def _take(self, row: list[str]) -> int | None:
+    def _take(self, row: list[str]) -> bool:
+        """Take a marker; False for a row that is none."""
         cells = {name: row[at].strip() for name, at in self.places.items() if at < len(row)}
         time = integer(cells.get("time", ""))
         device, x, y = (integer(cells.get(name, "0")) for name in ("device", "x", "y"))
         phase = cells.get("phase")
         if time is None or x is None or y is None or phase is None or not cells.get("risc"):
-            return None
+            return False
+        low, high = self.span or (time, time)
+        self.span = min(low, time), max(high, time)
         key = ZoneKey(device or 0, x, y, cells["risc"], cells.get("zone", ""))
         if phase in _BEGIN:
             self.begins[key] += 1
@@ -205,7 +204,7 @@ class _Reader:
             self.ends[key] += 1
             if self.open[key]:
                 self.pairs[key].append(time - self.open[key].pop())
-        return time
+        return True
 
 
 def line_cycles(log: DeviceLog, core: tuple[int, int, int] | None = None) -> list[LineCycles]:
@@ -213,38 +212,39 @@ def line_cycles(log: DeviceLog, core: tuple[int, int, int] | None = None) -> lis
 
     The printed report adds all cores up without saying so; here one core is taken.
     """
-    if core is None:
-        totals: dict[tuple[int, int, int], int] = defaultdict(int)
-        for zone in log.zones:
-            if _AUTO.match(zone.key.zone):
-                totals[zone.key.device, zone.key.x, zone.key.y] += zone.total
-        if not totals:
-            return []
-        core = max(totals, key=lambda one: totals[one])
+    core = core or _slowest(log)
     parts: dict[tuple[str, int], list[Operation]] = defaultdict(list)
+    whole: dict[str, int] = defaultdict(int)
     for zone in log.zones:
         match = _AUTO.match(zone.key.zone)
-        if match is None or (zone.key.device, zone.key.x, zone.key.y) != core or not zone.cycles:
+        if match is None or zone.key.core != core or not zone.cycles:
             continue
         name = match["rest"] or ""
-        implicit = name.startswith("implicit_")
-        operation = Operation(
-            name.removeprefix("implicit_"), zone.total, len(zone.cycles), implicit
-        )
+        part = name.removeprefix("implicit_")
+        operation = Operation(part, zone.total, len(zone.cycles), implicit=part != name)
         parts[zone.key.risc, int(match["line"])].append(operation)
-    whole: dict[str, int] = defaultdict(int)
-    for (risc, _), operations in parts.items():
-        whole[risc] += sum(operation.cycles for operation in operations)
-    return [
-        LineCycles(
-            thread=risc,
-            function="",
-            line=line,
-            source="",
-            cycles=(cycles := sum(operation.cycles for operation in operations)),
-            percent=cycles / whole[risc] * 100 if whole[risc] else 0.0,
-            count=max(operation.count for operation in operations),
-            operations=tuple(operation for operation in operations if operation.name),
-        )
-        for (risc, line), operations in sorted(parts.items())
-    ]
+        whole[zone.key.risc] += zone.total
+    return [_line(*key, parts[key], whole[key[0]]) for key in sorted(parts)]
+
+
+def _slowest(log: DeviceLog) -> tuple[int, int, int] | None:
+    """The core with most cycles in the auto-profiler's zones."""
+    totals: dict[tuple[int, int, int], int] = defaultdict(int)
+    for zone in log.zones:
+        if _AUTO.match(zone.key.zone):
+            totals[zone.key.core] += zone.total
+    return max(totals, key=lambda one: totals[one], default=None)
+
+
+def _line(risc: str, line: int, operations: Sequence[Operation], whole: int) -> LineCycles:
+    cycles = sum(operation.cycles for operation in operations)
+    return LineCycles(
+        thread=risc,
+        function="",
+        line=line,
+        source="",
+        cycles=cycles,
+        percent=cycles / whole * 100 if whole else 0.0,
+        count=max(operation.count for operation in operations),
+        operations=tuple(operation for operation in operations if operation.name),
+    )

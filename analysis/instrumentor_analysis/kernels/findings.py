@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, tensor_bytes
-from instrumentor_analysis.kernels.model import COMPUTERS
+from instrumentor_analysis.kernels.model import COMPUTERS, Program
 
 GOALS = {1: "use all cores", 2: "reduce DRAM traffic", 3: "larger blocks", 0: "measurement"}
 #: Below this share of the cores the grid is the bottleneck.
@@ -206,9 +206,7 @@ def _chained(facts: Facts) -> Iterator[Finding]:
 
 
 def _blocks(facts: Facts) -> Iterator[Finding]:
-    program = facts.program
     size = facts.block_bytes
-    room = L1_BYTES * USABLE_L1 / size if size else None
     if size is not None and size > L1_BYTES:
         yield Finding(
             "blocks-above-l1",
@@ -217,25 +215,26 @@ def _blocks(facts: Facts) -> Iterator[Finding]:
             f"{_mb(size)} of about {_mb(L1_BYTES)} a core",
             "Make the blocks smaller, or lower buffer_factor.",
         )
-        return
-    if program is None or program.dram_read is None:
-        return
-    transfers = program.dram_read.transfers + (
-        program.dram_write.transfers if program.dram_write else 0
-    )
-    reads, writes = program.barriers or (0, 0)
-    bursts = transfers / (reads + writes) if reads + writes else None
+    elif facts.program is not None and facts.program.dram_read is not None:
+        yield from _small_blocks(facts, facts.program, facts.program.dram_read.transfers)
+
+
+def _small_blocks(facts: Facts, program: Program, reads: int) -> Iterator[Finding]:
+    transfers = reads + (program.dram_write.transfers if program.dram_write else 0)
+    barriers = program.barriers or (0, 0)
+    bursts = transfers / sum(barriers) if sum(barriers) else SMALL_BURST
     small = max(program.transfer_sizes, default=0) <= SMALL_BYTES
-    if not small or transfers < MANY_TRANSFERS or bursts is None or bursts >= SMALL_BURST:
+    if not small or transfers < MANY_TRANSFERS or bursts >= SMALL_BURST:
         return
-    grow = _growth(room)
+    size = facts.block_bytes
+    grow = _growth(L1_BYTES * USABLE_L1 / size if size else None)
     where = "" if size is None else f"; buffers take {size / L1_BYTES:.0%} of L1"
     yield Finding(
         "small-blocks",
         3,
         f"{transfers:,} transfers of {_sizes(program.transfer_sizes)}, "
         f"{bursts:.1f} between two waits",
-        f"{reads} read and {writes} write barriers{where}",
+        f"{barriers[0]} read and {barriers[1]} write barriers{where}",
         (
             f"Enlarge shape=(R, C) of the dataflow buffers, by {grow}x at a time as long as they "
             "fit L1, so that each wait covers more transfers."

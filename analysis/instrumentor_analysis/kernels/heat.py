@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instrumentor_analysis.kernels.model import LineCycles, Operation
@@ -67,8 +67,3 @@ def _hot(number: int, rows: Sequence[LineCycles], source: Sequence[str]) -> HotL
         sum(part.cycles for part in operations if part.name in _WAITS),
         operations,
     )
-
-
-def hottest(rows: Sequence[LineCycles], count: int = 3) -> Iterator[LineCycles]:
-    """The lines that take most cycles, over all threads."""
-    yield from sorted(rows, key=lambda row: -row.cycles)[:count]

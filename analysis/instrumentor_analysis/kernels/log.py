@@ -8,22 +8,11 @@ section's ``problem``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from instrumentor_analysis.kernels import graphs, programs, signposts, threads
-from instrumentor_analysis.kernels.model import (
-    Buffer,
-    KernelLog,
-    LineCycles,
-    Machine,
-    Pipe,
-    Program,
-    Roofline,
-    Section,
-    SignpostRow,
-    ThreadCycles,
-)
+from instrumentor_analysis.kernels.model import KernelLog, Machine, Roofline, Section
 from instrumentor_analysis.kernels.text import clean_lines
 
 _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -42,42 +31,66 @@ _RULE = re.compile(r"^={20,}$")
 _WORDS = ("SUMMARY", "THREAD:", "ANALYSIS", "Program ", "GRAPH", "PROFILE")
 
 
-@dataclass
-class _Gathered:
-    machine: Machine = field(default_factory=Machine)
-    threads: list[ThreadCycles] = field(default_factory=list)
-    lines: list[LineCycles] = field(default_factory=list)
-    roofline: Roofline | None = None
-    programs: list[Program] = field(default_factory=list)
-    buffers: list[Buffer] = field(default_factory=list)
-    pipes: list[Pipe] = field(default_factory=list)
-    signposts: list[SignpostRow] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
 def parse_log(text: str) -> KernelLog:
     """Everything that tt-lang's profilers printed into a log. Never raises for its content."""
     lines = clean_lines(text)
     starts = _headings(lines)
-    gathered = _Gathered()
-    for number, (kind, start) in enumerate(starts):
-        last = number + 1 == len(starts)
-        end = len(lines) if last else starts[number + 1][1]
-        _read(gathered, kind, lines, start, end, last=last)
-    _warn(gathered, lines)
+    ends = [*(at for _, at in starts[1:]), len(lines)]
+    found = _Found()
+    for (kind, start), end in zip(starts, ends, strict=False):
+        section = _Section(lines, start, end)
+        if kind in _READERS:
+            read, problem = _READERS[kind](found, section)
+            taken = start + 1 + section.taken
+            found.add(
+                "sections",
+                [
+                    Section(
+                        kind, section.title or kind, start + 1, taken, read, not problem, problem
+                    )
+                ],
+            )
+    lists = {name: tuple(values) for name, values in found.lists.items()}
     return KernelLog(
-        gathered.machine,
-        tuple(gathered.threads),
-        tuple(gathered.lines),
-        gathered.roofline,
-        tuple(gathered.programs),
-        tuple(gathered.buffers),
-        tuple(gathered.pipes),
-        tuple(gathered.signposts),
-        tuple(gathered.sections),
-        tuple(gathered.warnings),
+        found.machine, roofline=found.roofline, warnings=tuple(_warnings(lists, lines)), **lists
     )
+
+
+class _Found:
+    """What the sections read so far hold; lists by the field of :class:`KernelLog`."""
+
+    def __init__(self) -> None:
+        self.machine = Machine()
+        self.roofline: Roofline | None = None
+        self.lists: dict[str, list[Any]] = {}
+
+    def add(self, field: str, values: Sequence[Any]) -> int:
+        """Append to a field; returns how many."""
+        self.lists.setdefault(field, []).extend(values)
+        return len(values)
+
+
+class _Section:
+    """The lines from one heading to the next."""
+
+    def __init__(self, lines: Sequence[str], start: int, end: int) -> None:
+        self.heading = lines[start]
+        self.title = self.heading.strip().strip("= -").partition("(")[0].strip()
+        self.body = lines[start + 1 : end]
+        self.taken = len(self.body)
+        self.last = end == len(lines)
+        self.end = len(lines)
+
+    def cut(self, missing: str) -> str:
+        """Why something is missing."""
+        if self.last:
+            return f"the log ends at line {self.end} without {missing}"
+        return f"another section begins before {missing}"
+
+    @property
+    def closed(self) -> bool:
+        """Whether a rule stands behind the rows: the one right below the heading does not count."""
+        return any(at > 0 for at, line in enumerate(self.body) if _RULE.match(line))
 
 
 def _headings(lines: Sequence[str]) -> list[tuple[str, int]]:
@@ -95,100 +108,81 @@ def _headings(lines: Sequence[str]) -> list[tuple[str, int]]:
     return found
 
 
-def _read(
-    into: _Gathered, kind: str, lines: Sequence[str], start: int, end: int, *, last: bool
-) -> None:
-    body = lines[start + 1 : end]
-    read, problem, taken = 0, "", len(body)
-    if kind == "report":
-        return
-    if kind == "threads":
-        rows = threads.read_summary(body)
-        into.threads.extend(rows)
-        into.roofline = threads.read_roofline(body) or into.roofline
-        read = len(rows)
-        whole = bool(rows) and (not last or _closed(body))
-        problem = "" if whole else _cut(lines, last, "its closing line")
-    elif kind == "thread-lines":
-        head = threads.HEAD.match(lines[start])
-        assert head is not None
-        table = threads.read_lines(head, body)
-        into.lines.extend(table)
-        read = len(table)
-        problem = _cut(lines, last, "the THREAD SUMMARY that follows") if last else ""
-    elif kind == "roofline":
-        roofline = threads.read_roofline(body)
-        into.roofline = roofline or into.roofline
-        read = int(roofline is not None)
-        problem = "" if read else _cut(lines, last, "its verdict")
-    elif kind == "programs":
-        read, problem = _programs(into, lines, start, end, last=last)
-    elif kind in ("flow", "pipes"):
-        read, problem, taken = _graph(into, kind, body)
-    elif kind == "signposts":
-        found = signposts.read_signposts(body)
-        into.signposts.extend(found)
-        read = len(found)
-        whole = bool(found) and _closed(body)
-        problem = "" if whole else _cut(lines, last, "its closing line")
-    title = lines[start].strip().strip("= -").partition("(")[0].strip() or kind
-    into.sections.append(
-        Section(kind, title, start + 1, start + 1 + taken, read, not problem, problem)
-    )
+def _threads(into: _Found, section: _Section) -> tuple[int, str]:
+    read = into.add("threads", threads.read_summary(section.body))
+    into.roofline = threads.read_roofline(section.body) or into.roofline
+    whole = read and (not section.last or section.closed)
+    return read, "" if whole else section.cut("its closing line")
 
 
-def _programs(
-    into: _Gathered, lines: Sequence[str], start: int, end: int, *, last: bool
-) -> tuple[int, str]:
+def _thread_lines(into: _Found, section: _Section) -> tuple[int, str]:
+    head = threads.HEAD.match(section.heading)
+    assert head is not None
+    read = into.add("lines", threads.read_lines(head, section.body))
+    return read, section.cut("the THREAD SUMMARY that follows") if section.last else ""
+
+
+def _roofline(into: _Found, section: _Section) -> tuple[int, str]:
+    found = threads.read_roofline(section.body)
+    into.roofline = found or into.roofline
+    return (1, "") if found is not None else (0, section.cut("its verdict"))
+
+
+def _programs(into: _Found, section: _Section) -> tuple[int, str]:
     # A summary whose heading was lost begins with its first program.
-    body = lines[start if programs.HEAD.match(lines[start]) else start + 1 : end]
+    headless = programs.HEAD.match(section.heading)
+    body = [section.heading, *section.body] if headless else section.body
     found, announced = programs.read_programs(body)
     machine = programs.read_machine(body)
-    if machine != Machine():
-        into.machine = machine
-    into.programs.extend(found)
-    if announced > len(found):
-        return len(found), f"{len(found)} of {announced} programs were printed" + (
-            f"; the log ends at line {len(lines)}" if last else ""
-        )
+    into.machine = machine if machine != Machine() else into.machine
+    read = into.add("programs", found)
+    if announced > read:
+        end = f"; the log ends at line {section.end}" if section.last else ""
+        return read, f"{read} of {announced} programs were printed{end}"
     if found and found[-1].duration_cycles is None and found[-1].dram_read is None:
-        return len(found), _cut(lines, last, f"the figures of program {found[-1].number}")
-    return len(found), "" if found else _cut(lines, last, "any program")
+        return read, section.cut(f"the figures of program {found[-1].number}")
+    return read, "" if found else section.cut("any program")
 
 
-def _graph(into: _Gathered, kind: str, body: Sequence[str]) -> tuple[int, str, int]:
-    document = graphs.read_document(body)
+def _flow(into: _Found, section: _Section) -> tuple[int, str]:
+    document = graphs.read_document(section.body)
     if document is None:
-        empty = kind == "pipes"  # a kernel without pipes prints the heading alone
-        return 0, "" if empty else "no JSON follows", 0 if empty else len(body)
-    if kind == "flow":
-        buffers = graphs.read_buffers(document.value)
-        into.buffers.extend(buffers)
-        return len(buffers), document.problem, document.lines
-    pipes = graphs.read_pipes(document.value)
-    into.pipes.extend(pipes)
-    return len(pipes), document.problem, document.lines
+        return 0, "no JSON follows"
+    section.taken = document.lines
+    return into.add("buffers", graphs.read_buffers(document.value)), document.problem
 
 
-def _closed(body: Sequence[str]) -> bool:
-    """Whether a rule stands behind the rows: the one right below the heading does not count."""
-    return any(at > 0 for at, line in enumerate(body) if _RULE.match(line))
+def _pipes(into: _Found, section: _Section) -> tuple[int, str]:
+    document = graphs.read_document(section.body)
+    section.taken = document.lines if document is not None else 0
+    if document is None:  # a kernel without pipes prints the heading alone
+        return 0, ""
+    return into.add("pipes", graphs.read_pipes(document.value)), document.problem
 
 
-def _cut(lines: Sequence[str], last: bool, missing: str) -> str:
-    if last:
-        return f"the log ends at line {len(lines)} without {missing}"
-    return f"another section begins before {missing}"
+def _signposts(into: _Found, section: _Section) -> tuple[int, str]:
+    read = into.add("signposts", signposts.read_signposts(section.body))
+    return read, "" if read and section.closed else section.cut("its closing line")
 
 
-def _warn(gathered: _Gathered, lines: Sequence[str]) -> None:
-    for section in gathered.sections:
+#: What reads a section's lines: returns how many entries, and where and why reading stopped.
+_READERS: Mapping[str, Callable[[_Found, _Section], tuple[int, str]]] = {
+    "threads": _threads,
+    "thread-lines": _thread_lines,
+    "roofline": _roofline,
+    "programs": _programs,
+    "flow": _flow,
+    "pipes": _pipes,
+    "signposts": _signposts,
+}
+
+
+def _warnings(lists: Mapping[str, Sequence[Any]], lines: Sequence[str]) -> Iterator[str]:
+    for section in lists.get("sections", ()):
         if section.problem:
-            gathered.warnings.append(
+            yield (
                 f"{section.title} (line {section.line}): {section.problem}; "
                 f"{section.read} entries were read"
             )
     if any("buffers were full, markers were dropped" in line for line in lines):
-        gathered.warnings.append(
-            "the device profiler dropped markers: cycles of lines and signposts are too low"
-        )
+        yield "the device profiler dropped markers: cycles of lines and signposts are too low"

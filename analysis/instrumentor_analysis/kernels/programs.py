@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 from instrumentor_analysis.kernels.model import Machine, Program, Traffic
 from instrumentor_analysis.kernels.text import decimal, integer, size_bytes, sizes
@@ -30,6 +31,8 @@ _FIELDS = {
     "L1 multicast": "multicast",
 }
 _MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
+#: What a line says of a program, as fields of :class:`Program`.
+_Reader: TypeAlias = Callable[[re.Match[str], Program], dict[str, Any]]
 
 
 def read_machine(lines: Sequence[str]) -> Machine:
@@ -60,61 +63,67 @@ def read_programs(lines: Sequence[str]) -> tuple[list[Program], int]:
 
 def _with_line(program: Program, line: str) -> Program:
     """The program with what one line adds to it; any other line leaves it as it is."""
-    if match := _GRID.search(line):
-        columns, rows, cores = (integer(part) or 0 for part in match.groups())
-        return replace(program, grid=(columns, rows), cores=cores)
-    if match := _DURATION.search(line):
-        time = decimal(match[2])
-        return replace(
-            program,
-            duration_cycles=integer(match[1]),
-            duration_us=None if time is None else time * _MICROSECONDS[match[3]],
-        )
-    if match := _TRAFFIC.search(line):
-        size, count = size_bytes(match[2]), integer(match[3])
-        if size is None or count is None:
-            return program
-        return _with_traffic(program, _FIELDS[match[1]], Traffic(size, count))
-    if match := _BANDWIDTH.search(line):
-        return replace(program, bandwidth_gb_s=decimal(match[1]))
-    if match := _BARRIERS.search(line):
-        return replace(program, barriers=(integer(match[1]) or 0, integer(match[2]) or 0))
-    if match := _CYCLES.match(line):
-        low = integer(match["low"])
-        high = integer(match["high"]) if match["high"] else low
-        if low is None or high is None:
-            return program
-        return replace(
-            program, kernel_cycles={**program.kernel_cycles, match["thread"]: (low, high)}
-        )
-    return _with_rest(program, line)
-
-
-def _with_traffic(program: Program, name: str, traffic: Traffic) -> Program:
-    if name == "dram_read":
-        return replace(program, dram_read=traffic)
-    if name == "dram_write":
-        return replace(program, dram_write=traffic)
-    if name == "l1_read":
-        return replace(program, l1_read=traffic)
-    if name == "l1_write":
-        return replace(program, l1_write=traffic)
-    return replace(program, multicast=traffic)
-
-
-def _with_rest(program: Program, line: str) -> Program:
-    label, _, value = line.strip().partition(":")
-    if label == "transfer size":
-        size = size_bytes(value)
-        return program if size is None else replace(program, transfer_sizes={size: 0})
-    if label == "transfer sizes":
-        return replace(program, transfer_sizes=sizes(value))
-    first = integer(value.strip().partition(" ")[0])
-    if label == "semaphores" and first is not None:
-        return replace(program, semaphores=first)
-    if label == "DRAM channels" and first is not None:
-        return replace(program, dram_channels=first)
+    for pattern, read in _READERS:
+        match = pattern.search(line)
+        if match is not None:
+            return replace(program, **read(match, program))
     return program
+
+
+def _grid(match: re.Match[str], _: Program) -> dict[str, Any]:
+    columns, rows, cores = (integer(part) or 0 for part in match.groups())
+    return {"grid": (columns, rows), "cores": cores}
+
+
+def _duration(match: re.Match[str], _: Program) -> dict[str, Any]:
+    time = decimal(match[2])
+    microseconds = None if time is None else time * _MICROSECONDS[match[3]]
+    return {"duration_cycles": integer(match[1]), "duration_us": microseconds}
+
+
+def _traffic(match: re.Match[str], _: Program) -> dict[str, Any]:
+    size, count = size_bytes(match[2]), integer(match[3])
+    known = size is not None and count is not None
+    return {_FIELDS[match[1]]: Traffic(size or 0, count or 0)} if known else {}
+
+
+def _barriers(match: re.Match[str], _: Program) -> dict[str, Any]:
+    return {"barriers": (integer(match[1]) or 0, integer(match[2]) or 0)}
+
+
+def _cycles(match: re.Match[str], program: Program) -> dict[str, Any]:
+    low = integer(match["low"])
+    high = integer(match["high"]) if match["high"] else low
+    known = low is not None and high is not None
+    found = {match["thread"]: (low, high)} if known else {}
+    return {"kernel_cycles": {**program.kernel_cycles, **found}}
+
+
+def _transfer_sizes(match: re.Match[str], _: Program) -> dict[str, Any]:
+    if match[1]:
+        return {"transfer_sizes": sizes(match[2])}
+    size = size_bytes(match[2])
+    return {} if size is None else {"transfer_sizes": {size: 0}}
+
+
+def _count(name: str) -> _Reader:
+    def read(match: re.Match[str], _: Program) -> dict[str, Any]:
+        return {name: integer(match[1]) or 0}
+
+    return read
+
+
+_READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = (
+    (_GRID, _grid),
+    (_DURATION, _duration),
+    (_TRAFFIC, _traffic),
+    (_BANDWIDTH, lambda match, _: {"bandwidth_gb_s": decimal(match[1])}),
+    (_BARRIERS, _barriers),
+    (_CYCLES, _cycles),
+    (re.compile(r"^\s*transfer size(s?):(.*)"), _transfer_sizes),
+    (re.compile(r"^\s*semaphores:\s*(\d[\d,]*)"), _count("semaphores")),
+    (re.compile(r"^\s*DRAM channels:\s*(\d[\d,]*)"), _count("dram_channels")),
+)
 
 
 def exact_us(program: Program, mhz: int | None) -> float | None:

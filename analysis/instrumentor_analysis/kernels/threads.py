@@ -125,27 +125,28 @@ def read_roofline(lines: Sequence[str]) -> Roofline | None:
     sides: dict[str, int] = {}
     printed: tuple[float, str] | None = None
     for line in lines:
-        row, side, verdict = _WORK_ROW.match(line), _SIDE.match(line), _VERDICT.match(line)
+        row, side = _WORK_ROW.match(line), _SIDE.match(line)
         if row is not None:
             whole, waiting = integer(row["total"]), integer(row["waits"])
             if whole is not None and waiting is not None:
                 total[row["thread"]], waits[row["thread"]] = whole, waiting
-        elif side is not None and side["side"] not in sides:
-            cycles = integer(side["cycles"])
-            if cycles is not None:
-                sides[side["side"]] = cycles
-        elif verdict is not None and printed is None:
-            percent = decimal(verdict["percent"])
-            printed = None if percent is None else (percent, verdict["bound"])
-        elif "Perfectly balanced" in line and printed is None:
-            printed = (0.0, "balanced")
+        elif side is not None:
+            sides.setdefault(side["side"], integer(side["cycles"]) or 0)
+        else:
+            printed = printed or _verdict(line)
     memory = sides.get("Memory", _busiest(total, waits, MOVERS))
     compute = sides.get("Compute", _busiest(total, waits, COMPUTERS))
-    if printed is None:
-        if memory is None or compute is None:
-            return None
+    if printed is None and memory is not None and compute is not None:
         printed = bound_of(memory, compute)
-    return Roofline(*printed, memory, compute, total, waits)
+    return printed and Roofline(*printed, memory, compute, total, waits)
+
+
+def _verdict(line: str) -> tuple[float, str] | None:
+    match = _VERDICT.match(line)
+    percent = decimal(match["percent"]) if match is not None else None
+    if match is not None and percent is not None:
+        return percent, match["bound"]
+    return (0.0, "balanced") if "Perfectly balanced" in line else None
 
 
 def bound_of(memory: int, compute: int) -> tuple[float, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instrumentor_analysis.kernels.heat import heat_map, hottest
+from instrumentor_analysis.kernels.heat import heat_map
 from instrumentor_analysis.kernels.model import LineCycles, Operation
 
 ROWS = (
@@ -34,6 +34,5 @@ def test_a_damaged_line_number_does_not_fill_the_page() -> None:
     assert [line.line for line in heat_map(rows, [])] == [2, 4, 999_999_999]
 
 
-def test_hottest() -> None:
-    assert [row.cycles for row in hottest(ROWS, 2)] == [100, 60]
+def test_nothing_measured_is_no_map() -> None:
     assert heat_map((), ["x"]) == ()

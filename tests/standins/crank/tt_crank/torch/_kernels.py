@@ -59,7 +59,13 @@ def read(tensor: torch.Tensor) -> torch.Tensor:
     return cell.value
 
 
-def enqueue(kind: str, run: Callable[..., Any], inputs: Any, outputs: list[torch.Tensor]) -> int:
+def enqueue(
+    kind: str,
+    run: Callable[..., Any],
+    inputs: Any,
+    outputs: list[torch.Tensor],
+    times: float = 1.0,
+) -> int:
     """Submit `run(*inputs)`; what it returns becomes the values of the outputs."""
     host = tree_map_only(torch.Tensor, lambda t: cell_of(t) if is_tt(t) else t.clone(), inputs)
     cells = [cell_of(tensor) for tensor in outputs]
@@ -72,7 +78,7 @@ def enqueue(kind: str, run: Callable[..., Any], inputs: Any, outputs: list[torch
             for cell, value in zip(cells, parts, strict=bool(cells)):
                 cell.value = value
 
-    number = QUEUE.submit(kind, command)
+    number = QUEUE.submit(kind, command, times)
     for cell in cells:
         cell.written[0] = number
     return number

@@ -5,6 +5,8 @@ CPU and lasts as long as its kind says, or as the CPU took when that is longer: 
 dominate, so that no test depends on the machine's speed. Settings are environment variables:
 
 * ``TT_STANDIN_MS``: milliseconds by kind of command, as ``forward=60,backward=120``;
+* ``TT_STANDIN_TIMES``: what options of a compilation make of its graphs' time, as
+  ``math_fidelity=LoFi:0.5,enable_trace=True:0.8``;
 * ``TT_STANDIN_READ``: ``tensor``, where a read waits only for the commands that wrote that tensor,
   or ``queue``, where it waits for all that was submitted before it;
 * ``TT_STANDIN_LOG``: file that gets a JSON object per command at the end of the process: its kind,
@@ -37,7 +39,9 @@ class Queue:
         self.latency_ms = {**LATENCY_MS, **{kind: float(ms) for kind, _, ms in parts}}
         self.reads_wait_for = os.environ.get("TT_STANDIN_READ", "tensor")
         self.changed = threading.Condition()
-        self.waiting: collections.deque[tuple[str, Callable[[], Any], float]] = collections.deque()
+        self.waiting: collections.deque[tuple[str, Callable[[], Any], float, float]] = (
+            collections.deque()
+        )
         self.submitted = 0
         self.finished = 0
         self.failure: Exception | None = None
@@ -45,10 +49,10 @@ class Queue:
         threading.Thread(target=self._work, name="tt-standin", daemon=True).start()
         atexit.register(self._close)
 
-    def submit(self, kind: str, run: Callable[[], Any]) -> int:
-        """Enqueue a command; returns its number at once."""
+    def submit(self, kind: str, run: Callable[[], Any], times: float = 1.0) -> int:
+        """Enqueue a command that takes so many times as long as its kind says; its number."""
         with self.changed:
-            self.waiting.append((kind, run, time.perf_counter()))
+            self.waiting.append((kind, run, self.latency_ms[kind] * times, time.perf_counter()))
             self.submitted += 1
             self.changed.notify_all()
             return self.submitted
@@ -68,14 +72,14 @@ class Queue:
             with self.changed:
                 while not self.waiting:
                     self.changed.wait()
-                kind, run, submitted = self.waiting.popleft()
+                kind, run, latency_ms, submitted = self.waiting.popleft()
             began = time.perf_counter()
             try:
                 run()
             except Exception as error:  # noqa: BLE001 -- told by the next read
                 self.failure = self.failure or error
             del run  # and with it the tensors it holds
-            time.sleep(max(0.0, began + self.latency_ms[kind] / 1000 - time.perf_counter()))
+            time.sleep(max(0.0, began + latency_ms / 1000 - time.perf_counter()))
             times = {"submitted_s": submitted, "began_s": began, "ended_s": time.perf_counter()}
             self.log.append({"kind": kind, **times})
             with self.changed:

@@ -15,7 +15,7 @@ from typing import Any
 
 from instrumentor.errors import UsageError
 from instrumentor.tune.outcome import KILLED, Outcome
-from instrumentor.tune.trial import read_result, runs
+from instrumentor.tune.spec import read_result, runs
 
 SCHEMA = "instrument-tune-journal/1"
 NAME = "journal.jsonl"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.tune import trial
+from instrumentor.tune import spec
+from instrumentor.tune.journal import Journal
 from instrumentor.tune.outcome import KILLED, Outcome
-from instrumentor.tune.state import Journal
 
 DONE = Outcome("measured", samples_ms=(1.5, 2.0), losses=(0.5, math.nan), batch_shape=(4, 8))
 
@@ -71,8 +71,8 @@ def test_whether_a_trial_without_an_end_still_runs(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     assert journal.unfinished("one") is None
     assert journal.unfinished("two") == (folder, False)
-    trial._write_process(folder)  # this very process
+    spec.write_process(folder)  # this very process
     assert journal.unfinished("two") == (folder, True)
-    text = (folder / trial.PROCESS).read_text().replace(str(os.getpid()), "1")
-    (folder / trial.PROCESS).write_text(text)  # a number that another process has now
+    text = (folder / spec.PROCESS).read_text().replace(str(os.getpid()), "1")
+    (folder / spec.PROCESS).write_text(text)  # a number that another process has now
     assert journal.unfinished("two") == (folder, False)

@@ -6,26 +6,36 @@ import dataclasses
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.tune import outcome as words
 from instrumentor.tune.executors import Executor, Job, environment_of_trials
+from instrumentor.tune.journal import Journal
 from instrumentor.tune.judge import Measured
 from instrumentor.tune.levers import BATCH_SIZE, Setting
 from instrumentor.tune.listener import Listener
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.search import Ask
-from instrumentor.tune.state import Journal
+from instrumentor.tune.spec import Spec, options_to_json, read_result, runs
 from instrumentor.tune.target import Target
-from instrumentor.tune.trial import Spec, options_to_json, read_result, runs
 
 _POLL_S = 0.2
 _LEAST_TIMEOUT_S = 300.0
 _TIMES_BASELINE = 10
 
 
-class Lab:
+@dataclass(frozen=True)
+class _Running:
+    """A trial under way; without a job it is one that an earlier tuning left running."""
+
+    ask: Ask
+    folder: Path
+    job: Job | None
+
+
+class Trials:
     """Runs trials and remembers them."""
 
     def __init__(
@@ -35,13 +45,14 @@ class Lab:
         options: TuneOptions,
         executor: Executor,
         listener: Listener,
+        own_batch: int | None,
     ) -> None:
         self.target = target
         self.journal = journal
         self.options = options
         self.executor = executor
         self.listener = listener
-        self.own_batch: int | None = None
+        self.own_batch = own_batch
         self.shows_batch: bool | None = None
         self.left = 0
         self.cut_short: set[str] = set()  # trials whose limit is the end of the budget
@@ -56,41 +67,46 @@ class Lab:
     def measure(self, asks: Sequence[Ask]) -> list[Measured | None]:
         """Outcomes of independent trials, as many at once as the executor allows."""
         waiting = list(asks)
-        running: dict[str, tuple[Ask, Path, Job | None]] = {}
+        running: list[_Running] = []
         results: dict[str, Measured | None] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < self.executor.jobs:
-                    ask = waiting.pop(0)
-                    known = self.journal.outcomes.get(ask.key)
-                    if known is not None:
-                        results[ask.key] = self._told(ask, known, known=True)
-                    else:
-                        begun = self._begin(ask)
-                        if begun is None:
-                            results[ask.key] = None
-                        else:
-                            running[ask.key] = (ask, *begun)
-                for key, (ask, folder, job) in list(running.items()):
-                    made = self._ended(key, folder, job)
-                    if made is None:
-                        continue
-                    del running[key]
-                    if made.status == words.TIMEOUT and key in self.cut_short:
-                        self.journal.drop(key)  # another day it may come to its end
-                        results[key] = None
-                    else:
-                        self.journal.end(key, made)
-                        results[key] = self._told(ask, made, known=False)
+                    self._take(waiting.pop(0), running, results)
+                for one in tuple(running):
+                    made = self._ended(one)
+                    if made is not None:
+                        running.remove(one)
+                        results[one.ask.key] = self._kept(one.ask, made)
                 if running:
                     time.sleep(_POLL_S)
         except BaseException:
-            for key, (_, _, job) in running.items():
-                if job is not None:
-                    job.cancel()
-                    self.journal.drop(key)  # what it left shows the interruption
+            for one in running:
+                if one.job is not None:
+                    one.job.cancel()
+                    self.journal.drop(one.ask.key)  # what it left shows the interruption
             raise
         return [results[ask.key] for ask in asks]
+
+    def _take(self, ask: Ask, running: list[_Running], results: dict[str, Measured | None]) -> None:
+        """The outcome that the journal has, or a trial that runs; None at the budget's end."""
+        known = self.journal.outcomes.get(ask.key)
+        if known is not None:
+            results[ask.key] = self._told(ask, known, known=True)
+            return
+        begun = self._begin(ask)
+        if begun is None:
+            results[ask.key] = None
+        else:
+            running.append(begun)
+
+    def _kept(self, ask: Ask, made: Outcome) -> Measured | None:
+        """Write an outcome down; None for one that only the end of the budget made."""
+        if made.status == words.TIMEOUT and ask.key in self.cut_short:
+            self.journal.drop(ask.key)  # another day it may come to its end
+            return None
+        self.journal.end(ask.key, made)
+        return self._told(ask, made, known=False)
 
     def _told(self, ask: Ask, made: Outcome, *, known: bool) -> Measured:
         self.left = max(0, self.left - 1)
@@ -102,12 +118,12 @@ class Lab:
         self.listener.ends(ask, measured, known=known)
         return measured
 
-    def _begin(self, ask: Ask) -> tuple[Path, Job | None] | None:
+    def _begin(self, ask: Ask) -> _Running | None:
         """Start a trial, or find the one that a killed tuning left running."""
         left = self.journal.unfinished(ask.key)
         if left is not None and (left[1] or read_result(left[0]) is not None):
             self.listener.note(f"{ask.setting}: the trial of the tuning before goes on")
-            return left[0], None
+            return _Running(ask, left[0], None)
         limit = self._own_limit()
         rest = self.deadline - time.monotonic() if self.deadline is not None else None
         if rest is not None and rest <= 0:
@@ -133,15 +149,15 @@ class Lab:
         )
         path = spec.write()
         self.journal.begin(ask.key, folder)
-        return folder, self.executor.start(path, limit)
+        return _Running(ask, folder, self.executor.start(path, limit))
 
-    def _ended(self, key: str, folder: Path, job: Job | None) -> Outcome | None:
+    def _ended(self, one: _Running) -> Outcome | None:
         """The outcome of a trial, or None while it runs."""
-        over = job.ended() if job is not None else not runs(folder)
-        made = read_result(folder)  # behind the question: it is written before the end
+        over = one.job.ended() if one.job is not None else not runs(one.folder)
+        made = read_result(one.folder)  # behind the question: it is written before the end
         if made is not None or not over:
             return made
-        how = job.how() if job is not None else "its process is gone"
+        how = one.job.how() if one.job is not None else "its process is gone"
         return Outcome(words.KILLED, f"the trial left no result: {how}")
 
     def _own_limit(self) -> float | None:

@@ -1,0 +1,61 @@
+"""A tuning's progress on the terminal; no silence is longer than ten seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from instrumentor import console
+from instrumentor.tune.edits import Refusal, Site
+from instrumentor.tune.judge import Measured
+from instrumentor.tune.listener import Listener
+from instrumentor.tune.search import Ask
+from instrumentor.tune.target import Target
+
+
+class Narrator(console.Narrator, Listener):
+    """The progress as lines: what is tried, what came of it, how long it may still take."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        self.folder: Path | None = None
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        self._say(text)
+
+    def began(self, folder: Path) -> None:
+        """The folder of the journal is there."""
+        self.folder = folder
+
+    def found(self, target: Target, survey: Mapping[str, Site | Refusal]) -> None:
+        """Where each lever acts, or why not."""
+        for name, site in survey.items():
+            where = f"{console.shown(site.file)}:{site.line}"
+            if isinstance(site, Refusal):
+                self._say(f"{name}: not tried: {where}: {site.reason}")
+            else:
+                own = "" if site.own is None else f", now {site.own}"
+                self._say(f"{name}: {where} ({site.how}{own})")
+
+    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
+        """A trial starts."""
+        rest = "" if left_s is None else f", at most {_duration(left_s)} left"
+        trial = f"trial {number} of at most {number + max(0, left - 1)}"
+        self._say(f"{trial.capitalize()}{rest}: {ask.setting}")
+        self._now(f"running {trial}: {ask.setting}")
+
+    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
+        """A trial has its result."""
+        made = measured.outcome
+        if not made.measured:
+            text = f"{made.status}: {made.reason}"
+        else:
+            rate = measured.samples_per_s
+            text = f"{made.median_ms:.3g} ms a step"
+            text += "" if rate is None else f", {rate:.4g} samples/s"
+        self._say(f"  {'(from the journal) ' if known else ''}{ask.setting}: {text}")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,120 @@
+"""A trial's folder, on a disk that every machine sees: what is asked, who does it, its result."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from instrumentor.options import Options
+from instrumentor.outputs import write_json
+from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.slurm import in_queue
+
+RESULT = "result.json"
+SPEC = "spec.json"
+PROCESS = "process.json"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that a trial needs, as JSON.
+
+    Attributes:
+        folder: of the trial.
+        rewrite: the options for locating and rewriting, without a variant.
+        run: further choices of :class:`instrumentor.run_options.RunOptions`.
+        environment: variables to set (None: to take away) for the script.
+        digest: of the files that the setting is applied to.
+    """
+
+    script: str
+    arguments: tuple[str, ...]
+    cwd: str
+    folder: str
+    setting: Mapping[str, Any]
+    rewrite: Mapping[str, Any]
+    run: Mapping[str, Any]
+    environment: Mapping[str, str | None]
+    digest: str
+    timeout_s: float | None = None
+
+    def write(self) -> Path:
+        """Write it into its folder; returns the file."""
+        path = Path(self.folder) / SPEC
+        write_json(path, dataclasses.asdict(self))
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> Spec:
+        """The spec that was written."""
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**values, "arguments": tuple(values["arguments"])})
+
+
+def digest(files: Mapping[Path, bytes]) -> str:
+    """A mark of the files' content."""
+    total = hashlib.sha256()
+    for path, data in sorted(files.items()):
+        total.update(f"{path}\0{len(data)}\0".encode() + data)
+    return total.hexdigest()
+
+
+def options_to_json(options: Options) -> dict[str, Any]:
+    """The options without a variant, for a spec."""
+    values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    values.pop("variant")
+    return values
+
+
+def options_from_json(values: Mapping[str, Any]) -> Options:
+    """The options of :func:`options_to_json` after JSON made lists of the tuples."""
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Options(**given)
+
+
+def write_process(folder: Path) -> None:
+    """Who does the trial: this process."""
+    import psutil
+
+    own_job = os.environ.get("SUBMITIT_EXECUTOR") == "slurm"  # else all of the tuning runs in one
+    facts = {
+        "pid": os.getpid(),
+        "started": psutil.Process().create_time(),
+        "host": platform.node(),
+        "slurm": os.environ.get("SLURM_JOB_ID") if own_job else None,
+    }
+    (folder / PROCESS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+
+
+def runs(folder: Path) -> bool:
+    """Whether a trial's process is alive: here by its number and start, or in Slurm's queue."""
+    import psutil
+
+    try:
+        facts = json.loads((folder / PROCESS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    if facts["slurm"]:
+        return in_queue(facts["slurm"])
+    try:
+        started = psutil.Process(facts["pid"]).create_time()
+    except psutil.Error:
+        return False
+    return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)
+
+
+def read_result(folder: Path) -> Outcome | None:
+    """The outcome of a trial that came to its end, else None."""
+    try:
+        return Outcome.from_json(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,32 @@
+"""What `instrument tune` says while trials run."""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor.tune.judge import Measured
+from instrumentor.tune.levers import Setting
+from instrumentor.tune.narrator import Narrator
+from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.search import Ask
+
+TRACE = Ask(Setting.of({"trace": True}), "trace")
+
+
+def test_a_long_trial_is_not_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    narrator = Narrator(quiet=False)
+    narrator.begins(TRACE, 2, 4, 91.0)
+    narrator.beat(narrator.heard + 5)
+    narrator.beat(narrator.heard + 12)
+    begun, alive = capsys.readouterr().err.splitlines()
+    assert begun.endswith("Trial 2 of at most 5, at most 91 s left: trace")
+    assert alive.endswith("  still running trial 2 of at most 5: trace (12 s)")
+
+
+def test_a_result_and_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
+    narrator = Narrator(quiet=False)
+    narrator.ends(TRACE, Measured(Outcome("measured", samples_ms=(2.0,)), 8), known=True)
+    narrator.ends(TRACE, Measured(Outcome("timeout", "no end within 5 s"), 8), known=False)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("  (from the journal) trace: 2 ms a step, 4000 samples/s")
+    assert second.endswith("  trace: timeout: no end within 5 s")

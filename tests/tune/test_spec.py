@@ -1,0 +1,26 @@
+"""What a trial is told survives its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from instrumentor.options import Options
+from instrumentor.tune import spec as files
+
+
+def test_options_survive_json() -> None:
+    options = Options(steps=13, warmup=3, region=("a.py", 1, 9), only=("region",))
+    told = json.loads(json.dumps(files.options_to_json(options)))
+    assert files.options_from_json(told) == options
+
+
+def test_a_spec_survives_its_file(tmp_path: Path) -> None:
+    spec = files.Spec("t.py", ("-x",), "/", str(tmp_path), {"bfp8": True}, {}, {}, {"A": None}, "d")
+    assert files.Spec.read(spec.write()) == spec
+
+
+def test_digest_sees_any_change(tmp_path: Path) -> None:
+    one = {tmp_path / "a": b"1", tmp_path / "b": b"2"}
+    assert files.digest(one) == files.digest(dict(reversed(one.items())))
+    assert files.digest(one) != files.digest({**one, tmp_path / "b": b"3"})
