@@ -1,0 +1,154 @@
+"""What tests a module is found by its name: `tests/x/test_y.py` is for `instrumentor/x/y.py`.
+
+Where there is no such file, the package has one (`tests/locate/test_rules.py`), or a test imports
+the module, and a search for its name finds it, or it stands in the table below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+TESTS = ROOT / "tests"
+
+#: Modules that are tested through others only, by the tests that would fail.
+TESTED_IN = {
+    "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
+    "tests/test_profile.py": "commands/profile",
+    "tests/test_runner.py": "progress reporting",
+    "tests/end_to_end/test_failure_table.py": "commands/diagnose",
+    "tests/end_to_end/test_in_place.py": "commands/restore",
+    "tests/end_to_end/test_readiness.py": "commands/doctor",
+    "tests/end_to_end/test_sampling.py": "commands/repeat",
+    "tests/end_to_end/test_tune.py": "commands/tune tune/lab tune/listener",
+    "tests/end_to_end/test_witness.py": "verification",
+    "tests/kernels/test_cli.py": "commands/kernel",
+    "tests/kernels/test_run.py": "kernels/rendering",
+    "tests/kernels/test_gate.py": "runtime/kernel_gate",
+    "tests/locate/test_renaming.py": "locate/bindings locate/names locate/vocabulary",
+    "tests/locate/test_forward.py": "locate/dataflow locate/held",
+    "tests/locate/test_gradients.py": "locate/differentiable locate/values",
+    "tests/locate/test_rules.py": "locate/constants locate/loops locate/tree locate/understand",
+    "tests/locate/test_accumulation.py": "locate/modes",
+    "tests/passes/test_golden.py": (
+        "locate/inference passes/cache_clears passes/checkpoints passes/early_stop "
+        "passes/host_reads passes/names passes/recorder passes/region passes/validation"
+    ),
+    "tests/process/test_running.py": "process/model process/tree",
+    "tests/profilers/test_tracy.py": "runtime/tracy_start",
+    "tests/test_interpreter.py": "runtime/probe",
+    "tests/runtime/test_torch_hook.py": (
+        "runtime/recorder/after_import runtime/recorder/extra_step"
+    ),
+    "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced runtime/recorder/waits",
+    "tests/runtime/recorder/test_witness.py": (
+        "runtime/recorder/graph runtime/recorder/judging runtime/recorder/places "
+        "runtime/recorder/watch"
+    ),
+    "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
+    "tests/tune/test_edits.py": "variant",
+    "tests/workspace/test_in_place.py": "workspace/interrupts workspace/site",
+    "tests/workspace/test_planner.py": "workspace/listing workspace/names",
+    "tests/workspace/test_shadow.py": "workspace/private_git",
+    "tests/analysis/test_parity.py": (
+        "analysis/advice analysis/attributes analysis/cells analysis/op_models analysis/rows "
+        "analysis/schema"
+    ),
+    "tests/analysis/test_compare.py": (
+        "analysis/comparison/figures analysis/comparison/notes analysis/comparison/statement"
+    ),
+    "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
+    "tests/analysis/test_timings.py": "analysis/waiting",
+    "tests/analysis/reports/test_markdown.py": (
+        "analysis/reports/breakdown analysis/reports/document analysis/reports/files "
+        "analysis/reports/headline"
+    ),
+    "tests/analysis/reports/test_console.py": "analysis/reports/terminal",
+    "tests/analysis/reports/test_html.py": "analysis/reports/page",
+    "tests/analysis/reports/comparison/test_html.py": (
+        "analysis/reports/comparison/cells analysis/reports/comparison/charts "
+        "analysis/reports/comparison/rows"
+    ),
+    "tests/commands/test_compare.py": "analysis/reports/comparison/json",
+}
+
+
+#: Tests of what holds across modules, and of the repository itself.
+ACROSS = {
+    "choose",  # a profiler: profilers/__init__.py
+    "crank_standin",
+    "documentation",
+    "executed",
+    "experiments",
+    "following",  # what to type next
+    "fuzz",
+    "generated",
+    "golden",
+    "make",
+    "mirror",
+    "parity",  # with tt-perf-report
+    "properties",
+    "recorded",
+    "recording",
+    "renaming",
+    "same_losses",
+}
+
+
+def _modules() -> dict[str, Path]:
+    """Every module by its name here, and its file."""
+    found = {}
+    for folder, before in (("instrumentor", ""), ("analysis/instrumentor_analysis", "analysis/")):
+        for path in (ROOT / folder).rglob("*.py"):
+            if not path.name.startswith("__"):
+                name = path.relative_to(ROOT / folder).with_suffix("").as_posix()
+                found[before + name] = path
+    return found
+
+
+def _homes(name: str) -> Iterator[Path]:
+    """Test files that bear a module's name: its own, those of its topics, its packages'."""
+    test = TESTS / f"{name}.py"
+    test = test.with_name(f"test_{test.name}")
+    yield test
+    yield from test.parent.glob(f"{test.stem}_*.py")
+    for folder in test.parents:
+        if folder in (TESTS, TESTS / "analysis"):
+            return
+        yield folder.with_name(f"test_{folder.name}.py")
+
+
+def _imported(path: Path, sources: list[str]) -> bool:
+    """Whether a test imports a module, by itself or out of its package."""
+    dotted = path.relative_to(ROOT).with_suffix("").as_posix().removeprefix("analysis/")
+    package, _, name = dotted.replace("/", ".").rpartition(".")
+    found = re.compile(rf"{package}\.{name}\b|from {package} import (\([^)]*|[^\n(]*)\b{name}\b")
+    return any(found.search(source) for source in sources)
+
+
+def test_every_module_has_its_tests_where_one_looks_for_them() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")]
+    listed = {name for names in TESTED_IN.values() for name in names.split()}
+    without = {
+        name
+        for name, path in _modules().items()
+        if not any(home.exists() for home in _homes(name)) and not _imported(path, sources)
+    }
+    assert without - listed == set(), "name the tests after the module, or list it above"
+    assert listed - without == set(), "has tests of its own, or is gone: take it off the table"
+    assert [test for test in TESTED_IN if not (ROOT / test).is_file()] == []
+
+
+def test_every_test_bears_the_name_of_what_it_tests() -> None:
+    """Or lies in a folder, or bears a name, of tests that go across modules."""
+    modules = {path.stem for path in _modules().values()}
+    packages = {path.parent.name for path in _modules().values()}
+    known = modules | packages | ACROSS
+    for test in TESTS.rglob("test_*.py"):
+        words = test.stem.removeprefix("test_").split("_")
+        beginnings = {"_".join(words[:count]) for count in range(1, len(words) + 1)}
+        across = test.relative_to(TESTS).parts[0] in ("end_to_end", "shapes", "xla")
+        assert across or beginnings & known, f"{test}: the name of no module; else put into ACROSS"
