@@ -9,6 +9,7 @@ from pathlib import Path
 from instrumentor.options import Options
 
 MODULE = "_instrument_recorder"
+FOLDER_NAME = "recorder"  # of scratch, for that module
 FOLDER = Path(__file__).resolve().parent / "runtime" / "recorder"
 #: Each may use what stands before it.
 ORDER = (

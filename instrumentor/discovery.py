@@ -119,14 +119,14 @@ def look(
     """
     from instrumentor.attempt import Limits, attempt
     from instrumentor.profilers import WALLCLOCK, LaunchRequest
-    from instrumentor.workspace.site import copied
+    from instrumentor.workspace import shadow
 
     project = find_project(script)
     cwd = (options.cwd or Path.cwd()).absolute()
     base = dict(os.environ if options.env is None else options.env)
     with (
         tempfile.TemporaryDirectory(prefix="instrument-") as name,
-        copied(project, script, cwd, {}, link=options.link, no_link=options.no_link) as site,
+        shadow(project, script, cwd, {}, link=options.link, no_link=options.no_link) as site,
     ):
         own = site.scratch / "recorder"
         own.mkdir()
@@ -330,4 +330,4 @@ def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat)
     warnings = (includes, warning)
     explanation["warnings"] = [each.to_json() for each in warnings]
     plan = Plan(path, (), explanation, (), WHOLE_STEP, options, warnings)
-    return Prepared(path, find_project(path), plan, {}, {})
+    return Prepared(path, find_project(path), {}, {}, plan)

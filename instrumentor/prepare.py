@@ -19,50 +19,31 @@ from instrumentor.locate.syntax import Source, parse
 from instrumentor.options import Options
 from instrumentor.passes.recorder import import_of
 from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
-from instrumentor.project import Project, find_project
-from instrumentor.rewrite import Noted, instrument, refuse_instrumented, unified_patch
+from instrumentor.project import find_project
+from instrumentor.rewrite import (
+    Instrumented,
+    Noted,
+    instrument,
+    refuse_instrumented,
+    unified_patch,
+)
 from instrumentor.variant import Variant
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """An instrumented script, not yet run.
+class Prepared(Instrumented):
+    """An instrumented training script; ``plan`` is what is changed and why."""
 
-    Attributes:
-        script: absolute path of the entry script.
-        project: its repository.
-        plan: what is changed and why.
-        originals: bytes of the files as they are.
-        replacements: bytes of the instrumented files, by original path.
-    """
-
-    script: Path
-    project: Project
     plan: Plan
-    originals: Mapping[Path, bytes]
-    replacements: Mapping[Path, bytes]
 
     @property
     def recorder(self) -> bytes:
         """The module :data:`instrumentor.bundle.MODULE` that the instrumented files import."""
         return module_text(self.plan.options).encode()
 
-    @property
-    def diff(self) -> str:
-        """The patch as text, for reading."""
-        return self.patch.decode("utf-8", "backslashreplace")
-
-    @property
-    def patch(self) -> bytes:
-        """Unified diff of all files, names relative to the project, exact bytes.
-
-        The header of each hunk ends with why, which `git apply` passes over.
-        """
-        files: dict[Path, tuple[bytes | None, bytes]] = {
-            p: (self.originals[p], new) for p, new in self.replacements.items()
-        }
-        reasons = {p: _reasons(p, data, self.plan) for p, data in self.originals.items()}
-        return unified_patch(files, self.project.root, reasons)
+    def reasons(self) -> Mapping[Path, Sequence[Noted]]:
+        """Of each edit of the plan."""
+        return {p: _reasons(p, data, self.plan) for p, data in self.originals.items()}
 
     @property
     def whole_patch(self) -> bytes:
@@ -155,7 +136,8 @@ def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Pr
     for file in plan.files:
         refuse_instrumented(file, originals[file])
         replacements[file] = instrument(originals[file], plan, file, rebinds=variant.rebinds)
-    return Prepared(path, project, plan, {p: originals[p] for p in replacements}, replacements)
+    before = {p: originals[p] for p in replacements}
+    return Prepared(path, project, before, replacements, plan)
 
 
 def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes]) -> Plan:

@@ -1,24 +1,21 @@
-"""Any command under Tracy, as it is: no rewriting, one CSV of device operations.
-
-Tracy follows one process. So a Python command is run inside the process that Tracy starts (its
-script, module or code, by runtime/launch.py), and any other program takes that process's place.
-"""
+"""The recipe of any command under Tracy: no rewriting, no copy, one CSV of device operations."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instrumentor.any_command import ONE_PROCESS, Command, meant_for_a_shell, split, understand
 from instrumentor.errors import InstrumentError, UsageError
-from instrumentor.progress import Progress, Silent
+from instrumentor.pipeline import Pipeline
+from instrumentor.progress import Progress
 from instrumentor.run_options import ProfileOptions
 
 if TYPE_CHECKING:
@@ -29,45 +26,11 @@ DEFAULT_OUTPUT = Path("results/perf/device_ops_perf_trace.csv")
 TRACE = "tracy_profile_log_host.tracy"
 MESSAGES = "tracy_ops_data.csv"
 GUI = "https://docs.tenstorrent.com/tt-metal/latest/tt-metalium/tools/tracy_profiler.html#gui"
-ONE_PROCESS = "Tracy follows one process: what other processes do on the device is not in the CSV"
 NO_LOCATIONS = (
     "no LOC: the runtime was built without perf tracing; build it with "
     "`cmake -DTT_RUNTIME_ENABLE_PERF_TRACE=ON` to have LOC, CONST_EVAL_OP and PROGRAM_METADATA"
 )
 NO_SHELL = "no shell reads the command: {} stays as written; give the words that it stands for"
-# A quoted piece, an escaped character, or what only a shell would act on.
-_SHELL = re.compile(
-    r"""'[^']*'|\\.|"(?:\\.|[^"\\])*"|(\$\w+|\${\w+}|\$\(|`|&&|\|\||\d?>+|[|&;<*?])""", re.DOTALL
-)
-_EXPANDED = re.compile(r"\\.|(\$\w+|\${\w+}|\$\(|`)", re.DOTALL)  # within double quotes
-_PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
-_SEVERAL = (
-    (re.compile(r"op_by_op"), "op_by_op tests compile and run each op in a process of its own"),
-    (re.compile(r"\A(torchrun|mpirun|mpiexec|deepspeed)\Z"), "it starts several processes"),
-    (re.compile(r"\A(-n|--numprocesses)(=?\d+|=?auto|=?logical)?\Z"), "pytest-xdist runs workers"),
-)
-# Options of the interpreter that can be given to a running one by its environment.
-_FLAGS = {"-u": ("PYTHONUNBUFFERED", "1"), "-B": ("PYTHONDONTWRITEBYTECODE", "1"),
-          "-O": ("PYTHONOPTIMIZE", "1"), "-OO": ("PYTHONOPTIMIZE", "2"),
-          "-v": ("PYTHONVERBOSE", "1"), "-s": ("PYTHONNOUSERSITE", "1"),
-          "-P": ("PYTHONSAFEPATH", "1")}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Command:
-    """What is to be profiled.
-
-    Attributes:
-        order: for runtime/launch.py: script, module, code or program, and the arguments.
-        python: the interpreter that the command itself names.
-        variables: for its environment.
-        warnings: what the user should know before it runs.
-    """
-
-    order: Mapping[str, Any]
-    python: Path | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,123 +68,6 @@ class Profiled:
         }
 
 
-def split(command: Sequence[str] | str, cwd: Path) -> list[str]:
-    """The words of a command; a single quoted string is read as a shell would read it.
-
-    Raises:
-        UsageError: nothing to run, or a quotation mark is missing.
-    """
-    words = [command] if isinstance(command, str) else list(command)
-    if len(words) == 1 and not (cwd / words[0]).exists():
-        try:
-            words = shlex.split(words[0])
-        except ValueError as error:
-            raise UsageError(f"{words[0]!r}: {error}", "Close the quotation mark.") from error
-    if not words:
-        raise UsageError("no command", "instrument profile pytest -svv tests/test_mnist.py")
-    return words
-
-
-def meant_for_a_shell(text: str) -> tuple[str, ...]:
-    """Operators, variables and patterns in a command line that only a shell would act on."""
-    found: list[str] = []
-    for match in _SHELL.finditer(text):
-        if match[1]:
-            found.append(match[1])
-        elif match[0].startswith('"'):
-            found += filter(None, _EXPANDED.findall(match[0]))
-    return tuple(dict.fromkeys(found))
-
-
-def understand(words: Sequence[str], search: str, cwd: Path) -> Command:
-    """How to run a command inside the process that Tracy follows.
-
-    Args:
-        search: PATH on which its program is looked for.
-
-    Raises:
-        UsageError: there is no such program.
-    """
-    warnings = tuple(
-        f"{ONE_PROCESS} ({why})"
-        for pattern, why in _SEVERAL
-        if any(pattern.search(Path(word).name if not n else word) for n, word in enumerate(words))
-    )
-    first, *rest = words
-    if first.endswith(".py") and (cwd / first).is_file():
-        return Command({"script": str(cwd / first), "arguments": rest}, warnings=warnings)
-    found = shutil.which(str(cwd / first) if "/" in first else first, path=search)
-    if found is None:
-        raise UsageError(f"{first}: there is no such program", "Give a program, or a script.py.")
-    if _PYTHON.match(Path(first).name):
-        python = Path(found) if "/" in first else None
-        return replace(_python_command(rest, cwd), python=python, warnings=warnings)
-    interpreter = _shebang(Path(found))
-    if interpreter is not None:
-        order = {"script": found, "arguments": rest}
-        return Command(order, python=interpreter, warnings=warnings)
-    return Command({"program": found, "arguments": rest}, warnings=warnings)
-
-
-def _python_command(words: Sequence[str], cwd: Path) -> Command:
-    """``python [options] SCRIPT | -m MODULE | -c CODE ARGS``.
-
-    Raises:
-        UsageError: an option that only a starting interpreter can take, or nothing to run.
-    """
-    variables: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word in ("-m", "-c") and rest:
-            key = "module" if word == "-m" else "code"
-            return Command({key: rest[0], "arguments": rest[1:]}, variables=variables)
-        if word in _FLAGS:
-            variables.update([_FLAGS[word]])
-        elif word == "-W" and rest:
-            variables["PYTHONWARNINGS"] = rest.pop(0)
-        elif word.startswith("-"):
-            raise UsageError(
-                f"python {word}: cannot be given to a program under Tracy",
-                "Leave it out, or put what it does into the environment (PYTHON... variables).",
-            )
-        else:
-            order = {"script": _script(cwd / word), "arguments": rest}
-            return Command(order, variables=variables)
-    raise UsageError("python: no script to run", "instrument profile python SCRIPT ARGS")
-
-
-def _script(path: Path) -> str:
-    """The path of a Python script, seen to be one before Tracy is started.
-
-    Raises:
-        UsageError: it is not there, or is a folder.
-    """
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "there is no such script"
-        raise UsageError(f"{path}: {what}", "Give a script, or python -m MODULE.")
-    return str(path)
-
-
-def _shebang(program: Path) -> Path | None:
-    """The Python interpreter that a script names in its first line; None for other programs."""
-    try:
-        with program.open("rb") as stream:
-            line = stream.readline(512)
-    except OSError:
-        return None
-    if not line.startswith(b"#!"):
-        return None
-    words = os.fsdecode(line[2:]).split()
-    if words and Path(words[0]).name == "env" and len(words) > 1:
-        return Path(found) if (found := _env_python(words[1])) else None
-    return Path(words[0]) if words and _PYTHON.match(Path(words[0]).name) else None
-
-
-def _env_python(name: str) -> str | None:
-    return shutil.which(name) if _PYTHON.match(name) else None
-
-
 def profile(
     command: Sequence[str] | str,
     options: ProfileOptions | None = None,
@@ -238,59 +84,41 @@ def profile(
         RunFailed, Interrupted: the command or the profiler failed; ``error.result`` is the
             :class:`Profiled` of what there is, or None.
     """
-    options = options or ProfileOptions()
-    return _Profile(command, options, progress or Silent()).go()
+    return CommandRun(command, options or ProfileOptions(), progress).go()
 
 
-class _Profile:
+class CommandRun(Pipeline[Profiled]):
+    """State of one profile; the stages are those of :class:`instrumentor.pipeline.Pipeline`."""
+
     def __init__(
-        self, command: Sequence[str] | str, options: ProfileOptions, progress: Progress
+        self, command: Sequence[str] | str, options: ProfileOptions, progress: Progress | None
     ) -> None:
+        super().__init__(options, progress)
         self.options = options
-        self.progress = progress
-        self.cwd = (options.cwd or Path.cwd()).absolute()
-        self.env = dict(os.environ if options.env is None else options.env)
-        self.words = split(command, self.cwd)
-        self.output = self.cwd / (options.output or DEFAULT_OUTPUT)
         self.warnings: list[str] = []
-        given = [command] if isinstance(command, str) else list(command)
-        one_string = len(given) == 1 and not (self.cwd / given[0]).exists()
-        self.for_a_shell = meant_for_a_shell(given[0]) if one_string else ()
+        self.given = [command] if isinstance(command, str) else list(command)
+        self.output = self.cwd / (options.output or DEFAULT_OUTPUT)
 
-    def go(self) -> Profiled:
-        from instrumentor import leftovers
-        from instrumentor.doctor import Situation
+    def prepare(self) -> None:
+        """The words of the command."""
+        self.words = split(self.given, self.cwd)
+        one_string = len(self.given) == 1 and not (self.cwd / self.given[0]).exists()
+        for_a_shell = meant_for_a_shell(self.given[0]) if one_string else ()
+        if for_a_shell:
+            self._warn(NO_SHELL.format(", ".join(for_a_shell)))
+
+    def examine(self) -> None:
+        """The interpreter: the command itself may name one; and whether Tracy works in it."""
         from instrumentor.profilers import choose
-        from instrumentor.readiness import ready
-        from instrumentor.workspace import places
 
-        leftovers.undo(self.progress.note, self.progress.note)
-        if self.for_a_shell:
-            self._warn(NO_SHELL.format(", ".join(self.for_a_shell)))
-        machine = self._machine(None)
-        search = os.pathsep.join([str(machine.python.parent), self.env.get("PATH", os.defpath)])
-        self.command = understand(self.words, search, self.cwd)
+        self.machine = self._machine(None)
+        folders = [str(self.machine.python.parent), self.env.get("PATH", os.defpath)]
+        self.command = understand(self.words, os.pathsep.join(folders), self.cwd)
         if self.command.python is not None and self.options.python is None:
-            machine = self._machine(self.command.python)
-        choose("tracy", machine, "measure a training script with `instrument run`")
+            self.machine = self._machine(self.command.python)
+        choose("tracy", self.machine, "measure a training script with `instrument run`")
         for warning in self.command.warnings:
             self._warn(warning)
-        try:
-            self.output.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{self.output.parent}: {error.strerror}", "Give -o FILE.") from error
-        situation = Situation(
-            machine,
-            folders=(self.output.parent,),
-            env=self.env,
-            cwd=self.cwd,
-            port=self.options.port,
-        )
-        with (
-            ready(situation, self.progress, reset=self.options.reset, end_holders=self.options.yes),
-            places.acquired(self.output.parent.resolve()) as place,
-        ):
-            return self._run(machine, places.scratch(place))
 
     def _machine(self, python: Path | None) -> Machine:
         from instrumentor.environment import examine
@@ -304,15 +132,57 @@ class _Profile:
             cwd=self.cwd,
         )
 
-    def _warn(self, text: str) -> None:
-        self.warnings.append(text)
-        self.progress.note(text)
+    def ready(self) -> AbstractContextManager[None]:
+        """The doctor's checks of Tracy, and the devices."""
+        from instrumentor.doctor import Situation
+        from instrumentor.readiness import ready
 
-    def _run(self, machine: Machine, scratch: Path) -> Profiled:
-        from instrumentor.attempt import Limits, attempt
+        folder, options = self.output.parent, self.options
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder}: {error.strerror}", "Give -o FILE.") from error
+        situation = Situation(
+            self.machine, folders=(folder,), env=self.env, cwd=self.cwd, port=options.port
+        )
+        return ready(situation, self.progress, reset=options.reset, end_holders=options.yes)
+
+    def execute(self) -> None:
+        """One process, beside which Tracy works in a folder of ours."""
+        from instrumentor.attempt import attempt
+        from instrumentor.workspace import places
+
+        log = self.output.with_suffix(".log")
+        with (
+            places.acquired(self.output.parent.resolve()) as place,
+            self._earlier_named(),
+        ):
+            scratch = places.scratch(place)
+            log.unlink(missing_ok=True)
+            self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
+            made = attempt(
+                AnyCommand(self.command, self.env),
+                self._request(scratch),
+                output=scratch / "collected",
+                log=log,
+                limits=self.limits,
+                progress=self.progress,
+            )
+            self.result = self._write(scratch / "collected", scratch, log, made.exit_code)
+            if made.failure is not None:
+                made.failure.result = self.result
+                raise made.failure
+
+    def conclude(self) -> Profiled:
+        """What was written."""
+        assert self.result is not None
+        return self.result
+
+    def _request(self, scratch: Path) -> LaunchRequest:
         from instrumentor.profilers import LaunchRequest
 
-        request = LaunchRequest(
+        machine, options = self.machine, self.options
+        return LaunchRequest(
             python=machine.python,
             script=Path(str(self.command.order.get("script", "command"))),
             arguments=tuple(self.command.order["arguments"]),
@@ -320,31 +190,16 @@ class _Profile:
             env={**self.env, **self.command.variables},
             scratch=scratch,
             record=scratch / "record.jsonl",
-            tools_folder=self.options.tracy_tools_folder
+            tools_folder=options.tracy_tools_folder
             or (machine.tools.folder if machine.tools else None),
-            port=self.options.port,
+            port=options.port,
             import_paths=machine.import_paths,
-            programs_per_read=self.options.op_support_count,
+            programs_per_read=options.op_support_count,
         )
-        collected = scratch / "collected"
-        log = self.output.with_suffix(".log")
-        with self._earlier_named():
-            log.unlink(missing_ok=True)
-            self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
-            made = attempt(
-                AnyCommand(self.command, self.env),
-                request,
-                output=collected,
-                log=log,
-                limits=Limits(self.options.timeout_s, self.options.stall_s),
-                progress=self.progress,
-            )
-            result = self._write(collected, scratch, log, made.exit_code)
-            if made.failure is not None:
-                made.failure.result = result
-                raise made.failure
-        assert result is not None
-        return result
+
+    def _warn(self, text: str) -> None:
+        self.warnings.append(text)
+        self.progress.note(text)
 
     @contextmanager
     def _earlier_named(self) -> Iterator[None]:
@@ -447,6 +302,3 @@ def _workers(scratch: Path) -> int:
         return int(outcome.get("workers") or 0)
     except (OSError, ValueError):
         return 0
-
-
-__all__ = ["InstrumentError", "Profiled", "profile"]

@@ -16,6 +16,7 @@ from instrumentor.errors import ProofFailed, UsageError
 from instrumentor.locate import locate, parse_source
 from instrumentor.options import Options
 from instrumentor.plan import Plan, make_plan
+from instrumentor.project import Project
 from instrumentor.proofs import prove
 
 #: A line of the old file, and why something changes there.
@@ -37,6 +38,41 @@ class Rewritten:
     code: bytes
     diff: str
     plan: Plan
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """An instrumented script, not yet run.
+
+    Attributes:
+        script: absolute path of the entry script.
+        project: its repository.
+        originals: bytes of the files as they are.
+        replacements: bytes of the instrumented files, by original path.
+    """
+
+    script: Path
+    project: Project
+    originals: Mapping[Path, bytes]
+    replacements: Mapping[Path, bytes]
+
+    @property
+    def diff(self) -> str:
+        """The patch as text, for reading."""
+        return self.patch.decode("utf-8", "backslashreplace")
+
+    @property
+    def patch(self) -> bytes:
+        """Unified diff of all files, names relative to the project, exact bytes.
+
+        The header of each hunk ends with why, which `git apply` passes over.
+        """
+        files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
+        return unified_patch(files, self.project.root, self.reasons())
+
+    def reasons(self) -> Mapping[Path, Sequence[Noted]]:
+        """Lines of the originals, and why something changes there."""
+        return {}
 
 
 def rewrite(

@@ -1,4 +1,4 @@
-"""The one-shot run, a list of stages: prepare, look at the machine, copy, run, collect, analyse.
+"""The recipe of a training script: find its step, time it under a profiler, prove, analyse.
 
 What was measured is kept whatever happens: the run folder is written stage by stage, and a
 failure comes out as a typed error that carries the folder and the partial summary.
@@ -6,42 +6,32 @@ failure comes out as a typed error that carries the folder and the partial summa
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import os
-import platform
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor import leftovers
-from instrumentor.about import version
-from instrumentor.batch_size import batch_facts
-from instrumentor.bundle import MODULE, module_text
+from instrumentor.bundle import FOLDER_NAME, MODULE, module_text
 from instrumentor.edits import Kind
 from instrumentor.environment import device_root
 from instrumentor.errors import (
     InstrumentError,
     Interrupted,
-    NotReady,
     NotVerified,
-    RestoreNeeded,
+    ProofFailed,
     RunFailed,
-    UsageError,
 )
 from instrumentor.machine_load import MachineLoad
 from instrumentor.outputs import write_json
-from instrumentor.own_lines import OwnLines
+from instrumentor.pipeline import InstrumentedRun
 from instrumentor.plan import WHOLE_STEP
 from instrumentor.prepare import Prepared, config_of, prepare, script_path
-from instrumentor.progress import Progress, Silent
+from instrumentor.progress import Progress
+from instrumentor.run_facts import conditions
 from instrumentor.run_options import RunOptions, RunResult
 from instrumentor.verification import (
     against,
@@ -56,31 +46,12 @@ from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 if TYPE_CHECKING:
     from instrumentor.attempt import Attempt
     from instrumentor.discovery import Observed
-    from instrumentor.doctor import Situation
-    from instrumentor.environment import Machine
     from instrumentor.profilers import Launch, LaunchRequest, Profiler
-    from instrumentor.workspace import Linked, Site
+    from instrumentor.workspace import Site
     from instrumentor_analysis.model import Summary
 
-SCHEMA = "instrument-run/1"
-RECORDER = "recorder"  # folder of scratch for the recorder's module
 PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
-
-
-@dataclass(frozen=True)
-class DryRun:
-    """What a run would do: diff, command, changed environment, what is copied and linked."""
-
-    prepared: Prepared
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    profiler: str
-    reason: str
-    copied_files: int
-    copied_bytes: int
-    linked: tuple[Path, ...]
-    left_out: tuple[tuple[Path, str], ...]
 
 
 def run_name(script: Path) -> str:
@@ -88,95 +59,6 @@ def run_name(script: Path) -> str:
     if script.stem in _PLAIN_NAMES and script.parent.name:
         return script.parent.name
     return script.stem
-
-
-def _run_folder(script: Path, options: RunOptions, cwd: Path) -> Path:
-    """A folder that does not exist yet: the one asked for, or with -2, -3 ... behind it."""
-    wanted = cwd / (options.output or Path(f"{run_name(script)}_{options.label}"))
-    number, folder = 1, wanted
-    while True:
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            if folder == wanted and folder.is_dir() and not any(folder.iterdir()):
-                return folder
-            number += 1
-            folder = wanted.with_name(f"{wanted.name}-{number}")
-        except OSError as error:
-            raise UsageError(
-                f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
-            ) from error
-
-
-def dry_run(
-    script: Path, arguments: Sequence[str] = (), options: RunOptions | None = None
-) -> DryRun:
-    """Everything up to the run itself; writes nothing.
-
-    Raises:
-        InstrumentError: as :func:`run` would before it starts the script.
-    """
-    from instrumentor.workspace import InPlace, plan_shadow
-
-    options = options or RunOptions()
-    cwd = (options.cwd or Path.cwd()).absolute()
-    prepared = prepare(script, options.rewrite, arguments)
-    machine = options.examine(prepared.project, preview=True)
-    profiler, reason = _previewed(options.profiler, machine)
-    plan = plan_shadow(
-        prepared.project,
-        prepared.script,
-        cwd,
-        list(prepared.replacements),
-        link=options.link,
-        no_link=options.no_link,
-    )
-    target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
-    base = dict(os.environ if options.env is None else options.env)
-    environment = dict(plan.environment(base, cwd, machine.import_paths))
-    if options.in_place:
-        site = InPlace(prepared.project, cwd, prepared.script, tuple(prepared.replacements))
-        target, environment = site.script, site.environment(base, machine.import_paths)
-    environment["PYTHONPATH"] = f"SCRATCH/{RECORDER}{os.pathsep}{environment['PYTHONPATH']}"
-    environment["INSTRUMENT_PROFILER"] = profiler
-    command = _shown_command(profiler, machine, target, arguments, options)
-    changed = {k: v for k, v in environment.items() if base.get(k) != v}
-    return DryRun(
-        prepared,
-        command,
-        changed,
-        profiler,
-        reason,
-        0 if options.in_place else plan.copied_files,
-        0 if options.in_place else plan.copied_bytes,
-        () if options.in_place else plan.linked,
-        tuple((item.path, item.reason) for item in plan.left_out),
-    )
-
-
-def _previewed(requested: str, machine: Machine) -> tuple[str, str]:
-    """The profiler of a preview and why: one that is not on this machine is shown all the same."""
-    from instrumentor.profilers import choose
-
-    try:
-        profiler, reason = choose(requested, machine)
-    except NotReady as error:
-        return requested, f"{requested}: asked for, but it cannot run here: {error.message}"
-    return profiler.name, reason
-
-
-def _shown_command(
-    profiler: str, machine: Machine, script: Path, arguments: Sequence[str], options: RunOptions
-) -> tuple[str, ...]:
-    head = [str(machine.python)]
-    if profiler == "tracy":
-        head += ["-m", "tracy", "-p", "-r", "--sync-host-device", "-o", "SCRATCH", "-t", "PORT"]
-        folder = options.tracy_tools_folder or (machine.tools.folder if machine.tools else None)
-        if folder:
-            head += ["--tracy-tools-folder", str(folder)]
-    what = ["-m", options.module] if options.module else [str(script)]
-    return (*head, *what, *arguments)
 
 
 def run(
@@ -201,47 +83,39 @@ def run(
         RunFailed, Interrupted: the script or the profiler failed; `error.result` is the partial
             :class:`RunResult`.
     """
-    options = options or RunOptions()
-    listener: Progress = progress or Silent()
-    return _Run(Path(script), tuple(arguments), options, listener).go()
+    return TrainingRun(script, arguments, options or RunOptions(), progress).go()
 
 
-class _Run:
-    """State of one run; each stage is a method, in order in :meth:`go`."""
+class TrainingRun(InstrumentedRun[RunResult]):
+    """State of one run; the stages are those of :class:`instrumentor.pipeline.Pipeline`."""
+
+    prepared: Prepared
 
     def __init__(
-        self, script: Path, arguments: tuple[str, ...], options: RunOptions, progress: Progress
+        self,
+        script: Path | str,
+        arguments: Sequence[str],
+        options: RunOptions,
+        progress: Progress | None,
     ) -> None:
-        self.arguments = arguments
+        super().__init__(script, arguments, options, progress)
         self.options = options
-        self.progress = progress
-        self.cwd = (options.cwd or Path.cwd()).absolute()
-        self.typed = str(script)
-        self.script = script if script.is_absolute() else self.cwd / script
-        self.started = time.time()
-        self.warnings: list[Caveat] = []
-        self.failure: InstrumentError | None = None
-        self.last: Attempt | None = None
         self.load: MachineLoad | None = None
         self.load_facts: dict[str, Any] | None = None
         self.untraced: Attempt | None = None
-        self.new_files: tuple[Path, ...] = ()
-        self.linked: tuple[Path, ...] = ()
-        self.linked_changed: tuple[Path, ...] = ()
-        self.linked_whole = True
-        self.originals_changed = False
         self.verification: dict[str, Any] | None = None
         self.seen: Observed | None = None
 
-    def go(self) -> RunResult:
-        """All stages; raises the failure at the very end, with the partial result."""
-        from instrumentor.profilers import choose
-        from instrumentor.readiness import ready
-
-        leftovers.undo(self.progress.note, self.progress.note)
+    def prepare(self) -> None:
+        """The plan by reading, else by running the script for two steps."""
         self.prepared = self._prepare()
         self.warnings.extend(self.prepared.plan.warnings)
         self.progress.stage("found", _found(self.prepared))
+
+    def examine(self) -> None:
+        """The script's interpreter, and the profiler to measure by."""
+        from instrumentor.profilers import choose
+
         self.machine = self.options.examine(self.prepared.project)
         if self.machine.python_of_project:
             named = f"{self.machine.python} ({self.machine.python_source} of the project)"
@@ -249,20 +123,37 @@ class _Run:
         self.profiler, self.reason = choose(self.options.profiler, self.machine)
         self._check_compiles()
         self.progress.stage("profiler", self.reason)
-        with ready(
-            self._situation(),
-            self.progress,
-            reset=self.options.reset,
-            end_holders=self.options.yes,
-        ):
-            self._run()
-        try:
-            return self._conclude()
-        except KeyboardInterrupt as stop:
-            raise Interrupted(
-                "interrupted during the analysis",
-                f"Next: instrument report {shlex.quote(str(self.folder))}",
-            ) from stop
+
+    def ready(self) -> AbstractContextManager[None]:
+        """The doctor's checks of this run, and the devices."""
+        from instrumentor.doctor import Situation
+        from instrumentor.readiness import programs_per_step, ready
+        from instrumentor.workspace.places import cache_folder
+
+        output = self.cwd / self.wanted_folder()
+        self.programs_per_step = programs_per_step(output)
+        situation = Situation(
+            machine=self.machine,
+            profiler=self.profiler.name,
+            config=config_of(self.prepared.script, self.arguments, self.cwd),
+            steps=self.prepared.plan.options.steps,
+            programs_per_step=self.programs_per_step,
+            folders=(cache_folder(self.prepared.project.root), output),
+            env=self.env,
+            cwd=self.cwd,
+            port=self.options.port,
+        )
+        options = self.options
+        return ready(situation, self.progress, reset=options.reset, end_holders=options.yes)
+
+    def wanted_folder(self) -> Path:
+        """The one asked for, else by the script's name and the run's label."""
+        name = f"{run_name(self.prepared.script)}_{self.options.label}"
+        return self.options.output or Path(name)
+
+    def plan_json(self) -> Mapping[str, Any]:
+        """Of the plan."""
+        return self.prepared.plan.to_json()
 
     def _prepare(self) -> Prepared:
         """The plan by reading, else by running the script for two steps.
@@ -288,30 +179,20 @@ class _Run:
                 raise declined from error
             return prepared_by(self.seen, path, rewrite, self.arguments, declined)
 
-    def _run(self) -> None:
-        """Every pass, then the proof that the user's files are as they were."""
-        from instrumentor.workspace import Originals
+    def _check_compiles(self) -> None:
+        version = ".".join(self.machine.python_version.split(".")[:2])
+        if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
+            return
+        from instrumentor.proofs import compiles_under
 
-        self.folder = _run_folder(self.prepared.script, self.options, self.cwd)
-        watched = list(dict.fromkeys([*self.prepared.replacements, self.prepared.script]))
-        originals = Originals.take(self.prepared.project, watched)
-        try:
-            self._passes()
-            differences = originals.verify()
-            if differences:
-                self.originals_changed = True
-                text = "the original changed during the run: " + "; ".join(differences)
-                self.warnings.append(Caveat("original-changed", text, "wrong"))
-        except InstrumentError as error:
-            if self.last is None:
-                raise
-            worse = isinstance(error, RestoreNeeded) or self.failure is None
-            self.failure = error if worse else self.failure
-        finally:
-            if self.last is None:
-                self._remove_empty_folder()
+        for path, code in self.prepared.replacements.items():
+            error = compiles_under(self.machine.python, code, str(path))
+            if error and not compiles_under(
+                self.machine.python, self.prepared.originals[path], str(path)
+            ):
+                raise ProofFailed(f"proof 'compiles' failed under Python {version}: {error}")
 
-    def _passes(self) -> None:
+    def measure(self) -> None:
         """Without a profiler when that is asked for, then under it; again when buffers were full.
 
         Each pass has a fresh copy: a checkpoint of one must not shorten the next.
@@ -320,11 +201,11 @@ class _Run:
 
         if self.options.untraced and self.profiler.name != "wallclock":
             self.progress.stage("untraced", "first without a profiler, for the wall clock")
-            self.untraced = self._pass(WALLCLOCK, "untraced")
+            self.untraced = self.process(WALLCLOCK, "untraced")
             if self.untraced.failure is not None:
                 return
         count = self.options.op_support_count or self._foreseen()
-        made = self._pass(self.profiler, programs_per_read=count)
+        made = self.process(self.profiler, programs_per_read=count)
         if made.overflowed and self.profiler.name == "tracy" and not made.finished.interrupted:
             count = max(4 * (count or PROGRAMS_PER_READ), 10 * PROGRAMS_PER_READ)
             self.progress.note(
@@ -332,7 +213,7 @@ class _Run:
                 f"{count} programs, read during the run as well"
             )
             self._set_aside()
-            made = self._pass(self.profiler, programs_per_read=count, mid_run_dump=True)
+            made = self.process(self.profiler, programs_per_read=count, mid_run_dump=True)
         if isinstance(self.failure, NotVerified):
             self._once_more_as_seen()
         elif self.failure is None:
@@ -382,7 +263,7 @@ class _Run:
         self.warnings[:] = self.prepared.plan.warnings
         self.progress.stage("found", _found(self.prepared))
         self._set_aside()
-        self._pass(self.profiler)
+        self.process(self.profiler)
         if self.failure is None and not shown(self.verification, ("forward", "backward")):
             self.failure = wrong
 
@@ -409,132 +290,60 @@ class _Run:
         for name in ("tracy_profile", "tracy_perf"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def _pass(
-        self,
-        profiler: Profiler,
-        name: str = "",
-        *,
-        programs_per_read: int | None = None,
-        mid_run_dump: bool = False,
-    ) -> Attempt:
-        """One process in a place of its own; what it left becomes the run's, unless it has a name.
+    def site(self) -> AbstractContextManager[Site]:
+        """A copy, or the user's own files."""
+        from instrumentor.workspace import original, shadow
 
-        Raises:
-            NotReady: it could not be started.
-            RestoreNeeded: a file of a run in place needs the user.
-        """
-        from instrumentor.attempt import Limits, attempt
-        from instrumentor.workspace import Linked
-
-        with self._site() as site:
-            self.progress.stage("in place" if self.options.in_place else "copied", site.description)
-            (self.folder / "changes.diff").write_bytes(self.prepared.patch)
-            write_json(self.folder / "plan.json", self.prepared.plan.to_json())
-            linked = Linked.take(self.prepared.project.root, site.linked, [self.folder])
-            self._tell_links(linked)
-            request = dataclasses.replace(
-                self._request(site),
-                record=self.folder / f"{name or 'timings'}.jsonl",
-                programs_per_read=programs_per_read,
-                mid_run_dump=mid_run_dump,
-            )
-
-            def on_launch(launch: Launch) -> None:
-                self.launch = launch
-                self.load = MachineLoad(device_root(self.options.env))
-                if not name:
-                    self._write_facts()
-                self.progress.stage("running", f"{request.steps} steps under {profiler.name}")
-
-            made = attempt(
-                profiler,
-                request,
-                output=self.folder,
-                log=self.folder / f"{name or 'run'}.log",
-                limits=Limits(self.options.timeout_s, self.options.stall_s),
-                progress=self.progress,
-                on_launch=on_launch,
-            )
-            self.last = made
-            self.load_facts = None if self.load is None else self.load.facts()
-            self.warnings.extend(made.warnings)
-            own_lines = OwnLines(site.root, self.prepared.project.root, self.prepared.replacements)
-            self.verification = verification(made.records, own_lines)
-            self.failure = self._doubt(made, site) or made.failure
-            if isinstance(self.failure, RunFailed):
-                self.failure.message = own_lines.traceback(self.failure.message)
-            self.new_files = tuple(p for p in site.new_files() if not _is_ours(p))
-        self._compare_links(linked)
-        return dataclasses.replace(made, failure=self.failure)
-
-    def _tell_links(self, linked: Linked) -> None:
-        from instrumentor.workspace.linked import listed
-
-        self.linked = linked.names
-        if self.linked:
-            watched = "watched" if linked.whole else "too large to be watched as a whole"
-            names = listed(self.linked, 5)
-            self.progress.stage("linked", f"{names} (your own, not copied; {watched})")
-
-    def _compare_links(self, linked: Linked) -> None:
-        changed = linked.changed()
-        self.linked_whole = self.linked_whole and linked.whole
-        self.linked_changed = tuple(dict.fromkeys((*self.linked_changed, *changed)))
-        if changed:
-            self.warnings.append(Caveat("linked-changed", linked.sentence(changed), "wrong"))
-
-    def _site(self) -> AbstractContextManager[Site]:
-        from instrumentor.workspace import copied, original
-
-        prepared = self.prepared
-        if self.options.in_place:
-            return original(
-                prepared.project,
-                prepared.script,
-                self.cwd,
-                prepared.originals,
-                prepared.replacements,
-            )
-        return copied(
-            prepared.project,
-            prepared.script,
+        made, options = self.prepared, self.options
+        if options.in_place:
+            return original(made.project, made.script, self.cwd, made.originals, made.replacements)
+        return shadow(
+            made.project,
+            made.script,
             self.cwd,
-            prepared.replacements,
-            link=self.options.link,
-            no_link=self.options.no_link,
-            keep_to=self.folder / "files" if self.options.keep else None,
+            made.replacements,
+            link=options.link,
+            no_link=options.no_link,
+            keep_to=self.folder / "files" if options.keep else None,
         )
 
-    def _request(self, site: Site) -> LaunchRequest:
-        from instrumentor.profilers import LaunchRequest
-
-        base = dict(os.environ if self.options.env is None else self.options.env)
+    def request(self, site: Site, name: str, **more: Any) -> LaunchRequest:
+        """With the recorder that the instrumented files import."""
         tools = self.machine.tools.folder if self.machine.tools else None
-        return LaunchRequest(
-            python=self.machine.python,
-            script=site.script,
+        plan = self.prepared.plan
+        whole = plan.label == WHOLE_STEP
+        folder = site.scratch / FOLDER_NAME
+        folder.mkdir()
+        text = module_text(plan.options, observing=whole)
+        (folder / f"{MODULE}.py").write_text(text, encoding="utf-8")
+        return super().request(
+            site,
+            name,
             typed=self.typed if (site.cwd / self.typed).resolve() == site.script.resolve() else "",
-            arguments=self.arguments,
             module=self.options.module,
-            cwd=site.cwd,
-            env=site.environment(base, self.machine.import_paths),
-            scratch=site.scratch,
-            record=self.folder / "timings.jsonl",
-            steps=self.prepared.plan.options.steps,
-            warmup=self.prepared.plan.options.warmup,
+            steps=plan.options.steps,
+            warmup=plan.options.warmup,
             tools_folder=self.options.tracy_tools_folder or tools,
             port=self.options.port,
-            import_paths=(self._recorder_in(site.scratch / RECORDER),),
-            observe=WHOLE_STEP if self.prepared.plan.label == WHOLE_STEP else "",
+            import_paths=(folder,),
+            observe=WHOLE_STEP if whole else "",
+            **more,
         )
 
-    def _recorder_in(self, folder: Path) -> Path:
-        """The folder, with the module in it that the instrumented files import."""
-        folder.mkdir()
-        whole = self.prepared.plan.label == WHOLE_STEP
-        text = module_text(self.prepared.plan.options, observing=whole)
-        (folder / f"{MODULE}.py").write_text(text, encoding="utf-8")
-        return folder
+    def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
+        """Write run.json already, in case that we are killed."""
+        self.launch = launch
+        self.load = MachineLoad(device_root(self.options.env))
+        if not name:
+            self._write_facts()
+        steps = self.prepared.plan.options.steps
+        self.progress.stage("running", f"{steps} steps under {profiler.name}")
+
+    def judge(self, made: Attempt, site: Site) -> InstrumentError | None:
+        """Whether it ended well, and really measured the step of the instrumented script."""
+        self.load_facts = None if self.load is None else self.load.facts()
+        self.verification = verification(made.records, self.own_lines(site))
+        return self._doubt(made, site) or made.failure
 
     def _doubt(self, made: Attempt, site: Site) -> InstrumentError | None:
         """Whether a process that ended well really measured the instrumented script."""
@@ -568,50 +377,15 @@ class _Run:
             f"See {self.folder / 'run.log'}; give the arguments with which it trains.",
         )
 
-    def _situation(self) -> Situation:
-        from instrumentor.doctor import Situation
-        from instrumentor.readiness import programs_per_step
-        from instrumentor.workspace.places import cache_folder
-
-        output = self.cwd / (
-            self.options.output or f"{run_name(self.prepared.script)}_{self.options.label}"
-        )
-        self.programs_per_step = programs_per_step(output)
-        return Situation(
-            machine=self.machine,
-            profiler=self.profiler.name,
-            config=config_of(self.prepared.script, self.arguments, self.cwd),
-            steps=self.prepared.plan.options.steps,
-            programs_per_step=self.programs_per_step,
-            folders=(cache_folder(self.prepared.project.root), output),
-            env=dict(os.environ if self.options.env is None else self.options.env),
-            cwd=self.cwd,
-            port=self.options.port,
-        )
-
-    def _check_compiles(self) -> None:
-        version = ".".join(self.machine.python_version.split(".")[:2])
-        if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
-            return
-        from instrumentor.errors import ProofFailed
-        from instrumentor.proofs import compiles_under
-
-        for path, code in self.prepared.replacements.items():
-            error = compiles_under(self.machine.python, code, str(path))
-            if error and not compiles_under(
-                self.machine.python, self.prepared.originals[path], str(path)
-            ):
-                raise ProofFailed(f"proof 'compiles' failed under Python {version}: {error}")
-
-    def _remove_empty_folder(self) -> None:
-        if (self.folder / "timings.jsonl").exists():
-            return
-        for name in ("changes.diff", "plan.json", "run.json", "run.log"):
-            (self.folder / name).unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
-
-    # -- what is written -----------------------------------------------------------------------
+    def conclude(self) -> RunResult:
+        """Analyse what there is; the failure is raised at the very end."""
+        try:
+            return self._conclude()
+        except KeyboardInterrupt as stop:
+            raise Interrupted(
+                "interrupted during the analysis",
+                f"Next: instrument report {shlex.quote(str(self.folder))}",
+            ) from stop
 
     def _conclude(self) -> RunResult:
         within = self.folder.is_relative_to(self.cwd)
@@ -636,7 +410,7 @@ class _Run:
         result = RunResult(
             self.folder,
             summary or self._summary_of_nothing(),
-            self._exit_code(),
+            self.exit_code,
             self.new_files,
             by_weight(self.warnings),
             self.linked_changed,
@@ -672,7 +446,7 @@ class _Run:
             loop=self.prepared.plan.explanation["loop"],
             interrupted=isinstance(self.failure, Interrupted),
             partial=True,
-            script_exit_code=self._exit_code(),
+            script_exit_code=self.exit_code,
             artifacts=self._artifacts(),
             verification=self.verification,
             warnings=by_weight(self.warnings),
@@ -680,27 +454,6 @@ class _Run:
         return with_artifacts(
             summary, self.folder, write_all(summary, self.folder, formats=("json",))
         )
-
-    def _records(self) -> list[Mapping[str, Any]]:
-        return list(self.last.records) if self.last else []
-
-    def _configured(self) -> dict[str, str]:
-        """What the run's YAML says that a figure depends on."""
-        fidelity = config_of(self.prepared.script, self.arguments, self.cwd).get("math_fidelity")
-        return {"math_fidelity": fidelity} if isinstance(fidelity, str) else {}
-
-    def _untraced_facts(self) -> dict[str, Any] | None:
-        if self.untraced is None:
-            return None
-        return {
-            "record": "untraced.jsonl",
-            "log": "untraced.log",
-            "duration_s": round(self.untraced.finished.duration_s, 3),
-            "script_exit_code": self.untraced.exit_code,
-        }
-
-    def _exit_code(self) -> int | None:
-        return self.last.exit_code if self.last else None
 
     def _artifacts(self) -> dict[str, str]:
         named = {
@@ -719,7 +472,11 @@ class _Run:
 
     def _fall_back_on_xla(self) -> None:
         """torch.profiler sees nothing of XLA work: what was measured there is the wall clock."""
-        devices = {r.get("device") for r in self._records() if r.get("event") == "sample"}
+        devices = {
+            r.get("device")
+            for r in (self.last.records if self.last else ())
+            if r.get("event") == "sample"
+        }
         if self.profiler.name == "torch" and devices == {"xla"}:
             from instrumentor.profilers import WALLCLOCK
             from instrumentor.profilers.torch import NO_OPS
@@ -731,85 +488,38 @@ class _Run:
             self.warnings.append(Caveat(NO_OPS, f"wall clock only: {why}"))
 
     def _write_facts(self) -> None:
-        """Write run.json: before the script starts, in case that we are killed, and afterwards."""
-        from instrumentor.workspace import git
-
-        finished = self.last.finished if self.last else None
-        loop = self.prepared.plan.explanation["loop"]
-        commit, dirty = (
-            git.state(self.prepared.project.root) if self.prepared.project.git else (None, None)
-        )
-        write_json(
-            self.folder / "run.json",
-            {
-                "schema": SCHEMA,
-                "label": self.options.label,
-                "name": run_name(self.prepared.script),
-                "script": str(self.prepared.script),
-                "arguments": list(self.arguments),
-                "command": list(self.launch.argv),
-                "command_line": shlex.join(self.launch.argv),
-                "profiler": self.profiler.name,
-                "profiler_reason": self.reason,
-                "scope": self.prepared.plan.label,
-                "steps": self.prepared.plan.options.steps,
-                "warmup": self.prepared.plan.options.warmup,
-                **batch_facts(
-                    self.prepared.script,
-                    self.arguments,
-                    self.cwd,
-                    self.folder / "timings.jsonl",
-                    self.options.batch_dim,
-                ),
-                "machine": self.load_facts,
-                "interrupted": finished is None or finished.interrupted,
-                "partial": finished is None or self.failure is not None,
-                "started": datetime.fromtimestamp(self.started, timezone.utc).isoformat(
-                    timespec="seconds"
-                ),
-                "duration_s": round(finished.duration_s, 3) if finished else None,
-                "script_exit_code": self._exit_code(),
-                "python": str(self.machine.python),
-                "python_version": self.machine.python_version,
-                "torch_version": self.machine.version_of("torch"),
-                "host": platform.node(),
-                "platform": platform.platform(),
-                "git_commit": commit,
-                "git_dirty": dirty,
-                "loop": {"file": loop["file"], "line": loop["line"]},
-                "verification": self.verification,
-                "source_hashes": _source_hashes(self.prepared),
-                "new_files": [str(p) for p in self.new_files],
-                "linked": [str(p) for p in self.linked],
-                "linked_changed": [str(p) for p in self.linked_changed],
-                "linked_whole": self.linked_whole,
-                "warnings": [each.to_json() for each in by_weight(self.warnings)],
-                "in_place": self.options.in_place,
-                "untraced": self._untraced_facts(),
-                "artifacts": self._artifacts(),
-                "environment": {**_environment(self.machine), **self._configured()},
+        options, last, untraced = self.options, self.last, self.untraced
+        record = self.folder / "timings.jsonl"
+        made, where = self.prepared, (self.arguments, self.cwd)
+        document = {
+            **conditions(made, self.machine, *where, record, options.batch_dim),
+            **self.facts(self.launch.argv),
+            "warnings": [each.to_json() for each in by_weight(self.warnings)],
+            "label": options.label,
+            "name": run_name(self.prepared.script),
+            "in_place": options.in_place,
+            "command": list(self.launch.argv),
+            "profiler": self.profiler.name,
+            "profiler_reason": self.reason,
+            "machine": self.load_facts,
+            "interrupted": last is None or last.finished.interrupted,
+            "partial": last is None or self.failure is not None,
+            "verification": self.verification,
+            "new_files": [str(p) for p in self.new_files],
+            "linked": [str(p) for p in self.linked],
+            "linked_changed": [str(p) for p in self.linked_changed],
+            "linked_whole": self.linked_whole,
+            "untraced": None
+            if untraced is None
+            else {
+                "record": "untraced.jsonl",
+                "log": "untraced.log",
+                "duration_s": round(untraced.finished.duration_s, 3),
+                "script_exit_code": untraced.exit_code,
             },
-        )
-
-
-def _source_hashes(prepared: Prepared) -> dict[str, str]:
-    """sha256 of the files as they were before their instrumentation, by the names of the diff."""
-    root = prepared.project.root
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(data).hexdigest()
-        for path, data in prepared.originals.items()
-        if path.is_relative_to(root)
-    }
-
-
-def _environment(machine: Machine) -> dict[str, Any]:
-    return {
-        "packages": {name: package.version for name, package in sorted(machine.packages.items())},
-        "devices": [str(d) for d in machine.devices],
-        "tt_xla": str(machine.tt_xla) if machine.tt_xla else None,
-        "cpu_count": os.cpu_count(),
-        "instrumentor": version(),
-    }
+            "artifacts": self._artifacts(),
+        }
+        write_json(self.folder / "run.json", document)
 
 
 def _found(prepared: Prepared) -> str:
@@ -827,7 +537,3 @@ def _loop(prepared: Prepared) -> str:
     path = Path(loop["file"])
     root = prepared.project.root
     return f"{path.relative_to(root) if path.is_relative_to(root) else path}:{loop['line']}"
-
-
-def _is_ours(path: Path) -> bool:
-    return "__pycache__" in path.parts

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor.any_command import meant_for_a_shell, split, understand
 from instrumentor.errors import UsageError
-from instrumentor.profile import meant_for_a_shell, split, understand
 from instrumentor_analysis.perf_trace import COLUMNS, join, read_messages
 from tests.conftest import RunCli
 

@@ -29,7 +29,8 @@ from instrumentor import (
     rewrite,
     run,
 )
-from instrumentor.runner import dry_run, run_name
+from instrumentor.run_preview import dry_run
+from instrumentor.runner import run_name
 from tests.conftest import ROOT, RepoFactory
 from tests.end_to_end.small import script, snapshot
 from tests.warned import texts

@@ -21,7 +21,7 @@ from instrumentor.options import Options
 from instrumentor.run_options import RunOptions, RunResult
 
 if TYPE_CHECKING:
-    from instrumentor.runner import DryRun
+    from instrumentor.run_preview import DryRun
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _preview(
     full: bool,
 ) -> None:
     from instrumentor.locate.model import Declined
-    from instrumentor.runner import dry_run
+    from instrumentor.run_preview import dry_run
 
     try:
         found = dry_run(script, arguments, options)

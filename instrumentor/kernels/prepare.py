@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,34 +10,14 @@ from instrumentor.kernels.plan import Choice, KernelPlan, make_plan
 from instrumentor.own_lines import original_lines
 from instrumentor.prepare import script_path
 from instrumentor.proofs import prove
-from instrumentor.rewrite import refuse_instrumented, unified_patch
+from instrumentor.rewrite import Instrumented, refuse_instrumented
 
 
 @dataclass(frozen=True)
-class PreparedKernel:
-    """An instrumented kernel script, not yet run.
+class PreparedKernel(Instrumented):
+    """An instrumented kernel script, not yet run."""
 
-    Attributes:
-        script: absolute path.
-        originals: bytes of the changed files as they are.
-        replacements: bytes of the instrumented files, by original path.
-    """
-
-    script: Path
     plan: KernelPlan
-    originals: Mapping[Path, bytes]
-    replacements: Mapping[Path, bytes]
-
-    @property
-    def diff(self) -> str:
-        """The patch as text, for reading."""
-        return self.patch.decode("utf-8", "backslashreplace")
-
-    @property
-    def patch(self) -> bytes:
-        """Unified diff of all files, names relative to the project, exact bytes."""
-        files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
-        return unified_patch(files, self.plan.project.root)
 
     @property
     def line_map(self) -> dict[int, int]:
@@ -62,4 +41,4 @@ def prepare_kernel(script: Path, choice: Choice) -> PreparedKernel:
         code = apply_edits(originals[file], edits)
         prove(originals[file], code, edits, allowed_names=plan.bound_names(file))
         replacements[file] = code
-    return PreparedKernel(path, plan, originals, replacements)
+    return PreparedKernel(path, plan.project, originals, replacements, plan)

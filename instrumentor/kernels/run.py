@@ -1,43 +1,39 @@
-"""One invocation, measured: prepare, copy, run, count, collect, validate, report.
+"""The recipe of a kernel: one invocation of it, counted, measured, validated, reported.
 
-The same copy, guard, watch and proofs as for training scripts. What was measured is kept whatever
-happens: a failure comes out as a typed error with the run folder in it.
+What was measured is kept whatever happens: a failure comes out as a typed error with the run
+folder in it.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
-from instrumentor.kernels.environment import Environment, by_hand, environment
-from instrumentor.kernels.launching import Start, find_run_test, start
+from instrumentor.errors import InstrumentError, NotReady, RunFailed
+from instrumentor.kernels.environment import by_hand, environment
+from instrumentor.kernels.launching import find_run_test
 from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import chained
 from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
 from instrumentor.kernels.validate import Verdict, validate
 from instrumentor.outputs import write_json
-from instrumentor.own_lines import in_own_lines
-from instrumentor.progress import Progress, Silent
+from instrumentor.pipeline import InstrumentedRun
+from instrumentor.progress import Progress
+from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
-    from instrumentor.environment import Machine
-    from instrumentor.process import Finished, Stall
-    from instrumentor.workspace import Workspace
+    from instrumentor.attempt import Attempt
+    from instrumentor.profilers import Launch, Profiler
+    from instrumentor.workspace import Site
     from instrumentor_analysis.kernels.report import KernelReport
 
 SCHEMA = "instrument-kernel-run/1"
 RECORD = "kernel.jsonl"
-DEVICE_LOG = "profile_log_device.csv"
 _TTL = re.compile(rb"^\s*(?:import|from) ttl\b", re.MULTILINE)
 _PRINTED = "[instrument] "
 
@@ -83,59 +79,51 @@ def run_kernel(
         Declined, UsageError, NotReady, ProofFailed: before anything is started.
         RunFailed, Interrupted: the script failed, or not exactly one invocation ran.
     """
-    options = options or KernelOptions()
-    return _KernelRun(Path(script), tuple(arguments), options, progress or Silent()).go()
+    return KernelPipeline(script, arguments, options or KernelOptions(), progress).go()
 
 
-class _KernelRun:
+class KernelPipeline(InstrumentedRun[KernelRun]):
+    """State of one run; the stages are those of :class:`instrumentor.pipeline.Pipeline`."""
+
+    prepared: PreparedKernel
+    links_are_optional = False
+    own_check: Verdict | None = None
+
     def __init__(
-        self, script: Path, arguments: tuple[str, ...], options: KernelOptions, progress: Progress
+        self,
+        script: Path | str,
+        arguments: Sequence[str],
+        options: KernelOptions,
+        progress: Progress | None,
     ) -> None:
-        self.options, self.progress, self.arguments = options, progress, arguments
-        self.cwd = (options.cwd or Path.cwd()).absolute()
-        self.script = script if script.is_absolute() else self.cwd / script
-        self.base = dict(os.environ if options.env is None else options.env)
-        self.started = time.time()
-        self.warnings: list[str] = []
-        self.code = 0
-        self.linked_changed: tuple[Path, ...] = ()
-        self.linked_whole = True
+        super().__init__(script, arguments, options, progress)
+        self.options = options
 
-    def go(self) -> KernelRun:
-        """All stages, in order."""
+    def prepare(self) -> None:
+        """Find the kernel and its invocation; put all calls behind a gate."""
         self.prepared = prepare_kernel(self.script, self.options.choice)
         self.plan = self.prepared.plan
-        self.warnings += [*self.plan.found.warnings, *self.plan.warnings]
+        for text in (*self.plan.found.warnings, *self.plan.warnings):
+            self._warn(text)
         self.progress.stage("Kernel", _described(self.prepared))
-        self.machine = self._examine()
-        run_test = find_run_test(self.plan.project.root, self.options.run_test, self.base)
+
+    def examine(self) -> None:
+        """The interpreter, and how tt-lang's profilers are reached in it."""
+        from instrumentor.environment import examine
+        from instrumentor.kernels.tt_lang import TtLang
+
+        project, mode = self.plan.project, self.options.mode
+        self.machine = examine(project.root, python=self.options.python, env=self.env, cwd=self.cwd)
+        run_test = find_run_test(project.root, self.options.run_test, self.env)
         if run_test is None:  # which runs it on another machine
             self._check_tt_lang()
-        self.folder = new_folder(self.options.output, f"{self.script.stem}_kernel", self.cwd)
-        (self.folder / "changes.diff").write_bytes(self.prepared.patch)
-        write_json(self.folder / "plan.json", self.plan.to_json())
-        failure = self._in_copy(run_test)
-        self._collect_device_log()
-        verdict = None
-        if failure is None:
-            verdict = self._validate()
-        self._write_facts(verdict)
-        if failure is not None:
-            failure.result = self._partial()
-            raise failure
-        report, links = self._report(), (self.linked_changed, self.linked_whole)
-        return KernelRun(self.folder, report, self.code, verdict, *links)
-
-    def _examine(self) -> Machine:
-        from instrumentor.environment import examine
-
-        project = self.plan.project
-        return examine(
-            project.root,
-            python=self.options.python,
-            env=self.base,
-            cwd=self.cwd,
-        )
+        self.profiler = TtLang(mode, run_test, len(self.prepared.replacements), self.started)
+        self.start = self.profiler.start(self.machine.python, self.prepared.script, self.arguments)
+        self.environment = environment(self.env, mode)
+        if self.start.note:
+            self._warn(self.start.note)
+        for name, why in self.environment.removed.items():
+            self._warn(f"{name} was taken out of the environment: {why}")
 
     def _check_tt_lang(self) -> None:
         """See that tt-lang and tt-metal are there, before anything is copied or run.
@@ -154,95 +142,42 @@ class _KernelRun:
                 "Activate tt-lang's environment (source build/env/activate), or name its "
                 "interpreter with --python.",
             )
-        if self.options.mode != "signposts" and not self.base.get("TT_METAL_HOME"):
+        if self.options.mode != "signposts" and not self.env.get("TT_METAL_HOME"):
             raise NotReady(
                 f"TT_METAL_HOME is not set, and --mode {self.options.mode} reads its profile there",
                 "export TT_METAL_HOME=/path/to/tt-metal, or source tt-lang's environment.",
             )
 
-    def _in_copy(self, run_test: Path | None) -> InstrumentError | None:
-        from instrumentor.workspace import Linked, Originals, shadow
+    def _warn(self, text: str) -> None:
+        self.warnings.append(Caveat("kernel", text))
 
-        project, replacements = self.plan.project, self.prepared.replacements
-        watched = dict.fromkeys([*replacements, self.prepared.script])
-        originals = Originals.take(project, watched)
-        try:
-            with shadow(project, self.prepared.script, self.cwd, replacements) as workspace:
-                linked = Linked.take(project.root, workspace.linked, [self.folder])
-                failure = self._execute(workspace, run_test)
-                failure = failure or self._count(workspace)
-        except InstrumentError:
-            self._remove_empty_folder()
-            raise
-        differences = originals.verify()
-        if differences:
-            self.warnings.append("the original changed meanwhile: " + "; ".join(differences))
-        self.linked_changed = linked.changed()
-        self.linked_whole = linked.whole
-        if self.linked_changed:
-            self.warnings.append(linked.sentence(self.linked_changed, optional=False))
-        return failure
+    def wanted_folder(self) -> Path:
+        """The one asked for, else by the script's name."""
+        return self.options.output or Path(f"{self.script.stem}_kernel")
 
-    def _execute(self, workspace: Workspace, run_test: Path | None) -> InstrumentError | None:
-        from instrumentor import process
-        from instrumentor.profilers import Launch
+    def plan_json(self) -> Mapping[str, Any]:
+        """Of the plan."""
+        return self.plan.to_json()
 
-        self.site_root = workspace.root
-        record = self.folder / RECORD
-        inside = workspace.environment(self.base, self.machine.import_paths)
-        self.environment: Environment = environment(inside, self.options.mode)
-        variables = {**self.environment.variables, "PYTHONUNBUFFERED": "1"}
-        self.start: Start = start(
-            self.machine.python,
-            workspace.script,
-            self.arguments,
-            self.options.mode,
-            run_test,
-            files=len(self.prepared.replacements),
-        )
-        if self.start.via == "direct":
-            variables["INSTRUMENT_RECORD"] = str(record)
-        else:
-            variables.pop("INSTRUMENT_RECORD", None)  # it would name a file of another machine
-        if self.start.note:
-            self.warnings.append(self.start.note)
-        for name, why in self.environment.removed.items():
-            self.warnings.append(f"{name} was taken out of the environment: {why}")
-        self.progress.stage("running", f"--mode {self.options.mode}, {self._via()}")
-        watch = process.Watch(
-            on_line=self.progress.line,
-            on_stall=self._on_stall,
-            timeout_s=self.options.timeout_s,
-            stall_s=self.options.stall_s,
-        )
-        launch = Launch(self.start.argv, variables, workspace.cwd, "the kernel script")
-        self.finished: Finished = process.run(
-            launch, log=self.folder / "run.log", record=record, watch=watch
-        )
-        self.code = self.finished.returncode
-        if self.finished.interrupted:
-            return Interrupted("interrupted", f"The output so far is in {self.folder}/run.log.")
-        if self.finished.timed_out:
-            return RunFailed(
-                f"the run did not end within --timeout {self.options.timeout_s:g} s",
-                f"See {self.folder}/run.log for what it waits for.",
-            )
-        return None
+    def measure(self) -> None:
+        """One process."""
+        self.process(self.profiler, record=self.folder / RECORD)
+        self.profiler.keep_device_log(self.env, self.folder)
 
-    def _via(self) -> str:
-        return "directly" if self.start.via == "direct" else f"by {self.start.via}"
-
-    def _on_stall(self, stall: Stall) -> bool:
-        last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
-        self.progress.note(f"nothing has happened for {stall.idle_s:.0f} s{last}")
-        return False
+    def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
+        """Say which mode it is."""
+        self.launch = launch
+        via = "directly" if self.start.via == "direct" else f"by {self.start.via}"
+        self.progress.stage("running", f"--mode {self.options.mode}, {via}")
 
     # -- exactly one ---------------------------------------------------------------------------
 
-    def _count(self, workspace: Workspace) -> InstrumentError | None:
+    def judge(self, made: Attempt, site: Site) -> InstrumentError | None:
         """Whether exactly one invocation ran, of the chosen kernel, from the copy."""
         from instrumentor.workspace import check_loaded
 
+        if made.finished.interrupted or made.finished.timed_out:
+            return made.failure
         records = self.records()
         started = [r for r in records if r.get("event") == "kernel-start"]
         done = [r for r in records if r.get("event") == "kernel" and r.get("ok")]
@@ -253,27 +188,30 @@ class _KernelRun:
                 "Profile a script that runs the kernel in one process.",
             )
         if not done:
-            return self._never_ran(records, bool(started))
+            return made.failure or self._never_ran(records, bool(started))
         if self.start.via == "direct":
             try:
                 check_loaded(
                     records,
-                    workspace,
+                    site,
                     self.prepared.replacements,
                     python=self.machine.python,
-                    environment=self.environment.variables,
+                    environment=made.launch.env,
                 )
             except RunFailed as error:
                 return error
-        if self.code:
-            self._judge_exit([r for r in records if r.get("event") == "skipped"])
+        if made.exit_code:
+            self._judge_exit(made.exit_code, [r for r in records if r.get("event") == "skipped"])
         return None
 
     def _never_ran(self, records: Sequence[Mapping[str, Any]], began: bool) -> RunFailed:
-        if self.code or began:
-            return self._explain()
         skipped = [r for r in records if r.get("event") == "skipped"]
         name = self.plan.kernel.qualified
+        if began:
+            return RunFailed(
+                f"the invocation of {name} failed, and the script went on",
+                f"The whole output is in {self.folder}/run.log.",
+            )
         reached = ", ".join(dict.fromkeys(str(r.get("kernel")) for r in skipped))
         where = self.plan.invocation.leaf.line if self.plan.invocation else self.plan.kernel.line
         return RunFailed(
@@ -282,28 +220,7 @@ class _KernelRun:
             "Give the arguments with which the script comes to it, or choose another: --call N.",
         )
 
-    def _explain(self) -> RunFailed:
-        from instrumentor.diagnose import diagnose, last_traceback, relevant_tail
-        from instrumentor.process import excerpt
-
-        log = self.folder / "run.log"
-        text = excerpt(log)
-        text = in_own_lines(
-            text, self.site_root, self.plan.project.root, self.prepared.replacements
-        )
-        what = f"the script ended with code {self.code}"
-        if self.finished.signal:
-            what = f"the script was ended by signal {self.finished.signal}"
-        for found in diagnose(text, self.code):
-            return RunFailed(
-                f"{what}: {found.title}\n  {found.line.strip()}\nwhy: {found.cause}", found.remedy
-            )
-        shown = last_traceback(text) or relevant_tail(text)
-        return RunFailed(
-            f"{what}; its last lines:\n{shown.rstrip()}", f"The whole output is in {log}."
-        )
-
-    def _judge_exit(self, skipped: Sequence[Mapping[str, Any]]) -> None:
+    def _judge_exit(self, code: int, skipped: Sequence[Mapping[str, Any]]) -> None:
         """The kernel was measured, but the script did not end well."""
         from instrumentor.diagnose import last_traceback
         from instrumentor.process import excerpt
@@ -312,14 +229,12 @@ class _KernelRun:
         text = excerpt(log)
         last = (last_traceback(text) or "").splitlines()[-1:] or ["no traceback"]
         if skipped:
-            self.warnings.append(
-                f"the script ended with code {self.code} ({last[0]}) after the measured call: the "
+            self._warn(
+                f"the script ended with code {code} ({last[0]}) after the measured call: the "
                 "skipped calls computed nothing, so its own checks say nothing"
             )
         else:
             self.own_check = Verdict(False, "the script's own checks", last[0])
-
-    own_check: Verdict | None = None
 
     def records(self) -> list[dict[str, Any]]:
         """The gate's events: from the record file, else those printed into the log."""
@@ -334,17 +249,14 @@ class _KernelRun:
 
     # -- what is left --------------------------------------------------------------------------
 
-    def _collect_device_log(self) -> None:
-        """The structured log, when this run wrote it: an older one belongs to another kernel."""
-        home = self.base.get("TT_METAL_HOME", "")
-        candidates = [Path(home) / "generated" / "profiler" / ".logs" / DEVICE_LOG] if home else []
-        moved = self.base.get("TTLANG_PROFILE_CSV", "")
-        if moved and self.options.mode == "auto-profile":
-            candidates.insert(0, Path(moved))
-        for path in candidates:
-            if path.is_file() and path.stat().st_mtime >= self.started - 1:
-                shutil.copyfile(path, self.folder / DEVICE_LOG)
-                return
+    def conclude(self) -> KernelRun:
+        """Validate and report; the failure is raised with what was printed before it."""
+        verdict = None if self.failure is not None else self._validate()
+        write_json(self.folder / "run.json", self._facts(verdict))
+        if self.failure is not None:
+            self.failure.result = self._partial()
+            raise self.failure
+        return self._result(verdict)
 
     def _validate(self) -> Verdict | None:
         if self.own_check is not None:
@@ -359,13 +271,17 @@ class _KernelRun:
             arguments=self.arguments,
             python=self.machine.python,
             cwd=self.cwd,
-            env=self.base,
+            env=self.env,
         )
+
+    def _result(self, verdict: Verdict | None = None) -> KernelRun:
+        links = self.linked_changed, self.linked_whole
+        return KernelRun(self.folder, self._report(), self.exit_code or 0, verdict, *links)
 
     def _partial(self) -> KernelRun | None:
         """What a failed run still printed."""
         try:
-            return KernelRun(self.folder, self._report(), self.code, None)
+            return self._result()
         except RunFailed:
             return None
 
@@ -382,49 +298,38 @@ class _KernelRun:
         write_reports(found, self.folder)
         return found
 
-    def _write_facts(self, verdict: Verdict | None) -> None:
+    def _facts(self, verdict: Verdict | None) -> dict[str, Any]:
         plan, kernel = self.plan, self.plan.kernel
         chosen = plan.invocation
-        write_json(
-            self.folder / "run.json",
-            {
-                "schema": SCHEMA,
-                "name": self.script.stem,
-                "script": str(self.prepared.script),
-                "arguments": list(self.arguments),
-                "kernel": kernel.qualified,
-                "mode": self.options.mode,
-                "invocation": invocation_json(chosen) if chosen else None,
-                "held_back": len(plan.held_back),
-                "chained": [
-                    {"from": a.kernel.qualified, "to": b.kernel.qualified, "tensor": tensor}
-                    for a, b, tensor in chained(plan.found)
-                ],
-                "grid": kernel_json(kernel)["grid"],
-                "buffers": kernel_json(kernel)["buffers"],
-                "command_line": shlex.join(self.start.argv),
-                "via": self.start.via,
-                "environment": dict(self.environment.added),
-                "removed": dict(self.environment.removed),
-                "started": datetime.fromtimestamp(self.started, timezone.utc).isoformat(
-                    timespec="seconds"
-                ),
-                "duration_s": round(self.finished.duration_s, 3),
-                "script_exit_code": self.code,
-                "python": str(self.machine.python),
-                "validated": None if verdict is None else verdict.ok,
-                "validation": None if verdict is None else vars(verdict),
-                "production": {
-                    "shapes": [list(shape) for shape in self.options.production],
-                    "chips": self.options.chips,
-                },
-                "line_map": {str(new): old for new, old in self.prepared.line_map.items()},
-                "source_file": str(kernel.source.path),
-                "source_text": _text_of(kernel),
-                "rerun": self._rerun(),
-                "warnings": list(dict.fromkeys(self.warnings)),
+        return {
+            **self.facts(self.launch.argv),
+            "schema": SCHEMA,
+            "warnings": [str(each) for each in dict.fromkeys(self.warnings)],
+            "name": self.script.stem,
+            "kernel": kernel.qualified,
+            "mode": self.options.mode,
+            "invocation": invocation_json(chosen) if chosen else None,
+            "held_back": len(plan.held_back),
+            "chained": [
+                {"from": a.kernel.qualified, "to": b.kernel.qualified, "tensor": tensor}
+                for a, b, tensor in chained(plan.found)
+            ],
+            "grid": kernel_json(kernel)["grid"],
+            "buffers": kernel_json(kernel)["buffers"],
+            "via": self.start.via,
+            "environment": dict(self.environment.added),
+            "removed": dict(self.environment.removed),
+            "validated": None if verdict is None else verdict.ok,
+            "validation": None if verdict is None else vars(verdict),
+            "production": {
+                "shapes": [list(shape) for shape in self.options.production],
+                "chips": self.options.chips,
             },
-        )
+            "line_map": {str(new): old for new, old in self.prepared.line_map.items()},
+            "source_file": str(kernel.source.path),
+            "source_text": _text_of(kernel),
+            "rerun": self._rerun(),
+        }
 
     def _rerun(self) -> str:
         """The command by hand: of the script itself when only one invocation is in it."""
@@ -439,12 +344,6 @@ class _KernelRun:
         words[0] = shlex.quote(str(copy))
         beside = shlex.quote(str(self.prepared.script.parent))
         return by_hand(" ".join([f"PYTHONPATH={beside}", "python", *words]))
-
-    def _remove_empty_folder(self) -> None:
-        for name in ("changes.diff", "plan.json"):
-            (self.folder / name).unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
 
 
 def _text_of(kernel: Kernel) -> str:
@@ -461,26 +360,3 @@ def _described(prepared: PreparedKernel) -> str:
         f"{kernel.qualified} (line {kernel.line}), invoked at line {plan.invocation.leaf.line}"
         + (f"; {others} other invocations skipped" if others else "")
     )
-
-
-def new_folder(asked: Path | None, name: str, cwd: Path) -> Path:
-    """A folder that does not exist yet, or is empty: the one asked for, or with -2, -3 ...
-
-    Raises:
-        UsageError: it cannot be made.
-    """
-    wanted = cwd / (asked or Path(name))
-    number, folder = 1, wanted
-    while True:
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            if folder.is_dir() and not any(folder.iterdir()):
-                return folder
-            number += 1
-            folder = wanted.with_name(f"{wanted.name}-{number}")
-        except OSError as error:
-            raise UsageError(
-                f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
-            ) from error

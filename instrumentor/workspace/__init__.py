@@ -15,7 +15,7 @@ from instrumentor.workspace.places import sweep
 from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
 from instrumentor.workspace.restoring import restore
 from instrumentor.workspace.shadow import Workspace, shadow
-from instrumentor.workspace.site import Site, copied, original
+from instrumentor.workspace.site import Site, original
 
 __all__ = [
     "Fingerprint",
@@ -27,7 +27,6 @@ __all__ = [
     "Site",
     "Workspace",
     "check_loaded",
-    "copied",
     "in_place",
     "original",
     "plan_shadow",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from instrumentor.errors import InstrumentError, NotReady, Restored
 from instrumentor.project import Project
@@ -34,6 +35,7 @@ class InPlace:
     linked: tuple[Path, ...] = ()
     scratch: Path = Path()
     restored: list[Restored] = field(default_factory=list)
+    stage: ClassVar[str] = "in place"
 
     @property
     def root(self) -> Path:

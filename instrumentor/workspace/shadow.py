@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from instrumentor.errors import NotReady
 from instrumentor.project import Project
@@ -50,6 +51,7 @@ class Workspace:
     _user_cwd: Path = field(repr=False)
     _with_git: bool = field(repr=False)
     _closed: list[tuple[Path, ...]] = field(default_factory=list, repr=False)
+    stage: ClassVar[str] = "copied"
 
     @property
     def scratch(self) -> Path:

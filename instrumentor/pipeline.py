@@ -1,0 +1,324 @@
+"""What every run does, stage by stage; a recipe says what a stage is for its kind of run.
+
+recover   what a killed run left behind is undone
+prepare   what will run is found, rewritten and proven; nothing is written yet
+examine   the interpreter, its packages, the devices, the profiler
+ready     nothing is missing or busy; from here on the devices are ours
+execute   processes, each in a place of its own: launched, watched, collected, explained
+conclude  analysed and written; what went wrong is raised, with what there is all the same
+
+The recipes: a training script (:mod:`instrumentor.runner`), any command
+(:mod:`instrumentor.profile`) and a kernel (:mod:`instrumentor.kernels.run`). The first and the
+last instrument a script, which runs in a copy of its project and leaves the user's files as they
+are: :class:`InstrumentedRun`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from instrumentor import leftovers
+from instrumentor.errors import InstrumentError, RestoreNeeded, RunFailed, UsageError
+from instrumentor.outputs import write_json
+from instrumentor.own_lines import OwnLines
+from instrumentor.progress import Progress, Silent
+from instrumentor_analysis.caveats import Caveat
+
+if TYPE_CHECKING:
+    from instrumentor.attempt import Attempt, Limits
+    from instrumentor.environment import Machine
+    from instrumentor.profilers import Launch, LaunchRequest, Profiler
+    from instrumentor.rewrite import Instrumented
+    from instrumentor.workspace import Linked, Site
+
+Result = TypeVar("Result")
+
+
+class Choices(Protocol):
+    """What may be chosen about any run; None of ``env`` and ``cwd`` is this process's own."""
+
+    @property
+    def timeout_s(self) -> float | None: ...
+
+    @property
+    def stall_s(self) -> float | None: ...
+
+    @property
+    def cwd(self) -> Path | None: ...
+
+    @property
+    def env(self) -> Mapping[str, str] | None: ...
+
+
+class Pipeline(ABC, Generic[Result]):
+    """One run.
+
+    Attributes:
+        cwd, env: of the user.
+        machine: known from :meth:`examine` on.
+    """
+
+    machine: Machine
+
+    def __init__(self, options: Choices, progress: Progress | None) -> None:
+        self.progress: Progress = progress or Silent()
+        self.cwd = (options.cwd or Path.cwd()).absolute()
+        self.env = dict(os.environ if options.env is None else options.env)
+        self.started = time.time()
+        self._limits = options.timeout_s, options.stall_s
+
+    def go(self) -> Result:
+        """All stages; raises what the recipe's function documents."""
+        leftovers.undo(self.progress.note, self.progress.note)
+        self.prepare()
+        self.examine()
+        with self.ready():
+            self.execute()
+        return self.conclude()
+
+    @abstractmethod
+    def prepare(self) -> None: ...
+
+    @abstractmethod
+    def examine(self) -> None: ...
+
+    def ready(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @abstractmethod
+    def execute(self) -> None: ...
+
+    @abstractmethod
+    def conclude(self) -> Result: ...
+
+    @property
+    def limits(self) -> Limits:
+        from instrumentor.attempt import Limits
+
+        return Limits(*self._limits)
+
+
+class InstrumentedRun(Pipeline[Result]):
+    """A run of a rewritten script, with a run folder.
+
+    Attributes:
+        script, arguments: as given; the script absolute.
+        prepared: known from :meth:`prepare` on.
+        folder: the run folder, known from :meth:`execute` on.
+        last: the process that ended last.
+        failure: why the run does not count.
+        linked: the user's files and folders that the copy links to, relative to the project;
+            ``linked_changed`` of them, ``linked_whole`` as of :class:`Linked`.
+    """
+
+    prepared: Instrumented
+    folder: Path
+    links_are_optional = True  # there is an option to copy what is linked
+
+    def __init__(
+        self,
+        script: Path | str,
+        arguments: Sequence[str],
+        options: Choices,
+        progress: Progress | None,
+    ) -> None:
+        super().__init__(options, progress)
+        self.typed = str(script)
+        self.script = self.cwd / script
+        self.arguments = tuple(arguments)
+        self.warnings: list[Caveat] = []
+        self.failure: InstrumentError | None = None
+        self.last: Attempt | None = None
+        self.new_files: tuple[Path, ...] = ()
+        self.linked: tuple[Path, ...] = ()
+        self.linked_changed: tuple[Path, ...] = ()
+        self.linked_whole = True
+        self.originals_changed = False
+
+    # -- what a recipe says ----------------------------------------------------------------------
+
+    @abstractmethod
+    def wanted_folder(self) -> Path:
+        """The run folder, unless there is something of that name."""
+
+    @abstractmethod
+    def plan_json(self) -> Mapping[str, Any]:
+        """The document plan.json."""
+
+    @abstractmethod
+    def measure(self) -> None:
+        """All processes of the run."""
+
+    @abstractmethod
+    def judge(self, made: Attempt, site: Site) -> InstrumentError | None:
+        """Why a process does not count, as far as its place, which still stands, is needed."""
+
+    def site(self) -> AbstractContextManager[Site]:
+        """The place for one process."""
+        from instrumentor.workspace import shadow
+
+        prepared = self.prepared
+        return shadow(prepared.project, prepared.script, self.cwd, prepared.replacements)
+
+    def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
+        """Called when everything is ready to start."""
+
+    # -- stages ----------------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        """Measure; then the proof that the user's files are as they were."""
+        from instrumentor.workspace import Originals
+
+        prepared = self.prepared
+        self.folder = new_folder(self.cwd / self.wanted_folder())
+        watched = dict.fromkeys([*prepared.replacements, prepared.script])
+        originals = Originals.take(prepared.project, watched)
+        try:
+            self.measure()
+            differences = originals.verify()
+            if differences:
+                self.originals_changed = True
+                text = "the original changed during the run: " + "; ".join(differences)
+                self.warnings.append(Caveat("original-changed", text, "wrong"))
+        except InstrumentError as error:
+            if self.last is None:
+                raise
+            worse = isinstance(error, RestoreNeeded) or self.failure is None
+            self.failure = error if worse else self.failure
+        finally:
+            if self.last is None:
+                self._remove_empty_folder()
+
+    def process(self, profiler: Profiler, name: str = "", **more: Any) -> Attempt:
+        """One process in a place of its own, under a profiler.
+
+        What it left becomes the run's, unless it has a ``name``.
+
+        Args:
+            more: for the :class:`LaunchRequest`.
+
+        Raises:
+            NotReady: it could not be started.
+            RestoreNeeded: a file of a run in place needs the user.
+        """
+        from instrumentor.attempt import attempt
+        from instrumentor.workspace import Linked
+
+        prepared = self.prepared
+        with self.site() as site:
+            self.progress.stage(site.stage, site.description)
+            (self.folder / "changes.diff").write_bytes(prepared.patch)
+            write_json(self.folder / "plan.json", self.plan_json())
+            linked = Linked.take(prepared.project.root, site.linked, [self.folder])
+            self._tell_links(linked)
+            made = attempt(
+                profiler,
+                self.request(site, name, **more),
+                output=self.folder,
+                log=self.folder / f"{name or 'run'}.log",
+                limits=self.limits,
+                progress=self.progress,
+                on_launch=lambda launch: self.launched(launch, profiler, name),
+            )
+            self.last = made
+            self.warnings.extend(made.warnings)
+            self.failure = self.judge(made, site)
+            if isinstance(self.failure, RunFailed):
+                self.failure.message = self.own_lines(site).traceback(self.failure.message)
+            self.new_files = tuple(p for p in site.new_files() if "__pycache__" not in p.parts)
+        self._compare_links(linked)
+        return replace(made, failure=self.failure)
+
+    def request(self, site: Site, name: str, **more: Any) -> LaunchRequest:
+        """The script in its place, with the user's arguments and environment."""
+        from instrumentor.profilers import LaunchRequest
+
+        return LaunchRequest(
+            python=self.machine.python,
+            script=site.script,
+            arguments=self.arguments,
+            cwd=site.cwd,
+            env=site.environment(self.env, self.machine.import_paths),
+            scratch=site.scratch,
+            **{"record": self.folder / f"{name or 'timings'}.jsonl", **more},
+        )
+
+    def own_lines(self, site: Site) -> OwnLines:
+        """The way from a place back to the user's files and lines."""
+        return OwnLines(site.root, self.prepared.project.root, self.prepared.replacements)
+
+    def _tell_links(self, linked: Linked) -> None:
+        from instrumentor.workspace.linked import listed
+
+        self.linked = linked.names
+        if self.linked:
+            watched = "watched" if linked.whole else "too large to be watched as a whole"
+            names = listed(self.linked, 5)
+            self.progress.stage("linked", f"{names} (your own, not copied; {watched})")
+
+    def _compare_links(self, linked: Linked) -> None:
+        changed = linked.changed()
+        self.linked_whole = self.linked_whole and linked.whole
+        self.linked_changed = tuple(dict.fromkeys((*self.linked_changed, *changed)))
+        if changed:
+            text = linked.sentence(changed, optional=self.links_are_optional)
+            self.warnings.append(Caveat("linked-changed", text, "wrong"))
+
+    def _remove_empty_folder(self) -> None:
+        if (self.folder / "timings.jsonl").exists():
+            return
+        for name in ("changes.diff", "plan.json", "run.json", "run.log"):
+            (self.folder / name).unlink(missing_ok=True)
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    # -- what is written -------------------------------------------------------------------------
+
+    @property
+    def exit_code(self) -> int | None:
+        """The script's own; None when it never ran to an end."""
+        return self.last.exit_code if self.last else None
+
+    def facts(self, argv: Sequence[str]) -> dict[str, Any]:
+        """What run.json says of every run."""
+        began = datetime.fromtimestamp(self.started, timezone.utc)
+        return {
+            "script": str(self.prepared.script),
+            "arguments": list(self.arguments),
+            "command_line": shlex.join(argv),
+            "started": began.isoformat(timespec="seconds"),
+            "duration_s": round(self.last.finished.duration_s, 3) if self.last else None,
+            "script_exit_code": self.exit_code,
+            "python": str(self.machine.python),
+        }
+
+
+def new_folder(wanted: Path) -> Path:
+    """A folder that does not exist yet, or is empty: the one wanted, or with -2, -3 ... behind it.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    number, folder = 1, wanted
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            if folder.is_dir() and not any(folder.iterdir()):
+                return folder
+            number += 1
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
+            ) from error

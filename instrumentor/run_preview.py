@@ -1,0 +1,102 @@
+"""What `instrument run --dry-run` shows: everything up to the run itself; nothing is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instrumentor.bundle import FOLDER_NAME
+from instrumentor.errors import NotReady
+from instrumentor.prepare import Prepared, prepare
+from instrumentor.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from instrumentor.environment import Machine
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a run would do: diff, command, changed environment, what is copied and linked."""
+
+    prepared: Prepared
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    profiler: str
+    reason: str
+    copied_files: int
+    copied_bytes: int
+    linked: tuple[Path, ...]
+    left_out: tuple[tuple[Path, str], ...]
+
+
+def dry_run(
+    script: Path, arguments: Sequence[str] = (), options: RunOptions | None = None
+) -> DryRun:
+    """Everything up to the run itself; writes nothing.
+
+    Raises:
+        InstrumentError: as :func:`run` would before it starts the script.
+    """
+    from instrumentor.workspace import InPlace, plan_shadow
+
+    options = options or RunOptions()
+    cwd = (options.cwd or Path.cwd()).absolute()
+    prepared = prepare(script, options.rewrite, arguments)
+    machine = options.examine(prepared.project, preview=True)
+    profiler, reason = _previewed(options.profiler, machine)
+    plan = plan_shadow(
+        prepared.project,
+        prepared.script,
+        cwd,
+        list(prepared.replacements),
+        link=options.link,
+        no_link=options.no_link,
+    )
+    target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
+    base = dict(os.environ if options.env is None else options.env)
+    environment = dict(plan.environment(base, cwd, machine.import_paths))
+    if options.in_place:
+        site = InPlace(prepared.project, cwd, prepared.script, tuple(prepared.replacements))
+        target, environment = site.script, site.environment(base, machine.import_paths)
+    environment["PYTHONPATH"] = f"SCRATCH/{FOLDER_NAME}{os.pathsep}{environment['PYTHONPATH']}"
+    environment["INSTRUMENT_PROFILER"] = profiler
+    command = _shown_command(profiler, machine, target, arguments, options)
+    changed = {k: v for k, v in environment.items() if base.get(k) != v}
+    return DryRun(
+        prepared,
+        command,
+        changed,
+        profiler,
+        reason,
+        0 if options.in_place else plan.copied_files,
+        0 if options.in_place else plan.copied_bytes,
+        () if options.in_place else plan.linked,
+        tuple((item.path, item.reason) for item in plan.left_out),
+    )
+
+
+def _previewed(requested: str, machine: Machine) -> tuple[str, str]:
+    """The profiler of a preview and why: one that is not on this machine is shown all the same."""
+    from instrumentor.profilers import choose
+
+    try:
+        profiler, reason = choose(requested, machine)
+    except NotReady as error:
+        return requested, f"{requested}: asked for, but it cannot run here: {error.message}"
+    return profiler.name, reason
+
+
+def _shown_command(
+    profiler: str, machine: Machine, script: Path, arguments: Sequence[str], options: RunOptions
+) -> tuple[str, ...]:
+    head = [str(machine.python)]
+    if profiler == "tracy":
+        head += ["-m", "tracy", "-p", "-r", "--sync-host-device", "-o", "SCRATCH", "-t", "PORT"]
+        folder = options.tracy_tools_folder or (machine.tools.folder if machine.tools else None)
+        if folder:
+            head += ["--tracy-tools-folder", str(folder)]
+    what = ["-m", options.module] if options.module else [str(script)]
+    return (*head, *what, *arguments)
