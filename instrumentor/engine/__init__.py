@@ -1,23 +1,23 @@
 """Carry out planned edits on a source file, such that the text alone gives the original back.
 
-``ast`` addresses the statements, LibCST rewrites them: one parse, one pass over the blocks that
-hold an edit. See :mod:`instrumentor.engine.marks` for the format of the result.
+``ast`` addresses the statements, LibCST rewrites them: one parse, one transformer over the
+blocks. See :mod:`instrumentor.engine.marks` for the format of the result.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Gathered, address, gather, refusal
 from instrumentor.engine.marks import MARKER, OPAQUE, is_instrumented, strip
+from instrumentor.engine.pairs import pair
 from instrumentor.engine.parsing import parse
-from instrumentor.engine.places import Places, find_places
-from instrumentor.engine.rebuild import Rebuilder
-from instrumentor.engine.weave import check_encoding, readable, weave
+from instrumentor.engine.rewriter import Rewriter
+from instrumentor.engine.weave import check_encoding, readable, weave, without_form_feeds
 from instrumentor.errors import ProofFailed, UsageError
 
 __all__ = ["MARKER", "apply_edits", "is_instrumented", "strip"]
@@ -56,10 +56,10 @@ def apply_edits(source: bytes, edits: Sequence[Edit], *, tree: ast.Module | None
 
 
 def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
-    _refuse_deep(tree)
+    statements = _statements(tree)
     text, encoding = readable(source)
     try:
-        module = cst.parse_module(text)
+        module = cst.parse_module(without_form_feeds(text))
     except cst.ParserSyntaxError as error:
         raise ProofFailed(
             f"the file cannot be rewritten: LibCST stops at line {error.raw_line}, "
@@ -68,11 +68,11 @@ def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
             "`python3 -m tabnanny FILE` names such lines; indent by spaces alone.",
         ) from error
     gathered = gather(edits, tree)
-    places = find_places(tree, module, gathered.at)
-    _refuse_impossible(gathered, places)
-    rebuilder = Rebuilder(module, gathered, places)
-    rewritten = rebuilder.rebuild().code
-    for number, block in reversed(list(enumerate(rebuilder.opaque))):  # 10 before 1
+    _refuse_impossible(gathered, statements, tree, text)
+    around = [where for where, node in statements.items() if _first_inside(node, gathered)]
+    rewriter = Rewriter(module, gathered, pair(statements, module), around)
+    rewritten = module.visit(rewriter).code
+    for number, block in reversed(list(enumerate(rewriter.opaque))):  # 10 before 1
         rewritten = rewritten.replace(f"{OPAQUE}{number}", block, 1)
     result = weave(source, text, rewritten, encoding)
     check_encoding(result, encoding)
@@ -81,31 +81,42 @@ def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
     return result
 
 
-def _refuse_deep(tree: ast.Module) -> None:
-    """Refuse what would overflow LibCST's native stack, which kills the process.
+def _statements(tree: ast.Module) -> dict[Statement, ast.stmt]:
+    """The statements by address; refuses what would overflow LibCST's stack.
 
-    CPython 3.13 parses expressions of twice the depth (7,000) that LibCST 1.9 survives.
+    That is a native one, and kills the process: CPython 3.13 parses expressions of twice the depth
+    (7,000) that LibCST 1.9 survives.
     """
+    found: dict[Statement, ast.stmt] = {}
     level: list[ast.AST] = [tree]
     depth = 0
     while level:
         depth += 1
         if depth > _MAX_DEPTH:
             raise ProofFailed("the file nests too deeply to be rewritten")
+        found.update((address(node), node) for node in level if isinstance(node, ast.stmt))
         level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return found
 
 
-def _refuse_impossible(gathered: Gathered, places: Places) -> None:
+def _refuse_impossible(
+    gathered: Gathered, statements: Mapping[Statement, ast.stmt], tree: ast.Module, text: str
+) -> None:
+    of_module = {address(node) for node in tree.body}
+    lines = text.split("\n")
     for where, actions in gathered.at.items():
-        place = places.at[where]
+        node = statements.get(where)
+        if node is None:
+            raise ProofFailed(f"no statement starts at line {where.line}, column {where.column}")
+        rest = lines[where.line - 1].encode("utf-8", "surrogatepass")[where.column :]
         off = [] if actions.off is None else [actions.off]
         for edit in (*actions.before, *actions.after, *off):
-            if place.is_elif:
+            if isinstance(node, ast.If) and rest.startswith(b"elif"):
                 raise refusal(edit, "the statement is an elif; address the if that it belongs to")
-            if edit.kind is Kind.PRELUDE and place.depth:
+            if edit.kind is Kind.PRELUDE and where not in of_module:
                 raise refusal(edit, "a prelude follows a statement of the module itself")
         for edit in off:
-            inner = _first_inside(place.statement, gathered)
+            inner = _first_inside(node, gathered)
             if inner is not None:
                 raise refusal(edit, f"another edit lies inside the statement, at line {inner.line}")
 

@@ -20,9 +20,7 @@ _FORM_FEED = re.compile(r"^[ \t\f]*\f", re.MULTILINE)
 
 
 def readable(source: bytes) -> tuple[str, str]:
-    """The text that LibCST is to parse, and the source's encoding.
-
-    All newlines are ``\\n``, the last line has one, form feeds in indentation are gone.
+    """The source as text, all of its newlines ``\\n``, the last line with one; its encoding.
 
     Raises:
         ProofFailed: the bytes are not what the file's coding line says.
@@ -33,11 +31,14 @@ def readable(source: bytes) -> tuple[str, str]:
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise ProofFailed(f"the file cannot be decoded: {error}") from error
     text = _NEWLINE.sub("\n", text)
-    if "\f" in text:
-        text = _FORM_FEED.sub("", text)
     if text and not text.endswith("\n"):
         text += "\n"
     return text, encoding.removesuffix("-sig")
+
+
+def without_form_feeds(text: str) -> str:
+    """The text with the indentation that Python's tokenizer sees."""
+    return _FORM_FEED.sub("", text) if "\f" in text else text
 
 
 def check_encoding(result: bytes, encoding: str) -> None:

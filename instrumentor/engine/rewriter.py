@@ -1,4 +1,4 @@
-"""One pass over the touched blocks that carries out all edits.
+"""The pass of LibCST that carries out all edits.
 
 Disabled lines leave only placeholders here: which original line each of them stands for follows
 from their order, and :mod:`instrumentor.engine.weave` fills the bytes in.
@@ -6,15 +6,15 @@ from their order, and :mod:`instrumentor.engine.weave` fills the bytes in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Actions, Gathered
 from instrumentor.engine.marks import BEGIN, END, OFF, OPAQUE
-from instrumentor.engine.places import Places
+from instrumentor.engine.pairs import Node
 from instrumentor.engine.snippets import (
     Snippet,
     comment_line,
@@ -25,6 +25,15 @@ from instrumentor.engine.snippets import (
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
+_PARTS = (  # of a compound statement, each with a block; and the blocks
+    cst.Module,
+    cst.IndentedBlock,
+    cst.Else,
+    cst.ExceptHandler,
+    cst.ExceptStarHandler,
+    cst.Finally,
+    cst.MatchCase,
+)
 _NO_ACTIONS = Actions()
 _INDENT = "    "  # of inserted code
 
@@ -57,53 +66,68 @@ class _Body:
             self.add(cst.SimpleStatementLine([cst.Pass()], trailing_whitespace=marked_end()))
 
 
-class Rebuilder:
-    """Carries out the gathered edits of one module.
+class Rewriter(cst.CSTTransformer):
+    """Carries out the gathered edits of one module, in one pass over its blocks.
+
+    ``nodes`` are those of all statements, ``around`` the statements that hold an edited one.
 
     Attributes:
-        opaque: the blocks that stand as numbered placeholders in the rebuilt module.
+        opaque: the blocks that stand as numbered placeholders in the rewritten module.
     """
 
-    def __init__(self, module: cst.Module, gathered: Gathered, places: Places) -> None:
+    def __init__(
+        self,
+        module: cst.Module,
+        gathered: Gathered,
+        nodes: Mapping[Statement, Node],
+        around: Iterable[Statement],
+    ) -> None:
+        super().__init__()
+        self.opaque: list[str] = []
         self._module = module
         self._alone = gathered.alone
-        self.opaque: list[str] = []
-        self._places = places
-        self._actions = {id(place.node): gathered.at[where] for where, place in places.at.items()}
+        self._nodes = nodes
+        self._actions = {id(nodes[where]): actions for where, actions in gathered.at.items()}
+        self._around = {id(nodes[where]) for where in around}
 
-    def rebuild(self) -> cst.Module:
-        """The module with all edits carried out."""
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Blocks around an edit alone: a line or a header holds no statement to be edited."""
+        return isinstance(node, _PARTS) or id(node) in self._around
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        """Put together what was inserted, switched off and moved here."""
         body = _Body()
-        self._insert(body, self._alone)
-        for child in self._module.body:
-            self._add(body, child)
-        return self._module.with_changes(
-            body=body.statements, footer=(*body.waiting, *self._module.footer)
+        if isinstance(original_node, cst.Module):
+            self._insert(body, self._alone)
+        elif not isinstance(original_node, cst.IndentedBlock):
+            suite = getattr(original_node, "body", None)
+            if isinstance(suite, cst.SimpleStatementSuite) and self._holds_one(suite.body):
+                return updated_node.with_changes(**self._spread(original_node, updated_node))
+            return updated_node
+        for original, updated in zip(original_node.body, updated_node.body, strict=True):
+            self._add(body, original, updated)
+        if isinstance(original_node, cst.IndentedBlock):
+            body.add_pass_when_empty()
+        return updated_node.with_changes(
+            body=body.statements, footer=(*body.waiting, *updated_node.footer)
         )
 
-    def _add(self, body: _Body, line: Line) -> None:
-        if id(line) not in self._places.touched:
-            body.add(line)
-        elif isinstance(line, cst.SimpleStatementLine):
-            body.add_lines(line.leading_lines)
-            if self._keeps_whole(line.body):
-                self._insert(body, self._of(line.body[0]).before)
-                body.add(line.with_changes(leading_lines=()))
-                self._insert(body, self._of(line.body[-1]).after)
-            else:
-                self._insert(body, self._of(line.body[0]).before)
-                body.add_lines(_off(self._text(line.with_changes(leading_lines=()))))
-                self._add_one_by_one(body, line.body)
-        else:
-            self._add_compound(body, line)
+    def _holds_one(self, smalls: Sequence[cst.BaseSmallStatement]) -> bool:
+        return any(id(small) in self._actions for small in smalls)
 
-    def _add_compound(self, body: _Body, node: cst.BaseCompoundStatement) -> None:
-        actions = self._of(node)
-        body.add_lines(node.leading_lines)
-        bare = node.with_changes(leading_lines=())
+    def _add(self, body: _Body, line: Line, updated: Line) -> None:
+        if isinstance(line, cst.SimpleStatementLine):
+            self._add_line(body, line)
+            return
+        if id(line) not in self._actions:
+            body.add(updated)
+            return
+        actions = self._of(line)
+        bare = line.with_changes(leading_lines=())
+        body.add_lines(updated.leading_lines)
         self._insert(body, actions.before)
         if actions.off is None:
-            body.add(self._descend(node, bare))
+            body.add(updated.with_changes(leading_lines=()))
         else:
             lines, tail = _split_tail(self._text(bare))
             body.add_lines(comment_line(OFF) for _ in lines)
@@ -111,34 +135,19 @@ class Rebuilder:
             body.add_lines(map(_literal_line, tail))
         self._insert(body, actions.after)
 
-    def _descend(self, original: cst.CSTNode, node: Any) -> Any:
-        """Rebuild the touched blocks of ``original`` into ``node``, its copy."""
-        changes: dict[str, Any] = {}
-        for name in ("handlers", "cases"):
-            parts: Sequence[cst.CSTNode] = getattr(original, name, ())
-            if any(id(part) in self._places.touched for part in parts):
-                changes[name] = [self._descend_if_touched(part) for part in parts]
-        for name in ("orelse", "finalbody"):
-            part = getattr(original, name, None)
-            if part is not None and id(part) in self._places.touched:
-                changes[name] = self._descend(part, part)
-        suite = getattr(original, "body", None)
-        if id(suite) in self._places.touched:
-            if isinstance(suite, cst.IndentedBlock):
-                changes["body"] = self._block(suite)
-            else:
-                changes.update(self._spread(original, node))
-        return node.with_changes(**changes) if changes else node
-
-    def _descend_if_touched(self, part: cst.CSTNode) -> cst.CSTNode:
-        return self._descend(part, part) if id(part) in self._places.touched else part
-
-    def _block(self, block: cst.IndentedBlock) -> cst.IndentedBlock:
-        body = _Body()
-        for child in cast(Sequence[Line], block.body):
-            self._add(body, child)
-        body.add_pass_when_empty()
-        return block.with_changes(body=body.statements, footer=(*body.waiting, *block.footer))
+    def _add_line(self, body: _Body, line: cst.SimpleStatementLine) -> None:
+        if not self._holds_one(line.body):
+            body.add(line)
+            return
+        bare = line.with_changes(leading_lines=())
+        body.add_lines(line.leading_lines)
+        self._insert(body, self._of(line.body[0]).before)
+        if self._keeps_whole(line.body):
+            body.add(bare)
+            self._insert(body, self._of(line.body[-1]).after)
+        else:
+            body.add_lines(_off(self._text(bare)))
+            self._add_one_by_one(body, line.body)
 
     def _spread(self, original: Any, node: Any) -> dict[str, Any]:
         """Changes that turn ``header: a; b`` into a block, with its physical lines switched off."""
@@ -212,7 +221,7 @@ class Rebuilder:
                 body.add_snippet(make_snippet(code, as_block=True))
 
     def _moved_text(self, where: Statement) -> str:
-        node = self._places.at[where].node
+        node = self._nodes[where]
         if isinstance(node, cst.BaseSmallStatement):
             return self._small_text(node)
         lines, _ = _split_tail(self._text(node.with_changes(leading_lines=())))
