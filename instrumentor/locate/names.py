@@ -580,7 +580,8 @@ def passed(
     yield from zip(names, call.args[:certain], strict=False)
     late = names[certain:] + ([spec.vararg.arg] if spec.vararg is not None else [])
     for value in call.args[certain:]:
-        yield from ((name, value) for name in (late if certain < len(names) else late[-1:]))
+        spread = value if isinstance(value, ast.Starred) else ast.Starred(value, ast.Load())
+        yield from ((name, spread) for name in late)
     own = {*names[:certain], *[a.arg for a in spec.args[:bound]]}
     named = {a.arg for a in (*spec.args, *spec.kwonlyargs)} - own
     rest = {spec.kwarg.arg} if spec.kwarg is not None else set[str]()

@@ -53,7 +53,7 @@ class Aliases:
                     Cell(parameter, f.node)
                     for f in targets
                     for parameter, value in passed(call, f.node, bound=is_method(f))
-                    if value is node
+                    if node in (value, getattr(value, "value", None))
                 ]
         return None
 
