@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 # What `--dry-run SCRIPT` may be told otherwise; a test holds these against its options.
 _PREVIEW_VARIABLES = tuple(
     f"INSTRUMENT_{name}"
-    for name in ("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION", "FULL")
+    for name in (
+        *("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION", "HOST_READS"),
+        "FULL",
+    )
 )
 
 # A test holds these against the application, which is not built to look at a first word.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("auto", "fwd-bwd", "step")
 MODES = ("auto", "train", "inference")
+HOST_READS = ("moved", "as-written")
 PROFILERS = ("auto", "tracy", "torch", "wallclock")
 #: The first compiles, the second captures a trace where there is one.
 INFERENCE_WARMUP = 3
@@ -115,6 +116,13 @@ class Options:
     )
     region_label: str = "region"
     keep_validation: bool = option(MEASURE, False, "Leave initial and in-loop validation in place.")
+    host_reads: str = option(
+        MEASURE,
+        "moved",
+        "Host reads of a step: behind the timed region, or where the script has them (on XLA they "
+        "may run the forward again).",
+        metavar="|".join(HOST_READS),
+    )
     only: tuple[str, ...] = option(
         MEASURE,
         (),
@@ -139,6 +147,9 @@ class Options:
             )
         if self.scope not in SCOPES:
             raise UsageError(f"--scope {self.scope}: must be one of {', '.join(SCOPES)}")
+        if self.host_reads not in HOST_READS:
+            known = ", ".join(HOST_READS)
+            raise UsageError(f"--host-reads {self.host_reads}: must be one of {known}")
         if self.mode not in MODES:
             raise UsageError(f"--mode {self.mode}: must be one of {', '.join(MODES)}")
         if self.profiler not in PROFILERS:

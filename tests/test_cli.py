@@ -46,6 +46,9 @@ RUN_OPTIONS: dict[str, tuple[list[str], str, object, Callable[[RunOptions], obje
     "--mode": (["inference"], "inference", "inference", lambda o: o.rewrite.mode, "inference"),
     "--region": (["1-2"], "1-2", "1-2", lambda o: o.rewrite.region, ("", 1, 2)),
     "--keep-validation": ([], "1", True, lambda o: o.rewrite.keep_validation, True),
+    "--host-reads": (
+        ["as-written"], "as-written", "as-written", lambda o: o.rewrite.host_reads, "as-written"
+    ),
     "--python": (["py"], "py", "py", lambda o: o.python, "py"),
     "--tt-xla": (["data"], "data", "data", lambda o: o.tt_xla, Path("data")),
     "--tracy-tools-folder": (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from instrumentor.locate.counter import Counter
 from instrumentor.locate.dataflow import binds, effects, uses
@@ -18,7 +19,7 @@ from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
 from instrumentor.locate.regions import Region
 from instrumentor.locate.syncs import may_leave
-from instrumentor.locate.syntax import LOOPS, Source, callee, own_calls, own_nodes, suites
+from instrumentor.locate.syntax import LOOPS, Source, callee, own_calls, own_nodes
 from instrumentor.locate.tree import between, contains, path_to
 from instrumentor.locate.vocabulary import (
     host_read,
@@ -29,47 +30,275 @@ from instrumentor_analysis.caveats import Caveat
 
 @dataclass(frozen=True)
 class HostReads:
+    """moved: what goes behind the barrier, with what depends on it."""
+
     moved: list[Deferred]
     warnings: list[Caveat]
 
 
 def find_host_reads(
-    knowledge: Knowledge, candidate: Candidate, regions: list[Region], counter: Counter | None
+    knowledge: Knowledge,
+    candidate: Candidate,
+    regions: list[Region],
+    counter: Counter | None,
+    *,
+    as_written: bool = False,
 ) -> HostReads:
-    """Decide for each host read between begin and end of each region."""
+    """Decide for each host read between begin and end of each region.
+
+    Args:
+        as_written: move none, and say which would have been.
+    """
     moved: list[Deferred] = []
     warnings: list[Caveat] = []
+    source = candidate.source
     for number, region in enumerate(regions):
-        if region.ends_after_update and region.end is not region.sites[-1].statement:
-            # the region closes after the optimizer: reads in it are the script's own waits
-            pass
-        statements = _inside(knowledge, candidate, region)
-        tensors = _tensors(candidate, region, statements)
+        reads = _Reads(knowledge, candidate, region, counter)
         if region.resume:
-            warnings.extend(_between_micro_steps(candidate, region, statements, tensors))
-        warnings.extend(_fetches(candidate.source, region, statements))
-        plan = _decide(knowledge, candidate, region, statements, tensors, counter)
-        source = candidate.source
-        moved.extend(Deferred(source, s, number, _read_lines(source, s, tensors)) for s in plan[0])
-        warnings.extend(plan[1])
-    return HostReads(moved, warnings)
+            warnings.extend(_between_micro_steps(reads))
+        warnings.extend(_fetches(reads))
+        moving, stay = reads.decide()
+        warnings.extend(stay)
+        moved.extend(Deferred(source, s, number, _read_lines(reads, s)) for s in moving)
+    lines = sorted({line for deferred in moved for line in deferred.reads})
+    if lines:
+        warnings.append(_measured(knowledge, source, lines, as_written=as_written))
+    return HostReads([] if as_written else moved, warnings)
 
 
-def _between_micro_steps(
-    candidate: Candidate, region: Region, statements: list[ast.stmt], tensors: frozenset[str]
-) -> Iterator[Caveat]:
+def _measured(
+    knowledge: Knowledge, source: Source, lines: list[int], *, as_written: bool
+) -> Caveat:
+    """Which of two programs the figures are of."""
+    xla = any(b"torch_xla" in s.data for s in knowledge.program.sources.values())
+    others = f" (also at {', '.join(map(str, lines[1:]))})" if lines[1:] else ""
+    if as_written:
+        text = (
+            f"this host read{others} is timed where the script has it: on XLA it may run the "
+            "forward a second time"
+        )
+        hint = "--host-reads moved measures the step without it"
+    else:
+        text = (
+            f"this host read{others} runs behind the timed region: on XLA the script as written "
+            "may run its forward a second time, which these figures leave out"
+        )
+        hint = "--host-reads as-written measures it where it is"
+    kind = f"host-reads-{'as-written' if as_written else 'moved'}"
+    return Caveat(kind, text, "caution" if xla else "note", source.at(lines[0]), hint)
+
+
+@dataclass(eq=False)
+class _Reads:
+    """The statements of one region, and which of them wait for the device."""
+
+    knowledge: Knowledge
+    candidate: Candidate
+    region: Region
+    counter: Counter | None
+
+    @property
+    def source(self) -> Source:
+        return self.candidate.source
+
+    @cached_property
+    def sites(self) -> list[ast.stmt]:
+        return [site.statement for site in self.region.sites]
+
+    @cached_property
+    def statements(self) -> list[ast.stmt]:
+        """From begin to end in execution order, with-blocks opened."""
+        found: list[ast.stmt] = []
+        begin = self.source.places[self.region.begin]
+        started = False
+        for suite, index in path_to(self.source, self.candidate.loop, self.region.end):
+            if started:
+                found.extend(self._open(suite[:index]))
+            elif suite is begin.suite:
+                started = True
+                found.extend(self._open(suite[begin.index : index]))
+        if started and self.region.end not in self.sites and not self._ends_in_sync:
+            found.append(self.region.end)
+        return found
+
+    @property
+    def _ends_in_sync(self) -> bool:
+        return self.knowledge.sync_of(self.source, self.region.end) is not None
+
+    def _open(self, statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+        for statement in statements:
+            if self.knowledge.without_gradients(self.source, statement):
+                yield statement
+            elif isinstance(statement, ast.With):
+                yield from self._open(statement.body)
+            else:
+                yield statement
+
+    @cached_property
+    def tensors(self) -> frozenset[str]:
+        """Names computed from the forward on, host values left out."""
+        names: set[str] = set()
+        for statement in self.statements:
+            if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With, ast.If, ast.For)):
+                continue
+            assigns = isinstance(statement, (ast.Assign, ast.AnnAssign))
+            if assigns and host_read(statement, frozenset()) is not None:
+                names -= binds(statement)
+            elif statement.lineno >= self.region.forward.lineno or statement is self.region.begin:
+                names |= binds(statement)
+        for site in self.region.sites:
+            if not site.chain:
+                names |= {n.id for n in ast.walk(site.backward) if isinstance(n, ast.Name)}
+            elif isinstance(site.statement, (ast.Assign, ast.AnnAssign)):
+                names |= binds(site.statement)
+        return frozenset(names - _NO_TENSORS)
+
+    # -- decision ------------------------------------------------------------------------------
+
+    def decide(self) -> tuple[list[ast.stmt], list[Caveat]]:
+        """What moves, in its own order, and why each other read stays."""
+        moving: list[ast.stmt] = []
+        stays: list[Caveat] = []
+        for statement in self.statements:
+            read = self._read_in(statement)
+            if read is None:
+                continue
+            group = self._group(statement, moving)
+            if isinstance(group, str):
+                text = f"a host read inside the timed region stays: {group}"
+                place = self.source.at(getattr(read, "lineno", statement.lineno))
+                stays.append(Caveat("host-read-inside", text, place=place))
+            else:
+                moving.extend(s for s in group if s not in moving)
+        return sorted(moving, key=_position), stays
+
+    def _read_in(self, statement: ast.stmt) -> ast.AST | None:
+        """The host read of a statement; of one that holds the backward in its header only."""
+        if not self._holds_site(statement):
+            return host_read(statement, self.tensors)
+        if isinstance(statement, ast.If):
+            return host_read(ast.If(test=statement.test, body=[], orelse=[]), self.tensors)
+        return None
+
+    def _holds_site(self, statement: ast.stmt) -> bool:
+        return any(contains(statement, site) for site in self.sites)
+
+    def _group(self, statement: ast.stmt, moving: list[ast.stmt]) -> list[ast.stmt] | str:
+        """What moves with a host read, or why it stays."""
+        if self._holds_site(statement) or not _movable(statement):
+            return "it decides or feeds what follows"
+        if self._feeds_loss(statement):
+            return "the loss is computed from it"
+        if not self._reaches_end(statement):
+            return "a path from it does not pass the barrier"
+        group = self._closure(statement, moving)
+        return group or "what follows depends on it, or it would cross the step counter"
+
+    def _feeds_loss(self, read: ast.stmt) -> bool:
+        """The forward or backward needs its result, through whatever names."""
+        live = effects(read)
+        at = self.statements.index(read) + 1
+        for statement in self.statements[at:]:
+            if statement not in self.sites and live & uses(statement):
+                live |= effects(statement)
+        own = self.region.forward_source is self.source and contains(read, self.region.forward)
+        # the backward itself may be the end of the region
+        return own or any(read.lineno < site.lineno and live & uses(site) for site in self.sites)
+
+    def _reaches_end(self, statement: ast.stmt) -> bool:
+        """Whether every iteration that runs a statement also comes to the end of the region."""
+        source, loop, end = self.source, self.candidate.loop, self.region.end
+        own = source.places[statement].suite
+        for parent in source.parents(end):
+            if source.places[end].suite is own or parent is loop:
+                break
+            if isinstance(parent, ast.If) and not contains(parent, statement):
+                return False
+        return not any(may_leave(s) for s in between(source, loop, statement, end))
+
+    def _closure(self, start: ast.stmt, already: list[ast.stmt]) -> list[ast.stmt]:
+        """The statement with the dependents that must move along; nothing when it must stay."""
+        group = [start]
+        needed = set[str]().union(*map(uses, self.sites))
+        for statement in self._behind(start):
+            if statement in already:
+                continue
+            if self.counter is not None and self.counter.statement is not None:
+                if contains(statement, self.counter.statement):
+                    return []
+            is_site = self._holds_site(statement)
+            changed = binds(statement) if is_site else effects(statement)
+            moved_uses = set[str]().union(*map(uses, group))
+            moved_effects = set[str]().union(*map(effects, group))
+            if not (changed & (moved_uses | moved_effects) or uses(statement) & moved_effects):
+                continue
+            if is_site or not _movable(statement) or contains(statement, self.region.forward):
+                return []
+            if effects(statement) & needed:
+                return []
+            group.append(statement)
+        return group
+
+    def _behind(self, start: ast.stmt) -> list[ast.stmt]:
+        """What runs between a statement and the barrier, the end of the region included."""
+        found = self.statements[self.statements.index(start) + 1 :]
+        ends = [s for s in self.sites if s.lineno > start.lineno]
+        if not self._ends_in_sync:
+            ends.append(self.region.end)
+        found += [s for s in dict.fromkeys(ends) if s not in self.statements]
+        return sorted(found, key=_position)
+
+
+#: Names that the forward's statements may bind or use and that are no tensors.
+_NO_TENSORS = frozenset(
+    {"self", "torch", "F", "nn", "accelerator", "scaler", "fabric", "config", "args"}
+)
+_JUMPS = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
+_LOOP_JUMPS = (ast.Continue, ast.Break, ast.Await)
+
+
+def _position(statement: ast.stmt) -> tuple[int, int]:
+    return statement.lineno, statement.col_offset
+
+
+def _movable(statement: ast.stmt) -> bool:
+    """Simple statements, and blocks without jumps and backwards."""
+    if isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert)):
+        return True
+    if not isinstance(statement, (ast.If, ast.With, *LOOPS)):
+        return False
+    jumps = _JUMPS if isinstance(statement, LOOPS) else (*_JUMPS, *_LOOP_JUMPS)
+    return not any(
+        isinstance(node, jumps) or (isinstance(node, ast.Call) and callee(node) == "backward")
+        for node in own_nodes(statement)
+    )
+
+
+def _read_lines(reads: _Reads, statement: ast.stmt) -> tuple[int, ...]:
+    """Lines of the statements that read: inside `with` blocks the inner ones, else its own."""
+    inner = statement.body if isinstance(statement, ast.With) else []
+    found = [line for s in inner for line in _read_lines(reads, s)]
+    if not found and host_read(statement, reads.tensors) is not None:
+        return (statement.lineno,)
+    return tuple(found)
+
+
+def _between_micro_steps(reads: _Reads) -> Iterator[Caveat]:
     """Reads and logging outside the straight path: with several micro-steps they are timed."""
-    source, known = candidate.source, set(statements)
+    source, region, loop = reads.source, reads.region, reads.candidate.loop
     place = source.places[region.end]
-    behind = place.suite[place.index + 1 :] if region.end not in candidate.loop.body else []
-    for top in candidate.loop.body:
+    behind = place.suite[place.index + 1 :] if region.end not in loop.body else []
+    for top in loop.body:
         for node in (top, *own_nodes(top)):
-            if not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign)) or node in known:
+            if (
+                not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign))
+                or node in reads.statements
+            ):
                 continue
             if any(contains(s, node) for s in behind):
                 continue
             logs = any(is_logging(c) for c in own_calls(node))
-            if logs or host_read(node, tensors) is not None:
+            if logs or host_read(node, reads.tensors) is not None:
                 yield Caveat(
                     "host-read-inside",
                     "runs between the micro-steps of one sample, inside the timed region",
@@ -77,262 +306,14 @@ def _between_micro_steps(
                 )
 
 
-def _fetches(source: Source, region: Region, statements: list[ast.stmt]) -> Iterator[Caveat]:
+def _fetches(reads: _Reads) -> Iterator[Caveat]:
     """The next batch, fetched between forward and backward, is timed with them."""
-    for statement in dict.fromkeys((region.forward, *statements)):
+    for statement in dict.fromkeys((reads.region.forward, *reads.statements)):
         if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
             continue
         if any(callee(c) in ("next", "get_batch", "next_batch") for c in own_calls(statement)):
             yield Caveat(
                 "fetch-inside",
                 "the next batch is fetched inside the timed region",
-                place=source.at(statement.lineno),
+                place=reads.source.at(statement.lineno),
             )
-
-
-def _read_lines(source: Source, statement: ast.stmt, tensors: frozenset[str]) -> tuple[int, ...]:
-    """Lines of the statements that read: inside `with` blocks the inner ones, else its own."""
-    inner = statement.body if isinstance(statement, ast.With) else []
-    if not inner:
-        return (statement.lineno,) if host_read(statement, tensors) is not None else ()
-    found = [line for s in inner for line in _read_lines(source, s, tensors)]
-    if not found and host_read(statement, tensors) is not None:
-        found = [statement.lineno]
-    return tuple(found)
-
-
-def _inside(knowledge: Knowledge, candidate: Candidate, region: Region) -> list[ast.stmt]:
-    """Statements from begin to end in execution order, with-blocks opened."""
-    source = candidate.source
-    found: list[ast.stmt] = []
-    path = path_to(source, candidate.loop, region.end)
-    begin = source.places[region.begin]
-    started = False
-    for suite, index in path:
-        if not started and suite is begin.suite:
-            started = True
-            found.extend(_open(knowledge, source, suite[begin.index : index]))
-        elif started:
-            found.extend(_open(knowledge, source, suite[:index]))
-    if not started:
-        return []
-    anchors = {s.statement for s in region.sites}
-    if region.end not in anchors and knowledge.sync_of(candidate.source, region.end) is None:
-        found.append(region.end)
-    return found
-
-
-def _open(knowledge: Knowledge, source: Source, statements: list[ast.stmt]) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
-    for statement in statements:
-        if isinstance(statement, ast.With) and not knowledge.without_gradients(source, statement):
-            found.extend(_open(knowledge, source, statement.body))
-        else:
-            found.append(statement)
-    return found
-
-
-def _tensors(candidate: Candidate, region: Region, statements: list[ast.stmt]) -> frozenset[str]:
-    """Names computed from the forward on, host values left out."""
-    names: set[str] = set()
-    for statement in statements:
-        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With, ast.If, ast.For)):
-            if (
-                isinstance(statement, (ast.Assign, ast.AnnAssign))
-                and host_read(statement, frozenset()) is not None
-            ):
-                names -= binds(statement)
-                continue
-            if statement.lineno >= region.forward.lineno or statement is region.begin:
-                names |= binds(statement)
-    for site in region.sites:
-        if not site.chain:
-            names |= {n.id for n in ast.walk(site.backward) if isinstance(n, ast.Name)}
-        elif isinstance(site.statement, (ast.Assign, ast.AnnAssign)):
-            names |= binds(site.statement)
-    return frozenset(
-        names - {"self", "torch", "F", "nn", "accelerator", "scaler", "fabric", "config", "args"}
-    )
-
-
-def _decide(
-    knowledge: Knowledge,
-    candidate: Candidate,
-    region: Region,
-    statements: list[ast.stmt],
-    tensors: frozenset[str],
-    counter: Counter | None,
-) -> tuple[list[ast.stmt], list[Caveat]]:
-    source = candidate.source
-    site_statements = {s.statement for s in region.sites}
-    wanted: list[ast.stmt] = []
-    warnings: list[Caveat] = []
-    for statement in statements:
-        holds_site = any(contains(statement, s) for s in site_statements)
-        read = host_read(statement, tensors) if not holds_site else _own_read(statement, tensors)
-        if read is None:
-            continue
-        line = getattr(read, "lineno", statement.lineno)
-        if holds_site or not _movable(statement):
-            warnings.append(_stays(source, line, "it decides or feeds what follows"))
-            continue
-        wanted.append(statement)
-    wanted = [w for w in wanted if not _feeds_loss(candidate, region, statements, w, warnings)]
-    moving: list[ast.stmt] = []
-    for statement in wanted:
-        if not _reaches(source, candidate.loop, statement, region.end):
-            warnings.append(
-                _stays(source, statement.lineno, "a path from it does not pass the barrier")
-            )
-            continue
-        group = _closure(
-            knowledge,
-            statements,
-            statement,
-            site_statements,
-            moving,
-            counter,
-            tensors,
-            region,
-            candidate,
-        )
-        if group is None:
-            warnings.append(
-                _stays(
-                    source,
-                    statement.lineno,
-                    "what follows depends on it, or it would cross the step counter",
-                )
-            )
-            continue
-        moving.extend(s for s in group if s not in moving)
-    moving.sort(key=lambda s: (s.lineno, s.col_offset))
-    return moving, warnings
-
-
-def _reaches(source: Source, loop: ast.AST, statement: ast.stmt, end: ast.stmt) -> bool:
-    """Whether every iteration that runs a statement also comes to the end of the region."""
-    own = source.places[statement].suite
-    for parent in source.parents(end):
-        if source.places[end].suite is own or parent is loop:
-            break
-        if isinstance(parent, ast.If) and not contains(parent, statement):
-            return False
-    return not any(may_leave(s) for s in between(source, loop, statement, end))
-
-
-def _own_read(statement: ast.stmt, tensors: frozenset[str]) -> ast.AST | None:
-    """A read in the header of a compound statement that holds the backward."""
-    if isinstance(statement, ast.If):
-        probe = ast.If(test=statement.test, body=[], orelse=[])
-        return host_read(probe, tensors)
-    return None
-
-
-def _stays(source: Source, line: int, why: str) -> Caveat:
-    text = f"a host read inside the timed region stays: {why}"
-    return Caveat("host-read-inside", text, place=source.at(line))
-
-
-def _movable(statement: ast.stmt) -> bool:
-    """Simple statements, and `if`/`with` blocks without jumps."""
-    if isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert)):
-        return True
-    if isinstance(statement, (ast.If, ast.With)):
-        for node in own_nodes(statement):
-            if isinstance(
-                node, (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.Await)
-            ):
-                return False
-            if isinstance(node, ast.Call) and callee(node) == "backward":
-                return False
-        return True
-    if isinstance(statement, LOOPS):
-        return not any(
-            isinstance(n, (ast.Return, ast.Raise, ast.Yield)) for n in own_nodes(statement)
-        ) and not any(
-            isinstance(n, ast.Call) and callee(n) == "backward" for n in own_nodes(statement)
-        )
-    return False
-
-
-def _feeds_loss(
-    candidate: Candidate,
-    region: Region,
-    statements: list[ast.stmt],
-    read: ast.stmt,
-    warnings: list[Caveat],
-) -> bool:
-    """A read whose result the forward or backward needs, through whatever names, cannot move."""
-    sites = [s.statement for s in region.sites]
-    live = effects(read)
-    feeds = contains(read, region.forward) and region.forward_source is candidate.source
-    following = [s for s in statements[statements.index(read) + 1 :] if s not in sites]
-    for statement in following:
-        if live & uses(statement):
-            live |= effects(statement)
-    # the backward itself may be the end of the region
-    feeds = feeds or any(read.lineno < site.lineno and live & uses(site) for site in sites)
-    if feeds:
-        warnings.append(_stays(candidate.source, read.lineno, "the loss is computed from it"))
-    return feeds
-
-
-def _closure(
-    knowledge: Knowledge,
-    statements: list[ast.stmt],
-    start: ast.stmt,
-    sites: set[ast.stmt],
-    already: list[ast.stmt],
-    counter: Counter | None,
-    tensors: frozenset[str],
-    region: Region,
-    candidate: Candidate,
-) -> list[ast.stmt] | None:
-    """The statement with the dependents that must move along, or None when it must stay."""
-    group = [start]
-    tail = statements[statements.index(start) + 1 :]
-    ends = [
-        s.statement
-        for s in region.sites
-        if s.statement not in statements and s.statement.lineno > start.lineno
-    ]
-    if (
-        region.end not in statements
-        and region.end not in ends
-        and knowledge.sync_of(candidate.source, region.end) is None
-    ):
-        ends.append(region.end)
-    merged = sorted([*tail, *ends], key=lambda s: (s.lineno, s.col_offset))
-    for statement in merged:
-        if statement in group or statement in already:
-            continue
-        if (
-            counter is not None
-            and counter.statement is not None
-            and contains(statement, counter.statement)
-        ):
-            return None
-        is_site = any(contains(statement, s) for s in sites)
-        changed = binds(statement) if is_site else effects(statement)
-        moved_uses = set().union(*(uses(g) for g in group))
-        moved_effects = set().union(*(effects(g) for g in group))
-        conflict = changed & (moved_uses | moved_effects) or uses(statement) & moved_effects
-        if not conflict:
-            continue
-        if is_site or not _movable(statement) or contains(statement, region.forward):
-            return None
-        if effects(statement) & _needed_by_sites(sites):
-            return None
-        group.append(statement)
-    return group
-
-
-def _needed_by_sites(sites: set[ast.stmt]) -> set[str]:
-    needed: set[str] = set()
-    for site in sites:
-        needed |= uses(site)
-    return needed
-
-
-__all__ = ["HostReads", "find_host_reads", "suites"]

@@ -107,7 +107,7 @@ def test_read(name: str) -> None:
     source = looped(body + "\ntorch_xla.sync()\noptimizer.step()")
     plan = plan_of(source)
     assert plan["deferred_host_reads"] == moved
-    warned = [int(w.split(":")[1]) for w in texts(plan["warnings"]) if "host read" in w]
+    warned = [int(w.split(":")[1]) for w in texts(plan["warnings"]) if "read inside" in w]
     assert warned == named
 
 
@@ -134,6 +134,34 @@ def test_order_is_kept() -> None:
         "second = loss.item()",
         'log("second", second)',
     ]
+
+
+@pytest.mark.parametrize("on_xla", [True, False])
+def test_reads_stay_on_request_and_the_figures_say_which_program_they_are_of(on_xla: bool) -> None:
+    body = "loss = criterion(model(x), y)\nprint(loss.item())\nloss.backward()\nlog(loss.item())"
+    sync = "torch_xla.sync()" if on_xla else "torch.cuda.synchronize()"
+    source = looped(f"{body}\n{sync}\noptimizer.step()")
+    if not on_xla:
+        source = source.replace("import torch_xla\nimport torch_xla.core.xla_model as xm\n", "")
+    first = 10 if on_xla else 8
+    reads, weight = [first, first + 2], "caution" if on_xla else "note"
+    moved = plan_of(source)
+    assert moved["deferred_host_reads"] == reads
+    (said,) = [w for w in moved["warnings"] if w["kind"] == "host-reads-moved"]
+    assert (said["weight"], said["place"]) == (weight, f"train.py:{first}")
+    assert f"(also at {first + 2}) runs behind the timed region: on XLA" in said["message"]
+    left = plan_of(source, host_reads="as-written")
+    assert left["deferred_host_reads"] == []
+    (said,) = [w for w in left["warnings"] if w["kind"] == "host-reads-as-written"]
+    assert (said["weight"], said["place"]) == (weight, f"train.py:{first}")
+    lines = rewritten(source, host_reads="as-written").code.decode().splitlines()
+    reading = [n for n, line in enumerate(lines) if "loss.item()" in line]
+    assert max(reading) < next(n for n, line in enumerate(lines) if "_instrument.end(" in line)
+
+
+def test_without_a_read_nothing_is_said_of_reads() -> None:
+    source = looped("loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()")
+    assert not any(w["kind"].startswith("host-reads") for w in plan_of(source)["warnings"])
 
 
 def test_where_the_script_does_not_sync_reads_behind_the_backward_stay() -> None:
