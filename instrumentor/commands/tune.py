@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,13 +88,15 @@ def tune(
 def _show(
     tuned: Tuned, report: Report, files: Mapping[str, Path], *, json: bool, quiet: bool
 ) -> None:
-    from instrumentor.tune.report import columns_of_text, conclusion, table
+    from instrumentor.tune.report import conclusion, table
+    from instrumentor_analysis.reports.terminal import painter, table_lines
 
     document = report.document
     if json:
         console.out_json(document)
     else:
-        for line in columns_of_text(table(document)):
+        paint = painter(console.colored(sys.stdout))
+        for line in table_lines(table(document), console.terminal_width(), paint):
             console.out(line)
         console.out()
         for note in document["notes"]:

@@ -18,6 +18,7 @@ from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target
 
 CALL = "set_custom_compile_options"
+_DEPTH = 3
 _LONG = 76  # with the indentation of a function or two, still a line
 _OPENS_DEVICE = ("torch_xla.device", "xm.xla_device", "xla_model.xla_device", "xla_device")
 
@@ -69,32 +70,34 @@ def _merge(
     source: Source, given: ast.expr, options: Mapping[str, Value], changes: Changes, reason: str
 ) -> None:
     if not isinstance(given, ast.Dict) or not given.keys:
-        added = _pairs(options)
         plain = isinstance(given, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
         text = text_of(source, given)
-        empty = isinstance(given, ast.Dict)
-        merged = f"**{text}, " if plain else f"**({text}), "
-        changes.replace(source, given, f"{{{'' if empty else merged}{added}}}", reason)
+        own = "" if isinstance(given, ast.Dict) else f"**{text if plain else f'({text})'}, "
+        changes.replace(source, given, f"{{{own}{_pairs(options)}}}", reason)
         return
-    left = dict(options)
-    texts: dict[ast.expr, str] = {}
+    texts = _replaced(given, options)
+    left = {name: value for name, value in options.items() if name not in texts}
+    nodes = dict(texts.values())
+    if left:
+        last_key, last = given.keys[-1], given.values[-1]
+        first = last_key or last
+        column = first.col_offset - (0 if last_key else 2)
+        joint = ",\n" + " " * column if first.lineno > given.lineno else ", "
+        nodes[last] = (nodes.get(last) or text_of(source, last)) + joint + _pairs(left, joint)
+    for node, text in nodes.items():
+        changes.replace(source, node, text, reason)
+
+
+def _replaced(given: ast.Dict, options: Mapping[str, Value]) -> dict[str, tuple[ast.expr, str]]:
+    """Option -> the value that the dictionary has for it, and the text in its place."""
+    found: dict[str, tuple[ast.expr, str]] = {}
     for key, value in zip(given.keys, given.values, strict=True):
         if key is None:  # what is unpacked here goes over what stands before it
-            left, texts = dict(options), {}
+            found.clear()
         elif isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in options:
             as_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-            texts[value] = _spell(options[key.value], value, as_text=as_text)
-            left.pop(key.value, None)
-    last_key, last = given.keys[-1], given.values[-1]
-    if left:
-        first = last_key or last
-        own_line = first.lineno > given.lineno
-        column = first.col_offset - (0 if last_key else 2)
-        joint = ",\n" + " " * column if own_line else ", "
-        text = texts.get(last) or text_of(source, last)
-        texts[last] = text + joint + _pairs(left, joint)
-    for node, text in texts.items():
-        changes.replace(source, node, text, reason)
+            found[key.value] = value, _spell(options[key.value], value, as_text=as_text)
+    return found
 
 
 def _insert(target: Target, options: Mapping[str, Value], changes: Changes, reason: str) -> None:
@@ -120,20 +123,21 @@ def _place(target: Target) -> tuple[Source, ast.stmt, Kind]:
         )
     for source in dict.fromkeys((target.entry, target.loop_source)):
         for statement in _straight(source):
-            opens = any(dotted(call.func) in _OPENS_DEVICE for call in own_calls(statement))
-            if opens and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)):
+            if any(dotted(call.func) in _OPENS_DEVICE for call in own_calls(statement)):
                 return source, statement, Kind.INSERT_AFTER
-    source = target.loop_source
-    outer = target.outermost_loop()
-    scope = source.scope_of(outer)
-    for statement in _straight(source):
-        if source.scope_of(statement) is not scope or statement.lineno >= outer.lineno:
-            continue
-        words = {callee(call) for call in own_calls(statement)}
-        to_device = "to" in words and "device" in ast.unparse(statement)
-        if isinstance(statement, (ast.Assign, ast.Expr)) and (to_device or "compile" in words):
-            return source, statement, Kind.INSERT_BEFORE
-    return source, outer, Kind.INSERT_BEFORE
+    source, outer = target.loop_source, target.outermost_loop()
+    ahead = (
+        statement
+        for statement in _straight(source)
+        if source.scope_of(statement) is source.scope_of(outer) and statement.lineno < outer.lineno
+    )
+    return source, next(filter(_prepares_model, ahead), outer), Kind.INSERT_BEFORE
+
+
+def _prepares_model(statement: ast.stmt) -> bool:
+    """It moves something to the device, or compiles it."""
+    words = {callee(call) for call in own_calls(statement)}
+    return "compile" in words or ("to" in words and "device" in ast.unparse(statement))
 
 
 def _straight(source: Source) -> list[ast.stmt]:
@@ -159,37 +163,38 @@ def _module_name(source: Source) -> tuple[str | None, bool]:
 def _lookup(
     source: Source, scope: ScopeNode, given: ast.expr, option: str, depth: int = 0
 ) -> ast.expr | None:
-    """The expression that an option gets, through a name that is bound once."""
+    """The expression that an option gets, through a name of the scope or the module."""
     if isinstance(given, ast.Dict):
-        for key, value in reversed(list(zip(given.keys, given.values, strict=True))):
-            if isinstance(key, ast.Constant) and key.value == option:
-                return value
-        return None
+        pairs = zip(given.keys, given.values, strict=True)
+        return next((v for k, v in reversed([*pairs]) if _is_constant(k, option)), None)
     if isinstance(given, ast.Call) and dotted(given.func) == "dict":
         return next((k.value for k in given.keywords if k.arg == option), None)
     if isinstance(given, ast.BinOp) and isinstance(given.op, ast.BitOr):
         right = _lookup(source, scope, given.right, option, depth)
-        return right if right is not None else _lookup(source, scope, given.left, option, depth)
-    if not isinstance(given, ast.Name) or depth > 3:
-        return None
+        return right or _lookup(source, scope, given.left, option, depth)
+    if isinstance(given, ast.Name) and depth <= _DEPTH:
+        return _of_name(source, scope, given.id, option, depth + 1)
+    return None
+
+
+def _of_name(
+    source: Source, scope: ScopeNode, name: str, option: str, depth: int
+) -> ast.expr | None:
+    """`name = {...}` and `name["option"] = value`; the last one counts."""
     found: ast.expr | None = None
-    for statement in source.places:
-        if not isinstance(statement, ast.Assign) or source.scope_of(statement) not in (
-            scope,
-            source.tree,
-        ):
+    for statement, place in source.places.items():
+        if not isinstance(statement, ast.Assign) or place.scope not in (scope, source.tree):
             continue
         for bound in statement.targets:
-            if isinstance(bound, ast.Name) and bound.id == given.id:
-                found = _lookup(source, scope, statement.value, option, depth + 1) or found
-            elif (
-                isinstance(bound, ast.Subscript)
-                and dotted(bound.value) == given.id
-                and isinstance(bound.slice, ast.Constant)
-                and bound.slice.value == option
-            ):
-                found = statement.value
+            if isinstance(bound, ast.Name) and bound.id == name:
+                found = _lookup(source, scope, statement.value, option, depth) or found
+            elif isinstance(bound, ast.Subscript) and dotted(bound.value) == name:
+                found = statement.value if _is_constant(bound.slice, option) else found
     return found
+
+
+def _is_constant(node: ast.expr | None, value: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value
 
 
 def _plain(value: object) -> Value | None:

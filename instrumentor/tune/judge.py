@@ -107,24 +107,20 @@ class Judge:
             return Judgement(
                 NOT_COMPARABLE, f"timed {made.label}, the best so far {best.outcome.label}"
             )
-        sizes = best.batch_size, new.batch_size
-        if by_rate and None in sizes:
+        if by_rate and None in (best.batch_size, new.batch_size):
             return Judgement(NOT_COMPARABLE, "the batch size of a step is not visible")
-        per = (sizes[0] or 1, sizes[1] or 1) if None not in sizes else (1, 1)
-        ratio = ratio_of_medians(
-            [ms / per[0] for ms in best.outcome.samples_ms], [ms / per[1] for ms in made.samples_ms]
-        )
-        if ratio is None:
+        found = ratio(best, new)
+        if found is None:
             return Judgement(NOT_COMPARABLE, "there are no steady samples")
         change = _loss_change(reference, new)
-        verdict, text = self._verdict(ratio)
+        verdict, text = self._verdict(found)
         if change is not None and not self._same_loss(change):
             return Judgement(
-                CHANGES_LOSS, f"the loss changes by {_percent(change)}: {text}", ratio, change
+                CHANGES_LOSS, f"the loss changes by {_percent(change)}: {text}", found, change
             )
         if verdict == KEPT and self._loss_is_noise():
             text += "; the loss of two equal runs differs as much, so it says nothing"
-        return Judgement(verdict, text, ratio, change)
+        return Judgement(verdict, text, found, change)
 
     def _verdict(self, ratio: Ratio) -> tuple[str, str]:
         faster = f"{1 / ratio.value:.2f} times as fast"
@@ -145,6 +141,15 @@ class Judge:
 
     def _loss_is_noise(self) -> bool:
         return self.noise.loss is not None and self.noise.loss > self.loss_tolerance
+
+
+def ratio(base: Measured, new: Measured) -> Ratio | None:
+    """Time for the same work, new over base: of a sample where both batch sizes are known."""
+    sizes = base.batch_size, new.batch_size
+    old, now = (size or 1 for size in (sizes if None not in sizes else (1, 1)))
+    return ratio_of_medians(
+        [ms / old for ms in base.outcome.samples_ms], [ms / now for ms in new.outcome.samples_ms]
+    )
 
 
 def noise_of(first: Measured, again: Measured) -> Noise:

@@ -39,7 +39,6 @@ class Lever:
         devices: types of devices on which it can change anything; empty for all.
         needs: lever -> value that has to be in effect with it.
         default: in effect when the script says nothing; None when there is no such value.
-        same_work: the loss of a step can be held against the baseline's.
         why: what it does, and what to know of it.
     """
 
@@ -53,7 +52,6 @@ class Lever:
     devices: tuple[str, ...] = ()
     needs: Mapping[str, Value] = field(default_factory=dict)
     default: Value | None = None
-    same_work: bool = True
 
     @property
     def where(self) -> str:
@@ -155,7 +153,6 @@ ACCUMULATION = Lever(
     "the YAML's gradient_accumulation_steps",
     "fewer updates for the same samples; judged by what is timed, which may leave updates out",
     yaml_key="gradient_accumulation_steps",
-    same_work=False,
 )
 BATCH_SIZE = Lever(
     "batch_size",
@@ -163,7 +160,6 @@ BATCH_SIZE = Lever(
     "the script's own argument, the YAML's batch_size, or the number in the source",
     "judged by samples a second",
     yaml_key="batch_size",
-    same_work=False,
 )
 
 #: In the order in which they are tried: what changes the batch last, when the rest is settled.
@@ -219,12 +215,13 @@ class Setting:
         return Setting(tuple(pair for pair in self.values if pair[0] != name))
 
     def __str__(self) -> str:
-        return ", ".join(_spelled(*pair) for pair in self.values) or "baseline"
+        return ", ".join(spelled(*pair) for pair in self.values) or "baseline"
 
     def to_json(self) -> dict[str, Any]:
         """Lever -> value."""
         return dict(self.values)
 
 
-def _spelled(name: str, value: Value) -> str:
+def spelled(name: str, value: Value) -> str:
+    """A lever with its value, for people."""
     return name if value is True else f"{name} {value}"

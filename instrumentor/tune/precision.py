@@ -15,10 +15,13 @@ from instrumentor.locate.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    arguments,
     callee,
     dotted,
     own_calls,
     own_nodes,
+    parameters,
+    receiver,
     root_name,
 )
 from instrumentor.tune.statements import Changes
@@ -32,20 +35,20 @@ _NAMES = ("dtype", "torch_dtype", "model_dtype", "compute_dtype", "DTYPE")
 def own_value(target: Target) -> tuple[Source, int] | None:
     """Where the script makes its model bfloat16 itself."""
     for source in (target.entry, target.loop_source):
-        for node in ast.walk(source.tree) if b"bfloat16" in source.data else ():
-            if not isinstance(node, ast.Call):
-                continue
-            given = [*node.args, *(k.value for k in node.keywords)]
-            typed = any(dotted(each) == "torch.bfloat16" for each in given)
-            name = dotted(node.func).rpartition(".")[0]
-            scope = target.program.scope_of(source, node)
-            of_model = target.located.knowledge.is_model_named(source, scope, name)
-            loads = callee(node) in ("from_pretrained", "from_config", "load_model")
-            if (of_model and (callee(node) == "bfloat16" or (callee(node) == "to" and typed))) or (
-                loads and typed
-            ):
-                return source, node.lineno
+        for call in source.calls if b"bfloat16" in source.data else ():
+            if _makes_bfloat16(target, source, call):
+                return source, call.lineno
     return None
+
+
+def _makes_bfloat16(target: Target, source: Source, call: ast.Call) -> bool:
+    typed = any(dotted(each) == "torch.bfloat16" for each in arguments(call))
+    if callee(call) in ("from_pretrained", "from_config", "load_model"):
+        return typed
+    if callee(call) != "bfloat16" and not (callee(call) == "to" and typed):
+        return False
+    scope = target.program.scope_of(source, call)
+    return target.located.knowledge.is_model_named(source, scope, receiver(call))
 
 
 def apply(target: Target, changes: Changes) -> None:
@@ -142,27 +145,28 @@ def _made(target: Target, source: Source, name: str, call: ast.Call) -> ast.stmt
         s
         for s in source.places
         if isinstance(s, ast.Assign)
-        and any(dotted(t) == name for t in s.targets)
+        and name in map(dotted, s.targets)
         and not any(isinstance(p, LOOPS) for p in source.ancestors(s))
     ]
     scopes = {source.scope_of(s) for s in bound}
     if len(scopes) != 1:
         why = "is not made in this module" if not scopes else "is made in several places"
         raise NotApplicable(source.path, call.lineno, f"`{name}` {why}")
-    scope = scopes.pop()
-    uses = [
-        s
-        for s in source.places
-        if isinstance(s, (ast.Assign, ast.Expr, ast.AnnAssign)) and source.scope_of(s) is scope
-        if any(_takes(c, name) for c in own_calls(s))
-    ]
-    first = min((s.lineno for s in uses), default=1 << 30)
+    first = min(_taken_at(source, scopes.pop(), name), default=1 << 30)
     before = [s for s in bound if s.lineno < first]
     if not before:
         raise NotApplicable(
             source.path, min(s.lineno for s in bound), f"`{name}` is compiled where it is made"
         )
     return max(before, key=lambda s: s.lineno)
+
+
+def _taken_at(source: Source, scope: ScopeNode, name: str) -> Iterator[int]:
+    """Lines of a scope at which the model is compiled or its parameters are taken."""
+    for statement, place in source.places.items():
+        simple = isinstance(statement, (ast.Assign, ast.Expr, ast.AnnAssign))
+        if simple and place.scope is scope and any(_takes(c, name) for c in own_calls(statement)):
+            yield statement.lineno
 
 
 def _takes(call: ast.Call, name: str) -> bool:
@@ -176,15 +180,12 @@ def _takes(call: ast.Call, name: str) -> bool:
 def _uses(target: Target, name: str) -> Iterator[tuple[Source, ScopeNode, ast.AST, ast.Call]]:
     """Every call of the model, validation included, with the loop or function around it."""
     for source in target.sources:
-        for node in ast.walk(source.tree) if name.encode() in source.data else ():
-            if not isinstance(node, ast.Call) or dotted(node.func) != name:
-                continue
-            statement = source.statement_of(node)
-            if statement is None or "torch" not in _module_names(source):
-                continue
-            scope = source.scope_of(statement)
-            loops = source.loops_around(statement)
-            yield source, scope, loops[0] if loops else scope, node
+        for call in source.calls if name.encode() in source.data else ():
+            statement = source.statement_of(call) if dotted(call.func) == name else None
+            if statement is not None and "torch" in _module_names(source):
+                scope = source.scope_of(statement)
+                loops = source.loops_around(statement)
+                yield source, scope, loops[0] if loops else scope, call
 
 
 def _inputs(
@@ -195,17 +196,14 @@ def _inputs(
     assert statement is not None
     done: set[str] = set()
     for node in own_nodes(area):
-        if not isinstance(node, ast.Assign) or node.lineno >= statement.lineno:
-            continue
-        moves = any(callee(each) == "to" for each in own_calls(node.value))
-        for name in _plain_names(node) if moves and _is_simple(node.value) else ():
-            done.add(name)
-            _cast(source, Kind.INSERT_AFTER, node, name, changes)
-    for given in (*call.args, *(k.value for k in call.keywords)):
+        if isinstance(node, ast.Assign) and node.lineno < statement.lineno and _moves(node.value):
+            for name in _plain_names(node):
+                done.add(name)
+                _cast(source, Kind.INSERT_AFTER, node, name, changes)
+    for given in arguments(call):
         name = root_name(given)
-        if name in done or not name or "[]" in dotted(given) or not _is_local(source, scope, name):
-            continue
-        if isinstance(given, (ast.Name, ast.Call)):
+        plain = isinstance(given, (ast.Name, ast.Call)) and "[]" not in dotted(given)
+        if plain and name and name not in done and _is_local(source, scope, name):
             done.add(name)
             _cast(source, Kind.INSERT_BEFORE, statement, name, changes)
 
@@ -219,18 +217,17 @@ def _plain_names(node: ast.Assign) -> list[str]:
     return [t.id for t in targets if isinstance(t, ast.Name)]
 
 
-def _is_simple(value: ast.expr) -> bool:
+def _moves(value: ast.expr) -> bool:
     """`x.to(...)`, or several of them: not a comprehension over a whole batch."""
     each = value.elts if isinstance(value, ast.Tuple) else [value]
-    return all(isinstance(v, ast.Call) and callee(v) in ("to", "view", "flatten") for v in each)
+    simple = all(isinstance(v, ast.Call) and callee(v) in ("to", "view", "flatten") for v in each)
+    return simple and any(callee(call) == "to" for call in own_calls(value))
 
 
 def _is_local(source: Source, scope: ScopeNode, name: str) -> bool:
     """Bound in the scope itself: casting it there does not reach further."""
-    if isinstance(scope, FUNCTIONS):
-        every = (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)
-        if any(argument.arg == name for argument in every):
-            return True
+    if isinstance(scope, FUNCTIONS) and name in parameters(scope):
+        return True
     return any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
         for node in own_nodes(scope)

@@ -57,6 +57,11 @@ class Row:
     judgement: Judgement
     against: Setting
 
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.ask.setting}{('', ' again', ' at the end')[self.ask.again]}"
+
 
 class Trials(Protocol):
     """Whoever runs trials."""
@@ -155,7 +160,7 @@ class Search:
     def _batch_sizes(self, choice: Choice) -> None:
         """Up from the script's own until it helps no more or fails; if it never helped, down."""
         name = BATCH_SIZE.name
-        own = self._best_measured().batch_size or choice.own
+        own = self.best_measured().batch_size or choice.own
         sizes = [int(value) for value in choice.values]
         if own is None:
             self._try([Ask(self.best.having({name: size}), name) for size in sizes])
@@ -312,7 +317,7 @@ class Search:
         """Measure independent settings, judge each, keep the fastest of those that help."""
         if not asks:
             return False
-        start, against = self.best, self._best_measured()
+        start, against = self.best, self.best_measured()
         kept: list[tuple[float, Setting]] = []
         results = self.trials.measure(asks)
         for ask, measured in zip(asks, results, strict=True):
@@ -340,7 +345,8 @@ class Search:
                 return row.measured
         return None
 
-    def _best_measured(self) -> Measured:
+    def best_measured(self) -> Measured:
+        """The trial of the best setting so far."""
         return next(row.measured for row in self.rows if row.ask.setting == self.best)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from instrumentor.tune import report
+from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import survey
 from instrumentor.tune.judge import Judge
 from instrumentor.tune.levers import LEVERS
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.search import Search
 from instrumentor.tune.tuning import Tuned
+from instrumentor_analysis.reports.drawing import Bar, Label
 from tests.tune.scripts import TRAIN, target_of
 from tests.tune.test_search import ByFormula, Model, choices, times
 
@@ -88,12 +92,21 @@ def test_a_budget_used_up_at_once_is_said(tmp_path: Path) -> None:
     assert any("--resume" in note for note in made.document["notes"])
 
 
-def test_lines_of_the_table_are_aligned(tmp_path: Path) -> None:
-    document = report.make_report(tuned(tmp_path)).document
-    lines = report.columns_of_text(report.table(document))
-    assert lines[1].split()[0] == "baseline"
-    ends = {line.index("kept:") for line in lines if "kept:" in line}
-    assert len(ends) == 1
+def test_the_table_and_the_figure_name_every_trial(tmp_path: Path) -> None:
+    done = tuned(tmp_path)
+    table = report.table(report.make_report(done).document)
+    columns = {column.title: column.texts for column in table.columns}
+    assert columns["setting"][:2] == ["baseline", "baseline again"]
+    assert [row for row in range(table.rows) if columns[""][row]] == [2, 3, 4, 6, 7]
+    assert columns["step ms"][-2] == "" and "too large" in columns["against the best so far"][-2]
+    drawing = throughput(done.search.rows)
+    labels = [shape.text for shape in drawing.shapes if isinstance(shape, Label)]
+    assert set(columns["setting"]) <= set(labels) and "out of memory" in labels
+    bars = [shape for shape in drawing.shapes if isinstance(shape, Bar)]
+    assert len(bars) == table.rows - 1
+    fastest = max(bars, key=lambda bar: bar.width)  # that of bfp8, which changes the loss
+    assert fastest.width / bars[0].width == pytest.approx(1 / (0.5 * 0.7 * 0.5), rel=1e-3)
+    assert fastest.colour == "tm"
 
 
 def test_levers_that_cannot_be_applied_are_named_with_line_and_reason(tmp_path: Path) -> None:
