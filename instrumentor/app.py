@@ -133,7 +133,7 @@ def _start(
         return
     if context.invoked_subcommand is not None:
         raise UsageError(
-            "--dry-run SCRIPT stands alone",
+            "--dry-run SCRIPT takes no command",
             f"For a run: instrument {context.invoked_subcommand} --dry-run SCRIPT ARGS.",
         )
     from instrumentor.commands.preview import preview

@@ -55,7 +55,7 @@ class Attempt:
         return (
             Caveat(
                 "outlived-stop",
-                "after the last sample the script still had a thread or process at work: it was "
+                "after the last sample the script still had a thread or process running: it was "
                 f"ended, and the measurement is complete{_left(self.finished)}",
                 "note",
                 hint="a daemon thread, or one that is stopped in a `finally`, ends by itself",
@@ -174,8 +174,9 @@ class _Stalls:
             self.progress.note(f"{each.title}: {each.cause} {each.remedy}")
         if any(record.get("event") == "complete" for record in self.records):
             self.progress.note(
-                "all samples are taken: the profiler is at its report, or the script waits for a "
-                "thread or process that it did not stop; Ctrl-C ends it and keeps the samples"
+                "all samples are taken: the profiler is writing its report, or the script is "
+                "waiting for a thread or process that it did not stop; Ctrl-C ends it and keeps "
+                "the samples"
             )
         return False
 
@@ -190,21 +191,22 @@ class _Endings:
     def __call__(self, event: Mapping[str, Any]) -> None:
         if event.get("event") == "closing":
             self.progress.note(
-                f"all samples are taken, and the script is still closing ({event['why']}): waiting "
+                f"all samples are taken, and the script is still shutting down ({event['why']}): "
+                "waiting "
                 "for it; Ctrl-C ends it and keeps the samples"
             )
         if event.get("event") == "outstayed":
             self.told = True
             alive = "; ".join(event["processes"])
             self.progress.note(
-                "the script was told to stop and still has a thread or process at work "
+                "the script was asked to stop and still has a thread or process running "
                 f"({alive}): ending it gently; the measurement is complete"
             )
         if event.get("event") == "signalled" and event.get("signal") == "SIGINT" and not self.told:
             self.told = True
             pids = ", ".join(map(str, event["pids"]))
             self.progress.note(
-                f"ending the run gently (pids {pids}), which lets the device go; "
+                f"ending the run gently (pids {pids}), which releases the device; "
                 "Ctrl-C again stops waiting for it"
             )
 
@@ -244,7 +246,8 @@ def _left(finished: process.Finished) -> str:
     if finished.left_running:
         pids = " ".join(map(str, finished.left_running))
         said += (
-            f"; left running, because killing what holds a device spoils it: {pids} "
+            "; left running, because killing a process that holds a device leaves it in a bad "
+            f"state: {pids} "
             f"(kill -INT {pids}, then kill {pids}, never kill -9)"
         )
     return said
@@ -260,7 +263,7 @@ def _explained(made: Attempt, text: str, log: Path) -> RunFailed:
         if not started:
             what += " before the script started"
         elif made.exit_code is None and made.samples:
-            what += "; the script left without its usual end (os._exit, or a crash)"
+            what += "; the script exited abruptly (os._exit, or a crash)"
     found = reasons(diagnose(text, made.finished.returncode, ran=bool(made.samples)))
     if found:
         return _known(what, found)

@@ -181,12 +181,12 @@ _BEAT_S = 1.0
 _DOING = {
     "found": "looking at the interpreter and the devices",
     "interpreter": "looking at the devices",
-    "profiler": "making the copy and the device ready",
+    "profiler": "preparing the copy and the device",
     "copied": "starting the script",
     "linked": "starting the script",
     "untraced": "starting the script",
     "running": "running the script: nothing measured so far",
-    "discover": "running the script as it is",
+    "discover": "running the unmodified script",
     "reset": "resetting",
     "analysing": "analysing",
     "Validating": "validating",
@@ -268,10 +268,10 @@ class Narrator:
         elif record.get("event") == "profiled":
             self._say(f"  one more step under the profiler: {float(record['ms']):.1f} ms")
         elif record.get("event") == "observed":
-            self._say("  its step was seen: stopping the script")
+            self._say("  found its step: stopping the script")
         elif record.get("event") == "complete" and self.steps:
             self._say("  enough samples: stopping the script")
-            self._now("waiting for the script's end and the profiler's report")
+            self._now("waiting for the script to end and for the profiler's report")
         elif record.get("event") == "load" and not self.steps:
             self.doing = "waiting for the first step (imports, data, compiling)"
 

@@ -94,7 +94,7 @@ def discover(
     from instrumentor.readiness import ready
 
     why = f"{declined.reasons[0]}: " if declined else ""
-    progress.stage("discover", f"{why}running the script as it is for two optimizer steps")
+    progress.stage("discover", f"{why}running the unmodified script for two optimizer steps")
     machine = options.examine(find_project(script))
     env = dict(os.environ if options.env is None else options.env)
     situation = Situation(machine, "wallclock", env=env, cwd=options.folder)
@@ -158,7 +158,7 @@ def look(
                 made.failure.message
             )
     if seen is None:
-        nothing = RunFailed("the script ended without two steps of an optimizer of torch.optim")
+        nothing = RunFailed("the script ended before an optimizer of torch.optim stepped twice")
         raise made.failure or nothing
     return seen
 
@@ -243,7 +243,7 @@ def prepared_again(
         return whole_steps(seen, script, options, warning)
     choice = next(lines_of_step(seen, options), None)
     if choice is None:
-        raise RunFailed("its forward and backward are in no common block")
+        raise RunFailed("its forward and backward share no block")
     found = prepare(script, choice, arguments)
     plan = dataclasses.replace(found.plan, warnings=(*found.plan.warnings, warning))
     return dataclasses.replace(found, plan=plan)

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal
 EXIT_CODES: dict[int, str] = {
     0: "done",
     1: "the script or the profiler failed (the script's own code stands in summary.json); "
-    "diagnose: no failure that is known",
+    "diagnose: no known failure",
     2: "usage: an option, a path or a configuration file is wrong",
     3: "declined: the script cannot be instrumented correctly; file, line and reason are printed",
     4: "the machine is not ready: something the run needs is missing or busy",
-    5: "an earlier run could not be undone by itself; what to do is printed",
+    5: "an earlier run could not be undone automatically; what to do is printed",
     6: "a regression was found (compare --fail-on-regression)",
     7: "undecided: more runs are needed to rule a regression in or out (compare "
     "--fail-on-regression)",
@@ -62,8 +62,8 @@ _REFUSALS = {
     errno.ENOSPC: "Make room there.",
     errno.EDQUOT: "Make room there: your quota is used up.",
     errno.EFBIG: "Raise the limit on the size of files (ulimit -f), or write less.",
-    errno.EROFS: "Choose a place that can be written to.",
-    errno.EIO: "See the system's log (dmesg): the disk or its connection fails.",
+    errno.EROFS: "Choose a location that you can write to.",
+    errno.EIO: "See the system's log (dmesg): the disk or its connection is failing.",
     errno.EMFILE: "Raise the limit on open files (ulimit -n).",
     errno.ENFILE: "End other programs: the machine has no open files left.",
     errno.ENOMEM: "End other programs, or raise the limit on memory (ulimit -v).",

@@ -281,7 +281,7 @@ class History:
             )
         if version == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise UsageError(
-                f"{self.path} is a database of something else", "Give another: --history PATH."
+                f"{self.path} is not a history database", "Give another: --history PATH."
             )
         return version
 

@@ -78,14 +78,14 @@ class Options:
     steps: int = option(
         MEASURE,
         5,
-        "Samples to take, the warm-up included; default 5, of inference and --region 13.",
+        "Samples to take, including warm-up; default 5, or 13 for inference and --region.",
         optional=True,
     )
     warmup: int = option(
         MEASURE,
         1,
-        "Leading samples that are not steady: 1 for the compile step (the default), 3 with "
-        "runtime trace, of inference and --region 3.",
+        "Leading samples that are not steady: default 1 (the compile step), 3 for inference and "
+        "--region; give 3 with runtime trace.",
         optional=True,
     )
     scope: str = option(
@@ -104,7 +104,8 @@ class Options:
     mode: str = option(
         MEASURE,
         "auto",
-        "Which loop to time: training, or inference (under no_grad); auto: what is there.",
+        "Which loop to time: training, or inference (under no_grad); auto: whichever the script "
+        "has.",
         metavar="|".join(MODES),
     )
     region: tuple[str, int, int] | None = option(

@@ -23,7 +23,7 @@ _RECORDS = frozenset(
 class Replacing:
     """Whether files that are there may be replaced."""
 
-    force: bool = option(OUTPUT, False, "Replace output files that exist.", once=True)
+    force: bool = option(OUTPUT, False, "Replace existing output files.", once=True)
 
 
 def refuse_misplaced(paths: Iterable[Path | None]) -> None:
@@ -37,7 +37,7 @@ def refuse_misplaced(paths: Iterable[Path | None]) -> None:
     own = "Give each output a place of its own."
     for at, (path, place) in enumerate(zip(every, places, strict=True)):
         if place in places[:at]:
-            raise UsageError(f"two outputs would be {path}", own)
+            raise UsageError(f"two outputs would go to {path}", own)
         for other, outer in zip(every, places, strict=True):
             if outer in place.parents:
                 raise UsageError(f"{path} would lie in {other}, another output", own)
@@ -46,7 +46,7 @@ def refuse_misplaced(paths: Iterable[Path | None]) -> None:
             if folder.exists():
                 raise UsageError(f"{folder}: not a folder", "Give another place.")
             make = f"mkdir -p {shlex.quote(str(folder))}"
-            raise UsageError(f"{folder}: no such folder", f"Make it first: {make}")
+            raise UsageError(f"{folder}: no such folder", f"Create it first: {make}")
 
 
 def refuse_outputs(
@@ -74,7 +74,7 @@ def _refuse_kept(path: Path, sources: Iterable[Path] = ()) -> None:
     """An output must not take the place of what it, or any later report, is made from."""
     place = Path(os.path.realpath(path))
     if any(place == source or place in source.parents for source in sources):
-        raise UsageError(f"{path} is what is read", "Give the output another name.")
+        raise UsageError(f"{path} is an input", "Give the output another name.")
     for folder in place.parents:
         is_run = any((folder / name).is_file() for name in ("run.json", "timings.jsonl"))
         if is_run and place.exists() and _is_record(place.relative_to(folder)):

@@ -83,7 +83,8 @@ def script_path(script: Path) -> Path:
     if path.is_dir():
         raise UsageError(
             f"{script}: a folder, not a script",
-            f"Give the training script in it; instrument explain --summary {script} looks at all.",
+            f"Give the training script in it; instrument explain --summary {script} checks all of "
+            "them.",
         )
     if path.suffix == ".ipynb":
         raise UsageError(

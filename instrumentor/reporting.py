@@ -52,7 +52,7 @@ class ReportFiles(Replacing):
         once=True,
     )
     html: Path | None = option(
-        OUTPUT, None, "Write a page with everything.", metavar="FILE", once=True
+        OUTPUT, None, "Write the full report as an HTML page.", metavar="FILE", once=True
     )
     plots: Path | None = option(
         OUTPUT, None, "Write the charts as PNG and SVG.", metavar="DIR", once=True
@@ -73,7 +73,7 @@ class ReportFiles(Replacing):
     classic_colors: bool = option(
         OUTPUT,
         False,
-        "In the picture of the stacked report a colour per op instead of its category's.",
+        "Colour the plot of the stacked report by op, not by category.",
     )
 
     @property
@@ -196,7 +196,7 @@ def _report(
 
         if ops is None and ("csv" in targets or "stacked" in targets):
             raise NothingMeasured(
-                f"{sources[0]} holds no ops of a device to write as CSV", "Profile with tracy."
+                f"{sources[0]} holds no device ops to write as CSV", "Profile with tracy."
             )
         choices = Choices(
             replace=files.force,

@@ -155,7 +155,7 @@ class RunOptions(MachineOptions):
     batch_dim: int | None = option(
         MEASURE,
         None,
-        "Axis of a batch along which its samples lie; default: the one of its batch size.",
+        "Axis of a batch that counts its samples; default: the one as long as the batch size.",
         metavar="AXIS",
         minimum=0,
     )
@@ -168,7 +168,7 @@ class RunOptions(MachineOptions):
     discover: bool = option(
         MEASURE,
         True,
-        "Never run the script as it is, for two optimizer steps in a copy, where reading it does "
+        "Never run the unmodified script for two optimizer steps in a copy when reading it does "
         "not show its step.",
         "--no-discover",
     )

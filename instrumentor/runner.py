@@ -175,7 +175,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             try:
                 self.seen = discover(path, self.arguments, self.options, self.progress, declined)
             except RunFailed as error:
-                declined.message += f"\nrunning it did not show its step either: {error.message}"
+                declined.message += f"\nrunning it did not reveal its step either: {error.message}"
                 raise declined from error
             return prepared_by(self.seen, path, rewrite, self.arguments, declined)
 
@@ -230,7 +230,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         off = [each for each in plan.edits if each.edit.kind is Kind.DISABLE and each.edit.at]
         if not off:
             return
-        self.progress.stage("discover", "not every parameter got a gradient: looking at the script")
+        self.progress.stage("discover", "not every parameter got a gradient: checking the script")
         path = self.prepared.script
         try:
             self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
@@ -252,13 +252,13 @@ class TrainingRun(InstrumentedRun[RunResult]):
         wrong = self.failure
         assert wrong is not None
         why = wrong.message.partition("\n")[0]
-        self.progress.stage("discover", f"{why}: running the script as it is for two steps")
+        self.progress.stage("discover", f"{why}: running the unmodified script for two steps")
         path, rewrite = self.prepared.script, self.options.rewrite
         try:
             self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
             self.prepared = prepared_again(self.seen, path, rewrite, self.arguments, why)
         except InstrumentError as error:
-            wrong.message += f"\nrunning it as it is did not help: {error.message}"
+            wrong.message += f"\nrunning it unmodified did not help: {error.message}"
             return
         self.warnings[:] = self.prepared.plan.warnings
         self.progress.stage("found", _found(self.prepared))
@@ -277,7 +277,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if count <= PROGRAMS_PER_READ:
             return None
         self.progress.note(
-            f"an earlier run counted {known} programs a step: room for {count} is made"
+            f"an earlier run counted {known} programs a step: making room for {count}"
         )
         return count
 
@@ -370,7 +370,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if steps:
             return RunFailed(
                 f"no step could be timed: {steps[-1].get('reason')}",
-                "Let the step return its loss as a tensor, or keep its model in sight of the loop.",
+                "Return the loss from the step as a tensor, or keep the model visible in the loop.",
             )
         return RunFailed(
             f"the script ended without running the loop at {_loop(self.prepared)}",

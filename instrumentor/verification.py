@@ -50,7 +50,7 @@ def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
             "figures are kept.",
         )
     if problem["check"] == _WORLD:
-        return NotVerified(problem["text"], "Start it with one process, or profile one rank alone.")
+        return NotVerified(problem["text"], "Start it with one process, or profile a single rank.")
     return NotVerified(
         f"the timed region is not the step: {problem['text']}{where}{more}",
         "Give the lines of the step with --region FILE:FIRST-LAST, or another loop with "
@@ -78,10 +78,10 @@ def against(
     ours, theirs = found["parameters"], original or found["parameters"]
     if theirs["with_gradient"] <= ours["with_gradient"]:
         note = f"{ours['with_gradient']} of {ours['trainable']} parameters get a gradient, as in "
-        return {**found, "notes": [*found["notes"], f"{note}the script as it is"]}
+        return {**found, "notes": [*found["notes"], f"{note}the unmodified script"]}
     text = (
         f"{ours['with_gradient']} of {ours['trainable']} parameters get a gradient, "
-        f"{theirs['with_gradient']} in the script as it is; one of the statements taken out is "
+        f"{theirs['with_gradient']} in the unmodified script; one of the statements left out is "
         "needed"
     )
     places = [{"file": str(file), "line": line} for file, line in taken_out]

@@ -185,8 +185,8 @@ def test_no_silence_is_long(
         "still waiting for the first step (imports, data, compiling) (20 s)",
         "still waiting for the first step (imports, data, compiling) (30 s)",
         "still waiting for step 2 (10 s)",
-        "still waiting for the script's end and the profiler's report (10 s)",
-        "still waiting for the script's end and the profiler's report (20 s)",
+        "still waiting for the script to end and for the profiler's report (10 s)",
+        "still waiting for the script to end and for the profiler's report (20 s)",
         "still analysing (10 s)",
     ]
 

@@ -62,8 +62,8 @@ def test_a_folder_that_is_empty_may_be_written_into(tmp_path: Path) -> None:
     [
         (("no dir/x.csv",), "no dir: no such folder"),
         (("file/x.csv",), "file: not a folder"),
-        (("x", "y", "./x"), "two outputs would be x"),
-        (("x", "there/../x"), "two outputs would be there/../x"),
+        (("x", "y", "./x"), "two outputs would go to x"),
+        (("x", "there/../x"), "two outputs would go to there/../x"),
         (("plots", "plots/x.html"), "plots/x.html would lie in plots, another output"),
         (("plots/x.html", "plots"), "plots/x.html would lie in plots, another output"),
     ],
@@ -91,7 +91,7 @@ def test_an_output_never_takes_the_place_of_what_is_read(tmp_path: Path, force: 
     (tmp_path / "linked").symlink_to(folder)
     for output in (trace, tmp_path / "alias.csv", tmp_path / "x" / ".." / "ops.csv", folder.parent):
         (tmp_path / "x").mkdir(exist_ok=True)
-        with pytest.raises(UsageError, match="is what is read"):
+        with pytest.raises(UsageError, match="is an input"):
             refuse_outputs([output], [trace, tmp_path / "linked"], force=force)
     refuse_outputs(
         [tmp_path / "ops_report.csv", folder / "page.html"], [trace, folder], force=force
@@ -124,7 +124,7 @@ def test_a_record_of_a_run_is_never_replaced(tmp_path: Path, name: str) -> None:
 def test_the_remedy_for_a_missing_folder_can_be_pasted(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         refuse_misplaced([tmp_path / "no dir" / "x.csv"])
-    assert caught.value.hint == f"Make it first: mkdir -p '{tmp_path / 'no dir'}'"
+    assert caught.value.hint == f"Create it first: mkdir -p '{tmp_path / 'no dir'}'"
 
 
 def test_places_apart_are_fine(tmp_path: Path) -> None:

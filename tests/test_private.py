@@ -267,7 +267,7 @@ def test_a_start_says_what_it_undid_and_what_it_could_not(base: Path, git_repo) 
     (base / "journal" / f"{'0' * 12}.json").write_text("{")
     leftovers.undo(said.append, warned.append)
     assert len(said) == 1 and len(warned) == 1
-    assert "cannot be read" in warned[0] and warned[0].endswith("then: instrument restore")
+    assert "cannot be read" in warned[0] and warned[0].endswith("then run: instrument restore")
 
 
 def test_a_start_removes_the_copies_of_killed_runs(base: Path) -> None:

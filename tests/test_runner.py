@@ -160,7 +160,7 @@ def test_a_thread_that_the_early_stop_left_running_is_ended(
     assert result.summary.wall_clock is not None
     assert result.summary.wall_clock.samples == 4
     assert result.script_exit_code == 0
-    (told,) = (text for text in listener.notes if "a thread or process at work" in text)
+    (told,) = (text for text in listener.notes if "a thread or process running" in text)
     assert "2 threads" in told and "the measurement is complete" in told
     assert any("it was ended, and the measurement is complete" in w for w in texts(result.warnings))
     facts = json.loads((result.folder / "run.json").read_text())

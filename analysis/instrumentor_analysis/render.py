@@ -145,7 +145,7 @@ def write_to(
         job = _Job(summary, detail, report, analysis.folder.path, target, choices)
         write = _stacked if name == "stacked" else _own_visualizer if name == "visualizer" else None
         if not (write or _WRITERS[name])(job):
-            raise NothingMeasured(f"there is nothing to draw for {target}")
+            raise NothingMeasured(f"there is nothing to plot for {target}")
     return claimed(targets, stacked=choices.stacked)
 
 
@@ -256,7 +256,7 @@ def _stacked(job: _Job) -> bool:
     from instrumentor_analysis.reports.stacked_chart import stacked
 
     if job.report is None:
-        raise NothingMeasured("there are no device ops to add up", "Profile with tracy.")
+        raise NothingMeasured("there are no device ops to sum", "Profile with tracy.")
     table, picture = _stacked_files(job.target)
     replace_text(table, csv.render_stacked(job.report))
     figure = stacked(job.report.stacked, classic=job.choices.classic_colors)

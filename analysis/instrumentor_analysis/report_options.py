@@ -214,7 +214,7 @@ def _report(
     table = _filtered(table, bounds, options.no_host_ops)
     warnings = [*remarks(table), *warnings]
     if not options.tracing_mode and replayed:
-        text = "replays of a trace bear the host time of its capture"
+        text = "replays of a trace carry the host time of its capture"
         hint = "--tracing-mode keeps the order of the file"
         warnings.append(Caveat("trace-replay", text, hint=hint))
     return Report(

@@ -146,9 +146,7 @@ def open_run(source: Path, *more: Path) -> RunFolder:
         return RunFolder(source, ops_csv=source, more_csvs=more)
     if source.is_symlink() and not source.exists():
         to = source.readlink()
-        raise NothingMeasured(
-            f"{source} is a link to {to}, where nothing is", "Give what it meant."
-        )
+        raise NothingMeasured(f"{source} is a broken link to {to}", "Give the folder itself.")
     if not source.is_dir():
         raise NothingMeasured(f"{source} does not exist", "Give the folder of an earlier run.")
     facts, warnings = _facts(source / "run.json")

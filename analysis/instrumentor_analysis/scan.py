@@ -85,7 +85,7 @@ def read_header(path: Path) -> Header:
     if not text.strip():
         raise NotAnOpsFile(path, f"{path.name} is empty")
     if text.startswith("#"):
-        raise NotAnOpsFile(path, f"{path.name}, line 1: a comment stands where the header belongs")
+        raise NotAnOpsFile(path, f"{path.name}, line 1: a comment where the header should be")
     if "\r" in text and not text.endswith("\n"):
         raise NotAnOpsFile(
             path,

@@ -326,7 +326,7 @@ def _window(
     if step is None:
         how = f"the last complete {'steady ' if last.steady else ''}step"
         if _steady(marks[picked[-1] + 1 :]):
-            how = "the last usual steady step"
+            how = "the last typical steady step"
     return Window(
         start=marks[picked[0]].start.name,
         end=None if last.end is None else last.end.name,

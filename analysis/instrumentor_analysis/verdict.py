@@ -46,7 +46,7 @@ _BFP8 = Lever(
 _BF16 = Lever("bfloat16", "model.to(dtype=torch.bfloat16), inputs likewise, before compiling")
 _BATCH = Lever(
     "batch size or sequence length",
-    "double it until throughput falls or memory ends: the same ops do more work each",
+    "double it until throughput drops or memory runs out: each op does more work",
 )
 _FEWER_OPS = Lever("fewer ops", "optimization level 1 or 2 fuses ops; avoid per-element host logic")
 _LEVERS: Mapping[VerdictName, tuple[Lever, ...]] = {

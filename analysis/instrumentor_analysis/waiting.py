@@ -43,7 +43,7 @@ def remarks(events: Sequence[Mapping[str, Any]]) -> Iterator[Caveat]:
             "not-waited-for",
             f"{count} {'step was' if count == 1 else 'steps were'} not counted as "
             f"{'a sample' if count == 1 else 'samples'}: {refused[-1].get('reason')}",
-            hint="let the step return its loss as a tensor, or keep its model in sight of the loop",
+            hint="return the loss from the step as a tensor, or keep the model visible in the loop",
         )
     found = barrier(events)
     if found is not None and found.left_ms is None:

@@ -16,10 +16,10 @@ from instrumentor.option_fields import OUTPUT, option
 
 Script = Annotated[Path | None, typer.Argument(help="The training script.")]
 Arguments = Annotated[
-    list[str] | None, typer.Argument(help="Its own arguments, handed over untouched.")
+    list[str] | None, typer.Argument(help="Its own arguments, passed on unchanged.")
 ]
 Configuration = Annotated[
-    list[str] | None, typer.Argument(help="Its own arguments (--config is looked at).")
+    list[str] | None, typer.Argument(help="Its own arguments (--config is read).")
 ]
 
 
@@ -94,7 +94,7 @@ def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[s
     taken = [word for word in arguments if word.partition("=")[0] in ours and word != "-"]
     if taken:
         console.say(
-            f"Handed to {script.name}: {' '.join(taken)} (options of instrument go "
+            f"Passed to {script.name}: {' '.join(taken)} (options of instrument go "
             "before the script)"
         )
 

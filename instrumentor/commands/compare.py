@@ -42,15 +42,15 @@ class Asked(Replacing):
     fail_on_regression: float | None = option(
         MEASURE,
         None,
-        "End with code 6 when a step is slower by more than this many percent, with 7 when that "
-        "takes more runs to tell (it says how many), with 0 when a step that is slower by 3 % more "
-        "would have been seen.",
+        "Exit with code 6 when a step is slower by more than this many percent, with 7 when more "
+        "runs are needed to tell (it says how many), with 0 when a regression larger by 3 points "
+        "is ruled out.",
         metavar="PCT",
     )
     batch_size: str = option(
         MEASURE,
         "",
-        "Samples in a step of each run, over what was recorded; - keeps that.",
+        "Samples per step of each run, overriding what was recorded; - keeps it.",
         metavar="BASE,NEW",
         once=True,
     )
@@ -65,8 +65,8 @@ def compare(
             help=(
                 "Run folders or summary.json files; @NAME is a pinned run of the history, @last "
                 "the newest one, SCRIPT@NAME and SCRIPT@last those of one script. Each is "
-                "compared with the first; with -- the runs ahead of it are repeats of one code, "
-                "those behind it of the other."
+                "compared with the first; with -- the runs before it are repeats of one version, "
+                "those after it of the other."
             ),
         ),
     ],
@@ -117,7 +117,7 @@ def _groups(runs: list[str]) -> list[list[str]]:
     groups = [runs[:at], runs[at + 1 :]]
     if not all(groups) or _AGAINST in groups[1]:
         raise UsageError(
-            "-- stands between the runs of two codes, once", "compare A1 A2 A3 -- B1 B2 B3"
+            "-- separates the runs of two versions, once", "compare A1 A2 A3 -- B1 B2 B3"
         )
     return groups
 
@@ -355,8 +355,8 @@ def _bounds(comparison: Comparison, gate: Gate) -> str:
     bounds = f"{gate.low_percent:+.1f} .. {gate.high_percent:+.1f} %"
     timing = comparison.timing
     if gate.assumed or timing is None or timing.between is None:
-        return f"{bounds}, with the noise from run to run assumed: one run each cannot know it"
-    return f"{bounds}, with a noise from run to run of {timing.between.noise.percent:.2g} %"
+        return f"{bounds}, with an assumed noise between runs: one run each does not show it"
+    return f"{bounds}, with a noise between runs of {timing.between.noise.percent:.2g} %"
 
 
 def _more_runs(gate: Gate) -> str:

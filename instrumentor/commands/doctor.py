@@ -38,7 +38,7 @@ class Asked:
 def doctor(
     context: typer.Context,
     script: Annotated[
-        Path | None, typer.Argument(help="A training script, whose configuration is looked at.")
+        Path | None, typer.Argument(help="A training script; its configuration is checked.")
     ] = None,
     arguments: common.Configuration = None,
     *,

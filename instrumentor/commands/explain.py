@@ -28,12 +28,10 @@ class Asked:
     discover: bool = option(
         MEASURE,
         False,
-        "Run the script as it is for two optimizer steps, in a copy; say what was seen.",
+        "Run the unmodified script for two optimizer steps in a copy; show what was seen.",
         once=True,
     )
-    summary: bool = option(
-        OUTPUT, False, "SCRIPT is a folder: a tally over all its files.", once=True
-    )
+    summary: bool = option(OUTPUT, False, "SCRIPT is a folder: summarise all its files.", once=True)
 
 
 @verb
@@ -113,7 +111,7 @@ def _show(document: dict[str, Any]) -> None:
         "insert": "inserted after the backward",
         "none": "inside the helper, with its optimizer step",
     }
-    console.out(f"  sync           {words[sync['action']]}; then the device is waited for")
+    console.out(f"  sync           {words[sync['action']]}; then waits for the device")
     counter = document["counter"]
     if counter:
         console.out(

@@ -40,7 +40,7 @@ class Asked(Replacing):
         MEASURE, None, "The run to pin; default: the newest.", metavar="NUMBER", once=True
     )
     plot: Path | None = option(
-        OUTPUT, None, "Draw the medians: .png, .svg or .pdf.", metavar="FILE", once=True
+        OUTPUT, None, "Plot the medians: .png, .svg or .pdf.", metavar="FILE", once=True
     )
 
 
@@ -72,7 +72,7 @@ def history(
         pinned = _chosen(entries, run, script)
         kept.pin(pinned, baseline)
         entries = kept.of_script(place)
-        console.say(f"Run {pinned.id} is @{baseline} now")
+        console.say(f"Run {pinned.id} is now @{baseline}")
     if plot is not None:
         _draw(entries, plot, place[1], force=asked.force)
     if shown.json:
@@ -122,7 +122,7 @@ def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool)
 
     drawn = figure(_points(entries), script)
     if drawn is None:
-        raise UsageError("no run has a steady step: there is nothing to draw", "Run more steps.")
+        raise UsageError("no run has a steady step: there is nothing to plot", "Run more steps.")
     write_new(target, plots.encode(drawn, _PLOTS[target.suffix]), force=force)
     console.say(f"Wrote {target}")
 

@@ -75,7 +75,7 @@ class Measured(Chosen):
     reference: Path | None = option(
         MEASURE,
         None,
-        "The right output (.npy, .npz, .json, .csv, .txt), with --output-file.",
+        "The reference output (.npy, .npz, .json, .csv, .txt), with --output-file.",
         metavar="FILE",
         once=True,
     )
@@ -146,21 +146,21 @@ class Iterated(Measured):
     """How versions are compared."""
 
     repeat: int = option(
-        MEASURE, 4, "Runs of each version; below 4 no difference is sure.", once=True
+        MEASURE, 4, "Runs of each version; below 4 no difference is significant.", once=True
     )
     once: bool = option(
-        WHERE, False, "Measure what the files hold now, print the summary, end.", once=True
+        WHERE, False, "Measure the files as they are now, print the summary and exit.", once=True
     )
     restore: bool = option(
         WHERE,
         False,
-        "Put the best version back (from git where it is there), and end.",
+        "Put the best version back (from git where it is committed) and exit.",
         once=True,
     )
     session: Path | None = option(
         WHERE,
         None,
-        "Where the session is kept and taken up again; default NAME_iterate here.",
+        "Where the session is kept and resumed from; default NAME_iterate here.",
         metavar="DIR",
         once=True,
     )
@@ -224,7 +224,7 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
             if invocation["kernel"] == kernel["qualified"]:
                 _describe_invocation(invocation, document["chosen"])
     if document["tensors"]:
-        console.out("data sizes in sight:")
+        console.out("visible data sizes:")
     for tensor in document["tensors"]:
         shape = " x ".join(map(str, tensor["shape"]))
         dtype = tensor["dtype"] or "dtype not given"

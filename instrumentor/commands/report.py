@@ -55,8 +55,8 @@ class Asked:
     step: Any = option(
         MEASURE,
         None,
-        "Show this step (0: the compile step), or with all the mean of the steady ones; else the "
-        "last complete steady one.",
+        "The step to show (0: the compile step), or all for the mean of the steady ones; default: "
+        "the last complete steady one.",
         metavar="N|all",
         convert=_step,
         once=True,
@@ -64,20 +64,20 @@ class Asked:
     start_signpost: str | None = option(
         MEASURE,
         None,
-        "Show what comes after this signpost.",
+        "Show only what follows this signpost.",
         *("--start-signpost", "--signpost"),
         metavar="NAME",
         once=True,
     )
     end_signpost: str | None = option(
-        MEASURE, None, "Show what comes before this signpost.", metavar="NAME", once=True
+        MEASURE, None, "Show only what precedes this signpost.", metavar="NAME", once=True
     )
     ignore_signposts: bool = option(MEASURE, False, "Show the whole file.", once=True)
     print_signposts: bool = option(OUTPUT, False, "Show the signposts of the window as rows.")
     tracing_mode: bool = option(
         MEASURE,
         False,
-        "Keep the order of the file: replays of a trace bear the time of its capture.",
+        "Keep the order of the file: replays of a trace carry the time of its capture.",
     )
     id_range: str | None = option(
         MEASURE,
@@ -97,7 +97,7 @@ class Asked:
         MEASURE,
         None,
         "Compare against this architecture's peaks: wormhole, blackhole, p150, p100, bh20, n1; "
-        "else what the file names.",
+        "default: the one the file names.",
         metavar="NAME",
     )
     group_by: GroupBy = option(
@@ -114,28 +114,28 @@ class Asked:
     active_experts: int | None = option(
         MEASURE,
         None,
-        "Active experts per input batch group, of sparse matmuls that do not say.",
+        "Active experts per input batch group, for sparse matmuls that do not say.",
         metavar="N",
     )
     flops: float | None = option(
         MEASURE,
         None,
-        "FLOPs of one sample, in what was timed: adds the model FLOPs utilisation.",
+        "FLOPs of one sample in the timed region: adds the model FLOPs utilisation (MFU).",
         metavar="N",
         once=True,
     )
     peak_tflops: float | None = option(
         MEASURE,
         None,
-        "Peak of all devices together, for --flops; else the architecture's.",
+        "Peak of all devices together, for --flops; default: the architecture's.",
         metavar="N",
     )
-    ops: bool = option(OUTPUT, False, "Show every op; of a CSV they are shown anyway.", once=True)
+    ops: bool = option(OUTPUT, False, "Show every op (always shown for a CSV).", once=True)
     summary: bool = option(
-        OUTPUT, True, "Only the ops: neither summary nor stacked report.", "--no-summary"
+        OUTPUT, True, "Show only the ops, without summary and stacked report.", "--no-summary"
     )
     color: bool | None = option(
-        OUTPUT, None, "Colours always or never; else on a terminal.", "--color/--no-color"
+        OUTPUT, None, "Use colour always or never; default: on a terminal.", "--color/--no-color"
     )
 
     @property
@@ -154,7 +154,7 @@ class Asked:
 
         named = self.start_signpost or self.end_signpost or self.ignore_signposts
         if self.step is not None and named:
-            raise UsageError("--step and signposts are two windows", "Give one of them.")
+            raise UsageError("--step and signposts each choose a window", "Give one of them.")
         values = {each.name: getattr(self, each.name) for each in fields(ReportOptions)}
         if self.no_stack_by_in0 and self.group_by == "memory":
             values["group_by"] = "op"
@@ -187,8 +187,8 @@ def report(
     found = make_report(sources, options, files, flops=asked.flops, peak_tflops=asked.peak_tflops)
     if asked.of_ops and found.ops is None:
         raise UsageError(
-            f"{sources[0]} holds no ops of a device to show",
-            "A profile by torch is shown in report.html; for a device, profile with tracy.",
+            f"{sources[0]} holds no device ops to show",
+            "A torch profile is shown in report.html; for device ops, profile with tracy.",
         )
     if shown.json:
         console.out_json(_document(found, with_ops=asked.ops))

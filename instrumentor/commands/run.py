@@ -31,7 +31,7 @@ class Asked(common.Shown, common.Preview, common.Remembered):
     repeat: int = option(
         MEASURE,
         1,
-        "Run so many times: how much runs differ is what a comparison has to know.",
+        "Run N times: a comparison needs to know how much runs differ.",
         metavar="N",
         minimum=1,
     )
@@ -125,7 +125,7 @@ def _fate(result: RunResult, *, in_place: bool) -> str:
     if result.originals_changed:
         return "your files changed during the run: see above"
     if in_place:
-        return "your file is as it was"
+        return "your file is restored"
     return fate(changed=bool(result.linked_changed), whole=result.linked_whole)
 
 

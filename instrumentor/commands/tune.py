@@ -30,7 +30,7 @@ class Asked:
     """Choices of the command line alone."""
 
     resume: Path | None = option(
-        WHERE, None, "Go on with a tuning that was killed or interrupted.", metavar="DIR", once=True
+        WHERE, None, "Resume a tuning that was killed or interrupted.", metavar="DIR", once=True
     )
 
 

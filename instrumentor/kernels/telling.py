@@ -14,7 +14,7 @@ _WORDS = {
     "baseline": "baseline",
     "faster": "FASTER",
     "slower": "slower",
-    "unsure": "no sure difference",
+    "unsure": "no significant difference",
     "invalid": "WRONG RESULT",
     "failed": "FAILED",
 }
@@ -51,7 +51,7 @@ def summary_lines(session: Session) -> Iterator[str]:
     if best is not baseline:
         yield f"Speed-up  {document['speedup']:.2f}x: {document['statement']}"
     else:
-        yield "Speed-up  none that is sure"
+        yield "Speed-up  none that is significant"
     yield "Changes"
     for version in session.versions[1:]:
         yield f"  {version_line(version)}"

@@ -35,7 +35,7 @@ def parse_source(path: Path, data: bytes) -> Source:
                 error.lineno or 1,
                 "syntax",
                 f"the file does not parse: {error.msg}{place}",
-                "Mend the syntax, or run instrument under the Python version the script "
+                "Fix the syntax, or run instrument under the Python version the script "
                 "is written for.",
             )
         ) from error

@@ -141,7 +141,7 @@ def find_hints(
                 "nothing here is certain to be a tensor or to hold one: if the barrier finds none, "
                 "it waits for the accelerator that the script has opened",
                 place=source.at(region.end.lineno),
-                hint="let the step return its loss as a tensor",
+                hint="return the loss from the step as a tensor",
             )
         )
     return tuple(dict.fromkeys(hints))

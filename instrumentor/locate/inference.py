@@ -289,7 +289,7 @@ def locate_marked(
                         getattr(node, "lineno", start),
                         "region",
                         "the region is left before its end",
-                        "End the region ahead of that line.",
+                        "End the region before that line.",
                     )
                 )
     loops = source.loops_around(begin)

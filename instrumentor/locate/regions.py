@@ -229,8 +229,8 @@ def _no_update_inside(candidate: Candidate, region: Region) -> None:
                     source.path,
                     final.lineno,
                     "step-in-region",
-                    "no optimizer step is known behind this backward, only in the other branch: "
-                    "the region would stay open",
+                    "no optimizer step follows this backward, only one in the other branch: the "
+                    "region would stay open",
                     _ONE_PATH,
                 )
             )
@@ -250,16 +250,18 @@ def _no_update_inside(candidate: Candidate, region: Region) -> None:
                     f"this runs the backward and steps {update.optimizer} as well: forward + "
                     "backward has no end of its own here"
                     if step is final
-                    else f"this steps {update.optimizer} before forward + backward is certainly "
-                    f"done (last backward: line {final.lineno}): no single end is ahead of it",
-                    "Use --scope step: a sample is the whole step then."
+                    else (
+                        f"this steps {update.optimizer} before forward + backward is certain to be "
+                        f"complete (last backward: line {final.lineno}): no end comes before it"
+                    ),
+                    "Use --scope step: a sample is then the whole step."
                     if any(not exclusive(source, u.statement, final) for u in known)
                     else _ONE_PATH,
                 )
             )
 
 
-_ONE_PATH = "Give a script with one of the branches, or run every backward ahead of the branches."
+_ONE_PATH = "Give a script with one of the branches, or run every backward before the branches."
 
 
 def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[Caveat]:

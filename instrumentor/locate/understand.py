@@ -110,9 +110,8 @@ def _by_line(program: Program, candidates: list[Candidate], options: Options) ->
     ]
     if bodies:
         raise UsageError(
-            f"--loop {file}:{line}: no backward is seen to run in this loop",
-            f"Time its iterations all the same with --region {bodies[0]}. "
-            f"Loops with a backward: {have}.",
+            f"--loop {file}:{line}: no backward was found in this loop",
+            f"Time its iterations anyway with --region {bodies[0]}. Loops with a backward: {have}.",
         )
     raise UsageError(
         f"--loop {file}:{line}: no training loop starts there", f"Loops with a backward: {have}."

@@ -23,6 +23,9 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                 Kind.MOVE_AFTER,
                 address(deferred.statement),
                 to=address(region.end),
-                reason="reads a device value: behind the barrier, so that it does not wait inside",
+                reason=(
+                    "reads a device value: moved after the barrier, so as not to wait inside the "
+                    "region"
+                ),
             ),
         )

@@ -39,7 +39,7 @@ def import_of(source: Source, recorder: str) -> Edit:
         _anchor(source),
         f"from {MODULE} import recorder as {recorder}",
         pass_name=NAME,
-        reason="signposts, clock, barrier and records; tells that this copy was loaded",
+        reason="signposts, clock, barrier and records; reports that this copy was loaded",
     )
 
 

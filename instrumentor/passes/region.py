@@ -50,7 +50,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                     address(source.whole_if(end.after)),
                     f"{names.recorder}.end({', '.join(arguments)})",
                     reason=(
-                        "waits for the device behind the script's own sync, reads the "
+                        "waits for the device after the script's own sync, reads the "
                         "clock, signpost"
                         if end.synced
                         else "syncs, waits for the device, reads the clock, signpost"

@@ -27,7 +27,7 @@ def _timed(kept: Kept, names: Names) -> Iterator[tuple[Source, Edit]]:
     """Says in the run how long a piece took that stays ahead of the first sample."""
     at, line = address(kept.statement), kept.statement.lineno
     what = f"{kept.what} at {kept.source.path.name}:{line}"
-    reason = f"tells how long the {kept.what} takes that stays"
+    reason = f"reports how long the {kept.what} that stays takes"
     begin, end = f"{names.recorder}.aside({what!r})", f"{names.recorder}.aside()"
     yield kept.source, Edit(Kind.INSERT_BEFORE, at, begin, reason=reason)
     yield kept.source, Edit(Kind.INSERT_AFTER, at, end, reason=reason)

@@ -18,7 +18,7 @@ from instrumentor.tune import slurm, trial
 
 EXECUTORS = ("local", "slurm")
 LOG = "trial.log"
-_INSTALL = "pip install 'instrumentor[tune]'"
+_INSTALL = "pip install submitit"
 _GRACE_S = 30.0
 _NO_LIMIT_S = 24 * 3600.0
 

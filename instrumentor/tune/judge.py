@@ -126,7 +126,7 @@ class Judge:
         faster = f"{1 / ratio.value:.2f} times as fast"
         interval = ratio.interval
         if interval is None or not ratio.enough:
-            return NO_GAIN, f"{faster}, with too few samples to be sure"
+            return NO_GAIN, f"{faster}, with too few samples to be significant"
         shown = f"{faster} (95 % interval {1 / interval.high:.2f} .. {1 / interval.low:.2f})"
         if ratio.real and interval.high < 1 / (1 + self.noise.time):
             return KEPT, shown
@@ -173,4 +173,4 @@ def _loss_change(reference: Measured | None, new: Measured) -> float | None:
 
 
 def _percent(change: float) -> str:
-    return f"{change * 100:.1f} %" if math.isfinite(change) else "more than can be said (nan)"
+    return f"{change * 100:.1f} %" if math.isfinite(change) else "not a number"

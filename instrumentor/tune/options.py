@@ -92,7 +92,7 @@ class TuneOptions:
     budget_s: float | None = option(
         MEASURE,
         None,
-        "Time for it all, minutes.",
+        "Total time, minutes.",
         "--budget",
         metavar="MIN",
         type=float | None,
@@ -101,7 +101,7 @@ class TuneOptions:
     timeout_s: float | None = option(
         WHERE,
         None,
-        "Limit of one trial, seconds; default 10 times the baseline, 300 at least.",
+        "Limit of one trial, seconds; default 10 times the baseline, at least 300.",
         "--trial-timeout",
         metavar="S",
     )
@@ -113,7 +113,7 @@ class TuneOptions:
     output: Path | None = option(
         OUTPUT,
         None,
-        "Folder for everything; default NAME_tune in the working directory.",
+        "Output folder; default NAME_tune in the working directory.",
         *("-o", "--output"),
         metavar="DIR",
         variable=False,
@@ -123,7 +123,7 @@ class TuneOptions:
     executor_parameters: Mapping[str, Any] = option(
         WHERE,
         dict,
-        "Handed to submitit's update_parameters, such as slurm_partition=tt.",
+        "Passed to submitit's update_parameters, such as slurm_partition=tt.",
         "--executor-option",
         metavar="KEY=VALUE",
         type=list[str] | None,

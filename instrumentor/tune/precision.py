@@ -126,7 +126,9 @@ def _forward(target: Target) -> tuple[Source, ast.Call]:
         if located.knowledge.is_model(source, source.scope_of(forward.statement), call.func):
             return source, call
     raise NotApplicable(
-        source.path, forward.statement.lineno, "what is the model in this call is not plain to see"
+        source.path,
+        forward.statement.lineno,
+        ("which argument is the model is not clear in this call"),
     )
 
 

@@ -39,7 +39,7 @@ class Changes:
         statement = source.statement_of(node)
         if statement is None or isinstance(statement, _COMPOUND):
             raise NotApplicable(
-                source.path, node.lineno, "the value stands in the head of a block or decorator"
+                source.path, node.lineno, "the value is in the header of a block or in a decorator"
             )
         if _has_long_string(statement):
             raise NotApplicable(

@@ -58,7 +58,7 @@ def check(done: list[Restored] | tuple[Restored, ...]) -> None:
         return
     hint = "Compare the versions and keep the one you want."
     if any(each.action == "failed" for each in bad):
-        hint = "Mend that, then: instrument restore"
+        hint = "Fix that, then run: instrument restore"
     error = RestoreNeeded("; ".join(each.text for each in bad), hint)
     error.restored = tuple(done)
     raise error

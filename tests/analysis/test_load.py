@@ -174,7 +174,7 @@ def test_real_traces_load_without_a_warning(path: Path) -> None:
     ("spoil", "said"),
     [
         (lambda lines: "\r".join([*lines, ""]), "carriage return alone"),
-        (lambda lines: "\n".join(["# mine", *lines]), "line 1: a comment stands where the header"),
+        (lambda lines: "\n".join(["# mine", *lines]), "line 1: a comment where the header"),
         (
             lambda lines: "\n".join([*lines[:5], lines[5].replace(",", ',"', 1), *lines[6:]]),
             "line 6: a quote opens here and does not close",

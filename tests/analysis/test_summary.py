@@ -316,7 +316,7 @@ def test_an_outlier_is_not_the_step_that_is_shown(tmp_path: Path) -> None:
     summary = summarise(folder)
     assert summary.window is not None
     assert (summary.window.step, summary.window.how) == (
-        "step_steady_3", "the last usual steady step",
+        "step_steady_3", "the last typical steady step",
     )  # fmt: skip
     assert summary.overhead_percent == pytest.approx((2.1 - 0.3) / 2.1 * 100)
     told = "step_steady_4 is not shown: it is an outlier, 10.0 times the median of the others"

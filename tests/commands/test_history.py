@@ -49,10 +49,10 @@ def test_a_pin_is_the_newest_run_or_the_one_named(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(["history", str(script), "--baseline", "main"]) == 0
-    assert "Run 2 is @main now" in capsys.readouterr().err
+    assert "Run 2 is now @main" in capsys.readouterr().err
     assert call(["history", str(script), "--baseline", "main", "--run", "1"]) == 0
     said = capsys.readouterr()
-    assert "Run 1 is @main now" in said.err and "baseline @main" in said.out
+    assert "Run 1 is now @main" in said.err and "baseline @main" in said.out
 
 
 def test_a_plot(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

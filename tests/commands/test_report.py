@@ -498,15 +498,15 @@ def test_an_output_into_a_missing_folder_is_refused_before_the_work(
 ) -> None:
     done = run_cli("report", "nowhere.csv", option, "nodir/x", "--force", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "error: nodir: no such folder\nhint: Make it first: mkdir -p nodir\n"
+    assert done.stderr == "error: nodir: no such folder\nhint: Create it first: mkdir -p nodir\n"
 
 
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        (("--csv", "x.csv", "--summary-file", "x.csv"), "two outputs would be x.csv"),
-        (("--csv", "x.csv", "--html", "x_stacked.csv"), "two outputs would be x_stacked.csv"),
-        (("--plots", "d", "--html", "d"), "two outputs would be d"),
+        (("--csv", "x.csv", "--summary-file", "x.csv"), "two outputs would go to x.csv"),
+        (("--csv", "x.csv", "--html", "x_stacked.csv"), "two outputs would go to x_stacked.csv"),
+        (("--plots", "d", "--html", "d"), "two outputs would go to d"),
         (("--visualizer", "d", "--html", "d/x.html"), "d/x.html would lie in d, another output"),
     ],
 )
@@ -546,7 +546,7 @@ def _empty_window(folder: Path) -> Path:
         ((_empty_window,), "step step_steady_1 holds no ops"),
         ((TRAINING, "--step", "9"), "there is no step 9"),
         ((TRAINING, "--step", "two"), "--step two: must be a number or all"),
-        ((TRAINING, "--step", "1", "--signpost", "x"), "two windows"),
+        ((TRAINING, "--step", "1", "--signpost", "x"), "each choose a window"),
         ((TRAINING, "--id-range", "5"), "'5' is no range of IDs"),
         ((TRAINING, "--id-range", "900-"), "no op in the ID range; the IDs run from 26 to 34"),
         ((TRAINING, "--arch", "quasar"), "unknown architecture 'quasar'"),
@@ -576,7 +576,7 @@ def test_ops_of_a_profile_by_torch(run_cli: RunCli, tmp_path: Path) -> None:
     for option in (("--ops",), ("--csv", "x.csv")):
         done = run_cli("report", folder, *option, cwd=tmp_path)
         assert done.returncode == 2
-        assert "no ops of a device" in done.stderr
+        assert "no device ops" in done.stderr
     assert not (tmp_path / "x.csv").exists()
 
 
@@ -604,7 +604,7 @@ def test_the_source_and_the_records_stay_whatever_is_asked(run: Path, tmp_path: 
     trace = tmp_path / "ops.csv"
     trace.write_bytes(TRAINING.read_bytes())
     samples = (run / "timings.jsonl").read_bytes()
-    with pytest.raises(UsageError, match="is what is read"):
+    with pytest.raises(UsageError, match="is an input"):
         instrumentor.report(trace, files=ReportFiles(csv=trace, force=True))
     with pytest.raises(UsageError, match="is a record of the run"):
         instrumentor.report(run, files=ReportFiles(html=run / "timings.jsonl", force=True))

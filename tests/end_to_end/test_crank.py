@@ -151,4 +151,4 @@ main()
     assert ran.code == 1
     assert records(ran.folder, "sample") == []
     assert "nothing proves that the device tt is idle" in ran.err
-    assert "Let the step return its loss" in ran.err
+    assert "Return the loss" in ran.err

@@ -99,7 +99,7 @@ def test_a_script_that_leaves_before_tracy_has_its_data_did_run(
     assert "the profiler ended with code" in ran.err
     assert "the script ended with code" not in ran.err + ran.out
     assert "never" not in ran.err.partition("error: ")[2]
-    assert "the script left without its usual end (os._exit, or a crash)" in ran.err
+    assert "the script exited abruptly (os._exit, or a crash)" in ran.err
     assert read(ran.folder)["script_exit_code"] is None
 
 

@@ -39,7 +39,7 @@ def test_the_original_path_runs(
     assert file == str(repo / "pkg" / "train.py")
     assert (cwd, first) == (str(repo), str(repo / "pkg"))
     assert "Swapped train.py: instrumented in place until the run ends" in ran.err
-    assert "your file is as it was" in ran.err
+    assert "your file is restored" in ran.err
     assert read(ran.folder, "run.json")["in_place"] is True
     assert git(repo, "for-each-ref", "refs/instrumentor") == ""
     assert records(ran.folder, "load")[0]["file"] == str(repo / "pkg" / "train.py")

@@ -405,10 +405,10 @@ def test_options_behind_the_script_are_the_scripts_and_that_is_said(
 ) -> None:
     repo = git_repo({"train.py": script()})
     ran = measure(repo, "--dry-run", "train.py", "--steps=9", "--lr", "3", "--profiler", "torch")
-    assert "Handed to train.py: --steps=9 --profiler (options of instrument go before" in ran.err
+    assert "Passed to train.py: --steps=9 --profiler (options of instrument go before" in ran.err
     assert "stop after 9 steps" not in ran.err
     plain = measure(repo, "--dry-run", "train.py", "--lr", "3", "--steps-per-epoch", "4")
-    assert "Handed to" not in plain.err
+    assert "Passed to" not in plain.err
 
 
 def test_report_renders_an_earlier_run_again(

@@ -166,6 +166,6 @@ def test_iterate_watches_until_interrupted(kernels: Path, standin: Environment) 
         assert time.monotonic() < limit
     out, rest = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, "".join(seen) + rest
-    assert any("version 2: no sure difference" in line for line in seen)
+    assert any("version 2: no significant difference" in line for line in seen)
     assert "Baseline" in out
     assert "version 2" in out

@@ -144,5 +144,5 @@ def test_a_call_of_another_form_is_refused_with_its_line(tmp_path: Path, given: 
 def test_a_call_in_the_head_of_a_block_is_refused(tmp_path: Path) -> None:
     own = "    if torch_xla.set_custom_compile_options({}):\n        pass\n"
     target = target_of(tmp_path, TRAIN.replace(OWN, own))
-    with pytest.raises(NotApplicable, match="head of a block"):
+    with pytest.raises(NotApplicable, match="header of a block"):
         compile_options.apply(target, ALL, Changes())

@@ -63,7 +63,7 @@ def test_one_file_that_fails_keeps_the_journal_and_no_other_file_away(repo: Path
         f"{repo}/pkg/other.py could not be put back: the folder {repo}/pkg is gone; its original "
         f"is git's blob {blob} (git --git-dir {repo}/.git cat-file blob {blob})"
     )
-    assert error.hint == "Mend that, then: instrument restore"
+    assert error.hint == "Fix that, then run: instrument restore"
     assert (repo / "train.py").read_bytes() == TEXT
     shutil.move(repo / "away", repo / "pkg")
     assert [each.action for each in restore()] == ["restored", "unchanged"]

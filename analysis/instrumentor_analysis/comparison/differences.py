@@ -15,7 +15,7 @@ _RUN: tuple[tuple[str, str, Weight, str], ...] = (
     ("script", "script", "note", ""),
     ("arguments", "arguments", "note", ""),
     ("steps", "steps", "note", ""),
-    ("warmup", "warm-up steps", "doubt", "one side may still warm up in its steady steps"),
+    ("warmup", "warm-up steps", "doubt", "one side may still be warming up in its steady steps"),
 )
 _ENVIRONMENT: tuple[tuple[str, str, Weight, str], ...] = (
     ("git_commit", "commit", "note", ""),
@@ -98,7 +98,7 @@ def _one(
 
 def _profiler(base: Side, new: Side) -> list[Difference | None]:
     tracy = ["on" if side.traced else "off" for side in (base, new)]
-    meaning = "the device figures come from different instruments"
+    meaning = "the device figures come from different profilers"
     weight: Weight = "doubt" if _on_device(base) and _on_device(new) else "note"
     return [
         _one("profiler", base.profiler, new.profiler, weight, meaning if weight == "doubt" else ""),
@@ -116,7 +116,7 @@ def _batch(base: Side, new: Side) -> Difference | None:
             _shown(sizes[0]),
             _shown(sizes[1]),
             "doubt",
-            "taken to be the same; say otherwise with --batch-size BASE,NEW",
+            "assumed to be the same; --batch-size BASE,NEW says otherwise",
         )
     return Difference("batch size", _shown(sizes[0]), _shown(sizes[1]), "note", "times per sample")
 

@@ -29,8 +29,9 @@ def notes(
     found: list[str] = []
     if comparison.timing is not None and comparison.timing.between is None:
         found.append(
-            "one run on each side: how much runs of the same code differ cannot be known, and the "
-            "interval is of these two runs' steps only (instrument run --repeat 3, then compare "
+            "one run on each side: how much runs of the same code differ is unknown, and the "
+            "interval covers the steps of these two runs only (instrument run --repeat 3, then "
+            "compare "
             "A1 A2 A3 -- B1 B2 B3)"
         )
     found += _mixed(groups)
@@ -50,7 +51,7 @@ def notes(
     if comparison.timing is not None and comparison.ops and comparison.ops.time == "self time":
         found.append(
             "the times of single ops are self times of one step under torch.profiler: they show "
-            "where to look, not how much is won"
+            "where to look, not how much is gained"
         )
     if comparison.lines and _commits_differ(base, new):
         found.append("the commits differ: a source line may have another number on the other side")
@@ -72,7 +73,7 @@ def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> list[str]:
         )
         if what:
             names = ", ".join(what)
-            found.append(f"the runs with {first.name} are not alike ({names}): they are no repeats")
+            found.append(f"the runs with {first.name} differ ({names}): they are not repeats")
     return found
 
 
@@ -115,8 +116,8 @@ def _outliers(side: Side) -> list[str]:
         return []
     steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
     return [
-        f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}): the medians bear "
-        "it, but look for recompilations"
+        f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}): the medians are "
+        "robust to that, but look for recompilations"
     ]
 
 

@@ -25,8 +25,8 @@ _ROUNDS: tuple[Callable[[OpKind], object], ...] = (
 )
 _PARTS = ("shapes", "types", "memory")
 NAMES_ONLY = (
-    "ops are compared by name, of the slowest names only: a summary.json has no single ops; give "
-    "the run folders for shapes and memory"
+    "only the slowest ops are compared, and by name: a summary.json has no single ops; give run "
+    "folders for shapes and memory"
 )
 
 

@@ -13,7 +13,7 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
     counts = f"{base_samples} and {new_samples} steady steps"
     if ratio.interval is None:
         return (
-            f"too few samples: {counts} (an interval takes {FEWEST} each, a sure answer 4); "
+            f"too few samples: {counts} (an interval takes {FEWEST} each, a significant result 4); "
             f"{_size(ratio.value, name)} by the medians alone"
         )
     between = _between(ratio.interval, ratio.value)
@@ -22,7 +22,7 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
     if not ratio.enough:
         return (
             f"inconclusive: {_size(ratio.value, name)} ({between}), but so few samples ({counts}) "
-            "may lie apart by chance; take 4 each at least"
+            "may differ by chance; take at least 4 each"
         )
     if ratio.needed is None:
         return f"no difference ({between}){_resolution(ratio)}"

@@ -158,7 +158,7 @@ def _cores(facts: Facts) -> Iterator[Finding]:
         f"{used} of {available} cores ({share:.0%})"
         + (f", grid {grid[0]}x{grid[1]}" if grid else "")
         + note,
-        'Share the blocks out over the grid: grid="auto" (or "full"), ttl.grid_size() and '
+        'Distribute the blocks over the grid: grid="auto" (or "full"), ttl.grid_size() and '
         "ttl.node() in every thread, blocks per core rounded up, and bounds checks for the rest.",
         capped,
         limits=share < CORES_SHARE,
@@ -277,7 +277,7 @@ def _balance(facts: Facts) -> Iterator[Finding]:
         1,
         f"cores are not evenly loaded: {worst[0]:.0%} between the fastest and the slowest",
         worst[1],
-        "Share the blocks out evenly: a grid that divides their number, or the rest spread over "
+        "Distribute the blocks evenly: a grid that divides their number, or the rest spread over "
         "all cores.",
         max(cores.values()) / mean if mean else None,
     )
@@ -295,7 +295,7 @@ def _stalls(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "stalls",
         2,
-        "threads stand still: " + ", ".join(f"{t} {s[0]:.0%}" for t, s in shares.items()),
+        "threads stall: " + ", ".join(f"{t} {s[0]:.0%}" for t, s in shares.items()),
         "; ".join(f"{t} waits {s[1]:,} of {s[2]:,} cycles" for t, s in shares.items()),
         ("The math waits for data: " if computing else "")
         + "see the lines marked as waiting. A higher buffer_factor overlaps more; several copies "
@@ -409,7 +409,7 @@ def _repeated(facts: Facts) -> Iterator[Finding]:
             "several-outputs",
             0,
             f"{times} profiles were printed: more than one kernel ran",
-            "each call reads the device log anew, and repeated calls mix in it",
+            "each call reads the whole device log, so repeated calls are mixed",
             "Kernels of installed packages are not skipped: call only one of them.",
         )
 

@@ -112,7 +112,7 @@ def _barrier(found: Barrier | None) -> list[Line]:
         read = words.plural(found.tensors_read, "tensor")
         note += f"; reading {read} then found {words.ms(found.left_ms)} left"
     else:
-        note += "; not checked, for no tensor was in sight"
+        note += "; not checked, because no tensor was in sight"
     for method, left in found.given_up.items():
         note += f"; {method} had left {words.ms(left)}"
     return [Line("barrier", found.device, note)]
@@ -154,7 +154,7 @@ def _wall_clock(wall: WallClock) -> Figures:
     lines += _compilations(wall)
     if wall.trend_percent is not None and (wall.drifts or abs(wall.trend_percent) >= 1):
         change = f"{wall.trend_percent:+.1f} %"
-        note = "from the first steady step to the last, by the line through them"
+        note = "from the first steady step to the last, by a linear fit"
         lines.append(Line("trend", change, note, "bad" if wall.drifts else "plain"))
     return Figures(f"Wall clock of {wall.label}, {samples}", tuple(lines))
 
@@ -168,7 +168,9 @@ def _between(wall: WallClock) -> str:
     found = f"{sure} interval {words.number(interval.low)} .. {words.number(interval.high)}"
     worth = effective_samples(wall.samples_ms)
     if wall.samples_ms and worth <= WORTH_SHARE * len(wall.samples_ms):
-        found += f"; neighbouring steps are alike: worth {max(1, round(worth))} independent ones"
+        found += (
+            f"; neighbouring steps are correlated: worth {max(1, round(worth))} independent ones"
+        )
     return found
 
 
@@ -272,7 +274,7 @@ def step_figures(summary: Summary) -> Figures:
 
 def _of_which(summary: Summary) -> str:
     steps = () if summary.window is None else summary.window.steps
-    return "of this very step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
+    return "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
 
 
 def _step_title(summary: Summary) -> str:

@@ -1,4 +1,4 @@
-"""The whole step as one XLA graph: forward + backward cannot be cut out of it."""
+"""The whole step as one XLA graph: forward + backward cannot be separated."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _one_graph(source: Source, block: ast.With | FunctionNode) -> Reason:
         block.lineno,
         "compiled-step",
         f"{name} runs {whole} as one graph and syncs at its end: forward + backward cannot be "
-        "cut out of it",
+        "separated",
         remedy,
     )
 
@@ -91,7 +91,7 @@ def _compiled(source: Source, line: int) -> Reason:
         source.path,
         line,
         "compiled-step",
-        "the whole step is one torch_xla.compile graph: forward + backward cannot be cut out of it",
+        "the whole step is one torch_xla.compile graph: forward + backward cannot be separated",
         "Time the line that calls it with --region FILE:START-END, or run without "
         "torch_xla.compile(full_graph).",
     )

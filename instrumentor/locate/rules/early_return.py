@@ -34,7 +34,7 @@ def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
                             function.source.path,
                             statement.lineno,
                             "conditional-step",
-                            f"{function.name}() may return ahead of its backward: such a call "
+                            f"{function.name}() may return before its backward: such a call "
                             "would count as a sample",
                             "Call the helper only when it makes a step.",
                         )

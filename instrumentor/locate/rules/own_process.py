@@ -18,7 +18,7 @@ from instrumentor.locate.rules.common import conditional
 from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, callee, last
 from instrumentor.locate.values import Method
 
-_REMEDY = "Give a script whose main process and thread trains."
+_REMEDY = "Give a script that trains in its main process and thread."
 _WORKERS = {"Thread": "thread", "QThread": "thread", "Timer": "thread", "Process": "process"}
 
 

@@ -31,7 +31,7 @@ def test_the_bottleneck_comes_first_with_goal_change_and_gain(text: str) -> None
     assert lines[0] == "add, call 1 at line 9, from line 30: 13.52 us on the device"
     assert lines[1].startswith("The validation failed")
     assert lines[3] == "Bottleneck  the kernel runs on a single core  [use all cores]"
-    assert lines[5].startswith("  change    Share the blocks out")
+    assert lines[5].startswith("  change    Distribute the blocks")
     assert lines[6].startswith("  gain      at most")
 
 
