@@ -85,7 +85,7 @@ def _previewed(requested: str, machine: Machine) -> tuple[str, str]:
     try:
         profiler, reason = choose(requested, machine)
     except NotReady as error:
-        return requested, f"{requested}: asked for, but it cannot run here: {error.message}"
+        return requested, f"{requested}: requested, but it cannot run here: {error.message}"
     return profiler.name, reason
 
 

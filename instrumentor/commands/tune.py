@@ -65,7 +65,7 @@ def tune(
     if (asked.resume is None) == (script is None):
         if script is None:
             raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
-        raise UsageError("--resume DIR stands alone", "The script is in its journal.")
+        raise UsageError("--resume DIR takes no script", "The script is in its journal.")
     try:
         with narrator.alive():
             if script is None:

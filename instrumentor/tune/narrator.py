@@ -52,7 +52,7 @@ class Narrator(console.Narrator, Listener):
             text = f"{made.status}: {made.reason}"
         else:
             rate = measured.samples_per_s
-            text = f"{made.median_ms:.3g} ms a step"
+            text = f"{made.median_ms:.3g} ms per step"
             text += "" if rate is None else f", {rate:.4g} samples/s"
         self._say(f"  {'(from the journal) ' if known else ''}{ask.setting}: {text}")
 
