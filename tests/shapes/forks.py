@@ -15,7 +15,7 @@ from typing import Any
 from tests.shapes.interpreter import order
 
 HERE = Path(__file__).resolve().parent
-STANDINS = HERE.parent / "standins" / "shapes"
+STANDINS = HERE.parent / "standins"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,10 @@ class Forks:
         observed: Path | None,
         further: Mapping[str, str] | None = None,
     ) -> Done:
-        own = {"PYTHONPATH": str(STANDINS), "OBSERVED": str(observed or "")}
+        own = {
+            "PYTHONPATH": f"{STANDINS / 'shapes'}:{STANDINS / 'accelerate'}",
+            "OBSERVED": str(observed or ""),
+        }
         environment = {**os.environ, **own, **(further or {})}
         with tempfile.TemporaryFile() as output, Path(os.devnull).open() as nothing:
             streams = [nothing.fileno(), output.fileno(), output.fileno()]

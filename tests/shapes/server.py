@@ -33,7 +33,7 @@ PRELOADED = (
     *("instrumentor_analysis.summary", "instrumentor_analysis.render", "yaml", "sqlite3"),
     *("matplotlib.pyplot", "pandas", "rich.console", "typer.core", "filelock", "psutil"),
 )
-LIMIT_S = 100
+LIMIT_S = 600
 
 
 def main(address: str) -> None:

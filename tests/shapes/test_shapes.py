@@ -15,6 +15,7 @@ from tests.end_to_end.small import records, snapshot
 from tests.shapes.catalogue import FOLDER, SHAPES, Shape
 from tests.shapes.forks import Done, Forks
 from tests.shapes.verdict import violations
+from tests.waiting import HANG_S
 
 
 def _cases() -> list[object]:
@@ -30,7 +31,7 @@ def _cases() -> list[object]:
 def run_of(shape: Shape, repo: Path, forks: Forks, out: Path, seeded: str = "") -> Done:
     """`instrument run` of a shape, observed."""
     python, done = str(forks.python), ("--no-history", "--profiler", "wallclock")
-    options = ("--output", str(out), "--timeout", "60", *done, *shape.options)
+    options = ("--output", str(out), "--timeout", str(HANG_S), *done, *shape.options)
     if shape.promise is None or shape.open:  # what reading alone says of it
         options += ("--no-discover",)
     return forks.tool(

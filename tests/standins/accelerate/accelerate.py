@@ -1,4 +1,4 @@
-"""Stand-in for accelerate on real torch: prepares nothing, steps on the last micro-batch only."""
+"""Stand-in for accelerate: an optimizer that steps only every ``gradient_accumulation_steps``."""
 
 import contextlib
 
@@ -17,8 +17,9 @@ class _Prepared:
 
 
 class Accelerator:
-    def __init__(self, gradient_accumulation_steps=1):
+    def __init__(self, gradient_accumulation_steps=1, **keywords):
         self.every, self.count, self.sync_gradients = gradient_accumulation_steps, 0, True
+        self.device, self.is_main_process = "xla", True
 
     def prepare(self, model, optimizer, *others):
         return (model, _Prepared(self, optimizer), *others)
@@ -31,3 +32,12 @@ class Accelerator:
 
     def backward(self, loss):
         (loss / self.every).backward()
+
+    def clip_grad_norm_(self, parameters, limit):
+        pass
+
+    def gather(self, value):
+        return value
+
+    def log(self, values, step=None):
+        print("log", step, sorted(values.items()))
