@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from instrumentor.bundle import MODULE, module_text
 from instrumentor.errors import InstrumentError, RunFailed
+from instrumentor.explanation import Loop, PlanDocument
 from instrumentor.locate.model import Declined
 from instrumentor.options import Options
 from instrumentor.own_lines import OwnLines
-from instrumentor.plan import WHOLE_STEP, Plan, explain_nothing
+from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.prepare import Prepared, prepare, script_path
 from instrumentor.project import find_project
 from instrumentor_analysis.caveats import Caveat
@@ -308,26 +309,19 @@ def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat)
     """Nothing is edited: samples run from one optimizer step's end to the next."""
     path = script_path(script)
     file, line = seen.call
-    explanation = {
-        **explain_nothing(),
-        "eligible": True,
-        "mode": "train",
-        "loop": {
-            "file": str(file),
-            "line": line,
-            "end_line": line,
-            "function": None,
-            "outer_lines": [],
-        },
-        "label": WHOLE_STEP,
-        "scope": "step",
-    }
     includes = Caveat(
         "whole-steps",
         "samples are whole steps, from the end of one optimizer step to the end of the next: data "
         "loading, logging and callbacks are part of them",
     )
     warnings = (includes, warning)
-    explanation["warnings"] = [each.to_json() for each in warnings]
-    plan = Plan(path, (), explanation, (), WHOLE_STEP, options, warnings)
+    document = PlanDocument(
+        eligible=True,
+        mode="train",
+        loop=Loop(str(file), line, line),
+        scope="step",
+        label=WHOLE_STEP,
+        warnings=warnings,
+    )
+    plan = Plan(path, (), document.to_json(), (), WHOLE_STEP, options, warnings)
     return Prepared(path, find_project(path), {}, {}, plan)

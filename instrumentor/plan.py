@@ -15,14 +15,28 @@ from typing import Any
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.errors import UsageError
+from instrumentor.explanation import (
+    Backward,
+    Call,
+    Counter,
+    EditLine,
+    Loop,
+    Place,
+    PlanDocument,
+    Reason,
+    Stop,
+    Sync,
+    TimedLines,
+)
+from instrumentor.locate.loops import Site
 from instrumentor.locate.model import Declined, Located
 from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import FUNCTIONS, callee
 from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
 from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.documents import plain
 
-SCHEMA = "instrument-plan/1"
 #: Label of a plan without edits: samples run from one optimizer step's end to the next.
 WHOLE_STEP = "whole step"
 _MARK = b"_instrument"
@@ -78,20 +92,18 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The explanation with the ordered edits."""
-        return {
-            **self.explanation,
-            "edits": [
-                {
-                    "pass": e.edit.pass_name,
-                    "kind": e.edit.kind.value,
-                    "file": str(e.file),
-                    "line": e.edit.at.line if e.edit.at else 1,
-                    "to": e.edit.to.line if e.edit.to else None,
-                    "reason": e.edit.reason,
-                }
-                for e in self.edits
-            ],
-        }
+        edits = [
+            EditLine(
+                e.edit.pass_name,
+                e.edit.kind.value,
+                str(e.file),
+                e.edit.at.line if e.edit.at else 1,
+                e.edit.to.line if e.edit.to else None,
+                e.edit.reason,
+            )
+            for e in self.edits
+        ]
+        return {**self.explanation, "edits": plain(edits)}
 
 
 def make_plan(located: Located, options: Options) -> Plan:
@@ -171,69 +183,65 @@ def explain_located(located: Located) -> dict[str, Any]:
     end_lines += [
         e.after.end_lineno or e.after.lineno for r in located.regions for e in r.other_ends
     ]
-    return {
-        "schema": SCHEMA,
-        "eligible": True,
-        "mode": "train" if region.sites else region.label,
-        "reasons": [],
-        "loop": {
-            "file": str(source.path),
-            "line": loop.lineno,
-            "end_line": loop.end_lineno,
-            "function": candidate.scope.name if isinstance(candidate.scope, FUNCTIONS) else None,
-            "outer_lines": [o.lineno for o in reversed(source.loops_around(loop))],
-        },
-        "region": {
-            "start_line": min(r.begin.lineno for r in located.regions),
-            "end_line": max(end_lines),
-        },
-        "forward": {"file": str(forward.source.path), "line": forward.statement.lineno},
-        **_backward(located),
-        "sync": {
-            "action": region.sync.action,
-            "line": _sync_line(located, region),
-            "api": region.sync.api or None,
-        },
-        "counter": {
-            "name": located.counter.name,
-            "line": located.counter.line,
-            "position": located.counter.position,
-        }
-        if located.counter
-        else None,
-        "accumulation": located.accumulation,
-        "scope": located.scope,
-        "label": region.label,
-        "stop": {
-            "strategy": stop.strategy,
-            "line": stop.unit.lineno,
-            "file": str(stop.source.path),
-        },
-        "skipped_validation": _lines(located, "validation"),
-        "skipped_checkpoints": _lines(located, "checkpoint"),
-        "deferred_host_reads": sorted({n for d in located.deferred for n in d.reads}),
-        "disabled_cache_clears": [s.lineno for _, s in located.cache_clears],
-        "warnings": [each.to_json() for each in located.warnings],
-    }
+    document = PlanDocument(
+        eligible=True,
+        mode="train" if region.sites else region.label,
+        loop=Loop(
+            str(source.path),
+            loop.lineno,
+            loop.end_lineno,
+            candidate.scope.name if isinstance(candidate.scope, FUNCTIONS) else None,
+            tuple(o.lineno for o in reversed(source.loops_around(loop))),
+        ),
+        region=TimedLines(min(r.begin.lineno for r in located.regions), max(end_lines)),
+        forward=Place(str(forward.source.path), forward.statement.lineno),
+        backward=_backward(located),
+        call=_call(located),
+        sync=Sync(region.sync.action, _sync_line(located, region), region.sync.api or None),
+        counter=_counter(located),
+        accumulation=located.accumulation,
+        scope=located.scope,
+        label=region.label,
+        stop=Stop(stop.strategy, stop.unit.lineno, str(stop.source.path)),
+        skipped_validation=_lines(located, "validation"),
+        skipped_checkpoints=_lines(located, "checkpoint"),
+        deferred_host_reads=tuple(sorted({n for d in located.deferred for n in d.reads})),
+        disabled_cache_clears=tuple(s.lineno for _, s in located.cache_clears),
+        warnings=tuple(located.warnings),
+    )
+    return document.to_json()
 
 
-def _backward(located: Located) -> dict[str, Any]:
-    """Where the backward is and the call that leads to it; null for inference and regions."""
+def _counter(located: Located) -> Counter | None:
+    found = located.counter
+    return None if found is None else Counter(found.name, found.line, found.position)
+
+
+def _spelled(site: Site) -> bool:
+    """The call in the loop says that it is the backward, wherever that stands."""
+    return bool(site.chain) and "backward" in callee(site.call)
+
+
+def _backward(located: Located) -> Backward | None:
+    """Where the backward is; None for inference and regions."""
     region = located.regions[0]
     if not region.sites:
-        return {"backward": None, "call": None}
+        return None
     site = region.sites[0]
     lines = {s.backward_statement.lineno for r in located.regions for s in r.sites}
-    spelled = bool(site.chain) and "backward" in callee(site.call)
-    source = located.candidate.source
-    return {
-        "backward": {
-            "file": str(source.path if spelled else site.backward_source.path),
-            "line": site.statement.lineno if spelled else site.backward_statement.lineno,
-            "others": sorted(lines - {site.backward_statement.lineno}),
-        },
-        "call": {"line": site.statement.lineno} if site.chain and not spelled else None,
-    }
+    source, statement = site.backward_source, site.backward_statement
+    if _spelled(site):
+        source, statement = located.candidate.source, site.statement
+    others = tuple(sorted(lines - {site.backward_statement.lineno}))
+    return Backward(str(source.path), statement.lineno, others)
+
+
+def _call(located: Located) -> Call | None:
+    """The call that leads to a backward in a helper."""
+    site = next(iter(located.regions[0].sites), None)
+    if site is None or not site.chain or _spelled(site):
+        return None
+    return Call(site.statement.lineno)
 
 
 def _sync_line(located: Located, region: Region) -> int:
@@ -244,46 +252,11 @@ def _sync_line(located: Located, region: Region) -> int:
     return call.lineno if call is not None else region.sync.statement.lineno
 
 
-def _lines(located: Located, what: str) -> list[int]:
-    return sorted({s.statement.lineno for s in located.skipped if s.what == what})
+def _lines(located: Located, what: str) -> tuple[int, ...]:
+    return tuple(sorted({s.statement.lineno for s in located.skipped if s.what == what}))
 
 
 def explain_declined(declined: Declined) -> dict[str, Any]:
     """The same document for a script that is declined."""
-    reasons = [
-        {
-            "file": str(r.file),
-            "line": r.line,
-            "kind": r.kind,
-            "message": r.message,
-            "remedy": r.remedy,
-        }
-        for r in declined.reasons
-    ]
-    return {**explain_nothing(), "reasons": reasons}
-
-
-def explain_nothing() -> dict[str, Any]:
-    """The same document where nothing was found in the script."""
-    return {
-        "schema": SCHEMA,
-        "eligible": False,
-        "mode": None,
-        "reasons": [],
-        "loop": None,
-        "region": None,
-        "forward": None,
-        "backward": None,
-        "call": None,
-        "sync": None,
-        "counter": None,
-        "accumulation": None,
-        "scope": None,
-        "label": None,
-        "stop": None,
-        "skipped_validation": [],
-        "skipped_checkpoints": [],
-        "deferred_host_reads": [],
-        "disabled_cache_clears": [],
-        "warnings": [],
-    }
+    reasons = [Reason(str(r.file), r.line, r.kind, r.message, r.remedy) for r in declined.reasons]
+    return PlanDocument(reasons=tuple(reasons)).to_json()

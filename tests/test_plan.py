@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
 import instrumentor
-from instrumentor import Declined, Options, UsageError, explain, rewrite
+from instrumentor import Declined, Options, UsageError, explain, explanation, rewrite
+from instrumentor.explanation import EditLine, PlanDocument
 from instrumentor.passes import PASSES
 from tests.conftest import RepoFactory
+from tests.schemas import described, kept
 
-SCHEMA = json.loads(
-    (Path(instrumentor.__file__).parent / "data" / "plan.schema.json").read_text("utf-8")
-)
+FILE = Path(instrumentor.__file__).parent / "data" / "plan.schema.json"
 SCRIPT = """\
 import torch
 
@@ -53,6 +53,34 @@ def infer(model, inputs):
 
 infer(None, [])
 """
+
+
+def made() -> dict[str, Any]:
+    """The schema of plan.json; edits are there where the script is eligible."""
+    types = described([PlanDocument, EditLine])
+    document = types.pop("PlanDocument")
+    edits = {"type": "array", "items": {"$ref": "#/$defs/EditLine"}}
+    edits["description"] = "The ordered edits; only when eligible."
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"{explanation.SCHEMA}: what `instrument explain --json` prints",
+        "description": "Line numbers are 1-based lines of the original files; the line of a "
+        "statement is the one it starts on.",
+        "type": "object",
+        "properties": {
+            "schema": {"const": explanation.SCHEMA}, **document["properties"], "edits": edits,
+        },
+        "required": ["schema", *document["required"]],
+        "$defs": types,
+    }  # fmt: skip
+
+
+SCHEMA = made()
+
+
+def test_the_schema_is_that_of_the_types(request: pytest.FixtureRequest) -> None:
+    update = request.config.getoption("--update-goldens")
+    assert kept(FILE, SCHEMA, update=update), "pytest --update-goldens makes it anew"
 
 
 @pytest.mark.parametrize("path", sorted(Path("fixtures/passes").glob("*/before.py")), ids=str)

@@ -7,12 +7,12 @@ never 0: an op that took no time and an op that was never timed are different th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.documents import plain
 
 SCHEMA = "instrument-summary/1"
 
@@ -656,23 +656,3 @@ class Summary:
                 document["verdict"] = None if value is None else value["name"]
             document[key] = value
         return document
-
-
-def plain(value: Any) -> Any:
-    """A value in JSON's own types: dataclasses to objects, tuples to lists, NaN to None.
-
-    Fields go by the names that ``JSON_NAMES`` of their class gives them; the properties of its
-    ``JSON_PROPERTIES`` come last.
-    """
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if is_dataclass(value) and not isinstance(value, type):
-        names: Mapping[str, str] = getattr(value, "JSON_NAMES", {})
-        keys = [field.name for field in fields(value)]
-        keys += getattr(value, "JSON_PROPERTIES", ())
-        return {names.get(key, key): plain(getattr(value, key)) for key in keys}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value

@@ -250,7 +250,7 @@ def _text(found: Reported, asked: Asked, files: ReportFiles) -> str:
 
 def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
     """The document of summary.json; on demand with the ops, None where there is no figure."""
-    from instrumentor_analysis.model import plain
+    from instrumentor_analysis.documents import plain
 
     document = found.summary.to_json()
     if with_ops and found.ops is not None:

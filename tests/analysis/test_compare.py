@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instrumentor_analysis.compare import Side, compare, compare_all, compare_runs, judge
+from instrumentor_analysis.documents import plain
 from instrumentor_analysis.errors import NotComparable
-from instrumentor_analysis.model import Category, Locations, SourceLine, Step, plain
+from instrumentor_analysis.model import Category, Locations, SourceLine, Step
 from tests.analysis.comparison.sides import side, summary, wall
 
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.model import Compilation, plain
+from instrumentor_analysis.documents import plain
+from instrumentor_analysis.model import Compilation
 from instrumentor_analysis.timings import (
     Sample,
     Timings,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from instrumentor_analysis.comparison.runs import Between
-from instrumentor_analysis.model import Interval, plain
+from instrumentor_analysis.documents import plain
+from instrumentor_analysis.model import Interval
 
 SCHEMA = "instrument-comparison/1"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 #: RISC cores that move data, and those that compute.
 MOVERS = ("NCRISC", "BRISC")
@@ -221,16 +220,3 @@ class KernelLog:
     def summaries(self, kind: str) -> int:
         """How many sections of a kind were printed: more than one means several calls ran."""
         return sum(1 for section in self.sections if section.kind == kind)
-
-
-def plain(value: Any) -> Any:
-    """A value of this module as JSON types."""
-    import dataclasses
-
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value

@@ -15,17 +15,16 @@ from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import SlowOp
 from instrumentor_analysis.reports import json as report
 from instrumentor_analysis.summary import summarise
-from tests.analysis.reports import summary_schema
 from tests.analysis.reports.summaries import ALL, run_folder, torch_folder, tracy
+from tests.analysis.reports.summary_schema import made
+from tests.schemas import kept
 
 
 def test_the_schema_is_that_of_the_types(request: pytest.FixtureRequest) -> None:
     path = Path(report.__file__).parent.parent / "data" / "summary.schema.json"
-    text = summary_schema.text(summary_schema.made())
-    if request.config.getoption("--update-goldens"):
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text("utf-8") == text, "pytest --update-goldens makes it anew"
-    assert report.schema() == summary_schema.made()
+    update = request.config.getoption("--update-goldens")
+    assert kept(path, made(), update=update), "pytest --update-goldens makes it anew"
+    assert report.schema() == made()
 
 
 def test_the_schema_is_a_schema() -> None:

@@ -1,0 +1,188 @@
+"""What `instrument explain --json` prints and plan.json holds: the document ``instrument-plan/1``.
+
+Line numbers are 1-based lines of the original files; the line of a statement is the one it starts
+on. The schema in data/plan.schema.json is made of these types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.documents import plain
+
+SCHEMA = "instrument-plan/1"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a script is declined.
+
+    Attributes:
+        kind: a stable word, such as several-loops or multi-chip.
+        remedy: what would work.
+    """
+
+    file: str
+    line: int
+    kind: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The loop whose iterations are timed.
+
+    Attributes:
+        function: None at module level.
+        outer_lines: loops around it in the same function, outermost first.
+    """
+
+    file: str
+    line: int
+    end_line: int | None
+    function: str | None = None
+    outer_lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TimedLines:
+    """The clock starts ahead of the first and is read behind the last."""
+
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The first backward.
+
+    Attributes:
+        others: lines of the others.
+    """
+
+    file: str
+    line: int
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in the loop."""
+
+    line: int
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Where the region's work is cut off.
+
+    Attributes:
+        action: keep (the script's own at ``line`` ends the region), insert (one is made behind
+            ``line``) or none.
+        api: the call as spelled, for keep.
+    """
+
+    action: str
+    line: int | None
+    api: str | None
+
+
+@dataclass(frozen=True)
+class Counter:
+    """The script's own count of steps.
+
+    Attributes:
+        position: before, after, branch, after_continue, enumerate, outer or none.
+    """
+
+    name: str
+    line: int
+    position: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The run ends behind a statement, once enough samples are taken.
+
+    Attributes:
+        strategy: return or SystemExit.
+    """
+
+    strategy: str
+    line: int
+    file: str
+
+
+@dataclass(frozen=True)
+class EditLine:
+    """One edit.
+
+    Attributes:
+        pass_name: of which kind of edit it is.
+        kind: insert-before, insert-after, disable, move-after or prelude.
+        to: where a moved statement goes.
+    """
+
+    pass_name: str
+    kind: str
+    file: str
+    line: int
+    to: int | None
+    reason: str
+
+    JSON_NAMES: ClassVar[Mapping[str, str]] = {"pass_name": "pass"}
+
+
+@dataclass(frozen=True)
+class PlanDocument:
+    """What was found in a script; of one that is declined nothing but the reasons.
+
+    Attributes:
+        eligible: whether the script would be instrumented.
+        mode: train, inference or region.
+        reasons: why the script is declined; the first is the most telling.
+        region: the timed lines.
+        forward: the statement that runs the model first, in a helper's file when it is there.
+        backward: None for inference and regions.
+        call: what leads to a backward in a helper; None when it is direct.
+        accumulation: none, branch, continue, context or nested.
+        scope: fwd-bwd or step; the label for inference and regions.
+        label: of the main samples.
+        deferred_host_reads: host reads moved behind the barrier.
+    """
+
+    eligible: bool = False
+    mode: str | None = None
+    reasons: tuple[Reason, ...] = ()
+    loop: Loop | None = None
+    region: TimedLines | None = None
+    forward: Place | None = None
+    backward: Backward | None = None
+    call: Call | None = None
+    sync: Sync | None = None
+    counter: Counter | None = None
+    accumulation: str | None = None
+    scope: str | None = None
+    label: str | None = None
+    stop: Stop | None = None
+    skipped_validation: tuple[int, ...] = ()
+    skipped_checkpoints: tuple[int, ...] = ()
+    deferred_host_reads: tuple[int, ...] = ()
+    disabled_cache_clears: tuple[int, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The document, to which a plan adds its ordered ``edits``."""
+        return {"schema": SCHEMA, **plain(self)}
