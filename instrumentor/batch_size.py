@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,60 @@ from typing import Any
 from instrumentor.locate.config import config_path, read_config
 from instrumentor.locate.syntax import Source, callee, dotted, last, parse
 
-_NAME = re.compile(r"-*(train_|per_device_train_)?(batch_?size|bsz|bs|n_batch|batch)", re.I)
+_NAME = re.compile(r"(per_device_)?(train_)?(batch_?size|bsz|bs|n_batch|batch)", re.I)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A whole number that a module gives its batches.
+
+    Attributes:
+        kind: ``option`` of its parser, by default; ``name`` bound to it; ``keyword`` of a call.
+        name: of the option, the variable or the function called.
+        node: the number.
+    """
+
+    kind: str
+    name: str
+    node: ast.expr
+    size: int
+
+
+def declared(source: Source) -> Iterator[Declared]:
+    """The batch sizes that are written in a module."""
+    for node in source.nodes:
+        kind, name, value = _said(node)
+        size = _whole(value.value) if isinstance(value, ast.Constant) else None
+        if value is not None and size is not None and (kind == "keyword" or is_name(name)):
+            yield Declared(kind, name, value, size)
+
+
+def _said(node: ast.AST) -> tuple[str, str, ast.expr | None]:
+    if isinstance(node, ast.Call) and callee(node) == "add_argument":
+        words = [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
+        names = [word for word in words if word.startswith("--")]
+        return "option", next(filter(is_name, names), ""), _keyword(node, "default")
+    if isinstance(node, ast.Call):
+        return "keyword", callee(node), _keyword(node, "batch_size")
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return "name", last(dotted(node.targets[0])), node.value
+    if isinstance(node, ast.AnnAssign):
+        return "name", last(dotted(node.target)), node.value
+    return "", "", None
+
+
+def in_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str, int]]:
+    """`--batch-size 32`, `--batch-size=32`: where the number stands, the option, the number."""
+    for at, (option, following) in enumerate(zip_longest(arguments, arguments[1:], fillvalue="")):
+        name, equals, value = option.partition("=")
+        value = value if equals else following
+        if option.startswith("-") and is_name(name) and value.isdigit() and int(value):
+            yield at if equals else at + 1, name, int(value)
+
+
+def is_name(word: str) -> bool:
+    """Whether an option or a variable is called as batch sizes are."""
+    return _NAME.fullmatch(word.replace("-", "_").strip("_")) is not None
 
 
 def batch_facts(
@@ -39,11 +93,11 @@ def batch_facts(
         batch_dim: the axis, where it was asked for.
     """
     shape = _recorded_shape(record)
-    declared = list(_declared(script, arguments, cwd))
+    spoken = list(_spoken_of(script, arguments, cwd))
     if batch_dim is not None:
         size = shape[batch_dim] if batch_dim < len(shape) else None
         return _facts(size, f"axis {batch_dim} of the recorded batch, as asked for", batch_dim)
-    for size, source in declared:
+    for size, source in spoken:
         # An option of the script may stand above what it declares.
         if not shape:
             return _facts(size, source, None)
@@ -59,7 +113,7 @@ def _facts(size: int | None, source: str | None, axis: int | None) -> dict[str, 
     return {"batch_size": size, "batch_size_source": known, "batch_dim": axis}
 
 
-def _declared(script: Path, arguments: Sequence[str], cwd: Path) -> Iterator[tuple[int, str]]:
+def _spoken_of(script: Path, arguments: Sequence[str], cwd: Path) -> Iterator[tuple[int, str]]:
     """Batch sizes that the script speaks of, and where; what a user chooses first."""
     source = parse(script, script.read_bytes())
     found = config_path(source, arguments)
@@ -67,37 +121,11 @@ def _declared(script: Path, arguments: Sequence[str], cwd: Path) -> Iterator[tup
         path = cwd / found[0]
         if (size := _whole(read_config(path).get("batch_size"))) is not None:
             yield size, f"batch_size in {path.name}"
-    for option, value in _given(arguments):
-        if _NAME.fullmatch(option.replace("-", "_").strip("_")) and value.isdigit() and int(value):
-            yield int(value), f"{option} of the arguments"
-    yield from _written(source)
-
-
-def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Options with their values: `--batch-size 32`, `--batch-size=32`."""
-    for option, following in zip_longest(arguments, arguments[1:], fillvalue=""):
-        if option.startswith("-"):
-            name, equals, value = option.partition("=")
-            yield name, value if equals else following
-
-
-def _written(source: Source) -> Iterator[tuple[int, str]]:
-    """Of a loader's call, a parser's default, or a constant."""
-    for node in source.nodes:
-        name, value = "", None
-        if isinstance(node, ast.Call) and callee(node) == "add_argument":
-            words = [a.value for a in node.args if isinstance(a, ast.Constant)]
-            name = next((str(w) for w in words if str(w).startswith("--")), "")
-            value = _keyword(node, "default")
-        elif isinstance(node, ast.Call):
-            name, value = "batch_size", _keyword(node, "batch_size")
-        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-            name, value = last(dotted(node.targets[0])), node.value
-        elif isinstance(node, ast.AnnAssign):
-            name, value = last(dotted(node.target)), node.value
-        size = _whole(value.value) if isinstance(value, ast.Constant) else None
-        if size is not None and _NAME.fullmatch(name.replace("-", "_").strip("_")):
-            yield size, f"{name} in {source.path.name}:{getattr(node, 'lineno', 1)}"
+    for _, option, size in in_arguments(arguments):
+        yield size, f"{option} of the arguments"
+    for one in declared(source):
+        name = "batch_size" if one.kind == "keyword" else one.name
+        yield one.size, f"{name} in {source.path.name}:{one.node.lineno}"
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from instrumentor.kernels.model import Kernel, Site
 from instrumentor.locate.syntax import Source
+from instrumentor.statement_text import StatementText
 
 WATCH = "watch"
 NAME = "_instrument_gate"
@@ -51,49 +52,12 @@ def watch_text(kernel: Kernel) -> str:
 
 def call_text(source: Source, sites: Sequence[Site], numbers: Mapping[Site, int]) -> str:
     """The statement of some calls again, each call with its number."""
-    statement = sites[0].statement
-    lines = source.data.decode(_encoding(source.data)).splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line.encode()))
-    data = "".join(lines).encode()
-    begin = starts[statement.lineno - 1] + statement.col_offset
-    end = starts[(statement.end_lineno or 1) - 1] + (statement.end_col_offset or 0)
-    inserts: list[tuple[int, int, bytes]] = []
+    text = StatementText(source)
+    inserts: list[tuple[int, int, str]] = []
     for site in sites:
-        function = site.call.func
-        first = starts[function.lineno - 1] + function.col_offset
-        last = starts[(function.end_lineno or 1) - 1] + (function.end_col_offset or 0)
+        begin, end = text.span(site.call.func)
         # Of two that begin together, `make(3)` and `make(3)(a)`, the longer one opens first.
-        inserts.append((first, -last, f"{NAME}.at({numbers[site]}, ".encode()))
-        inserts.append((last, 0, b")"))
-    text, at = b"", begin
-    for place, _, insert in sorted(inserts, key=lambda one: one[:2]):
-        text += data[at:place] + insert
-        at = place
-    text += data[at:end]
-    return _flush_left(text.decode(), statement.col_offset)
-
-
-def _flush_left(text: str, indent: int) -> str:
-    """Later physical lines lose the statement's own indentation where they have it."""
-    head, *rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    cut = [line[indent:] if not line[:indent].strip() else line.lstrip() for line in rest]
-    candidate = "\n".join([head, *cut])
-    if _same(candidate, text):
-        return candidate
-    return "\n".join([head, *rest])
-
-
-def _same(one: str, other: str) -> bool:
-    try:
-        return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
-    except SyntaxError:
-        return False
-
-
-def _encoding(data: bytes) -> str:
-    import io
-    import tokenize
-
-    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+        inserts += [(begin, -end, f"{NAME}.at({numbers[site]}, "), (end, 0, ")")]
+    return text.rewritten(
+        sites[0].statement, ((at, at, new) for at, _, new in sorted(inserts, key=lambda i: i[:2]))
+    )

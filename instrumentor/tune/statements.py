@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import io
-import re
-import tokenize
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, address
+from instrumentor.statement_text import StatementText
 from instrumentor.tune.target import NotApplicable
 from instrumentor.variant import Variant
 
@@ -33,17 +31,12 @@ class Changes:
         """Put a text in the place of an expression.
 
         Raises:
-            NotApplicable: the expression stands in the head of a compound statement, or beside a
-                text of several lines.
+            NotApplicable: the expression stands in the head of a compound statement.
         """
         statement = source.statement_of(node)
         if statement is None or isinstance(statement, _COMPOUND):
             raise NotApplicable(
                 source.path, node.lineno, "the value is in the header of a block or in a decorator"
-            )
-        if _has_long_string(statement):
-            raise NotApplicable(
-                source.path, node.lineno, "the statement holds a text of several lines"
             )
         _, found, reasons = self._expressions.setdefault(statement, (source, {}, []))
         found[node] = text
@@ -100,55 +93,14 @@ class Changes:
 
 def text_of(source: Source, node: ast.expr) -> str:
     """An expression as it is written."""
-    return _between(_lines(source), _span(node))
-
-
-def _has_long_string(statement: ast.stmt) -> bool:
-    return any(
-        isinstance(node, (ast.Constant, ast.JoinedStr))
-        and (isinstance(node, ast.JoinedStr) or isinstance(node.value, (str, bytes)))
-        and node.end_lineno != node.lineno
-        for node in ast.walk(statement)
-    )
-
-
-Span = tuple[tuple[int, int], tuple[int, int]]
-
-
-def _span(node: ast.stmt | ast.expr) -> Span:
-    start = (node.lineno, node.col_offset)
-    return start, (node.end_lineno or node.lineno, node.end_col_offset or 0)
-
-
-def _lines(source: Source) -> list[bytes]:
-    """Lines as UTF-8, in which the syntax tree counts its columns."""
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(source.data).readline)
-    text = source.data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
-    return [line.encode() for line in text.split("\n")]
-
-
-def _between(lines: list[bytes], span: Span) -> str:
-    (first, left), (last, right) = span
-    if first == last:
-        return lines[first - 1][left:right].decode()
-    parts = [lines[first - 1][left:], *lines[first : last - 1], lines[last - 1][:right]]
-    return b"\n".join(parts).decode()
+    return StatementText(source).of(node)
 
 
 def _rewritten(source: Source, statement: ast.stmt, texts: dict[ast.expr, str]) -> str:
     """The statement flush left with its expressions replaced, and its comment behind it."""
-    lines = _lines(source)
-    begin, end = _span(statement)
-    pieces: list[str] = []
-    at = begin
-    for node, text in sorted(texts.items(), key=lambda item: _span(item[0])):
-        start, stop = _span(node)
-        pieces += [_between(lines, (at, start)), text]
-        at = stop
-    pieces.append(_between(lines, (at, end)))
-    code = "".join(pieces)
-    head = lines[begin[0] - 1][: begin[1]].decode()
-    if head and not head.strip():
-        code = re.sub(rf"(?m)^{re.escape(head)}", "", code)
-    rest = lines[end[0] - 1][end[1] :].decode().strip()
+    text = StatementText(source)
+    changes = sorted((*text.span(node), new) for node, new in texts.items())
+    _, end = text.span(statement)
+    rest = text.data[end:].partition(b"\n")[0].decode().strip()
+    code = text.rewritten(statement, changes)
     return f"{code}  {rest}" if rest.startswith("#") else code

@@ -57,6 +57,7 @@ def test_the_yaml_goes_before_the_source(tmp_path: Path) -> None:
         ("    BATCH_SIZE: int = 64\n", 14),
         ("    train_loader = DataLoader(data, batch_size=64)\n"
          "    val_loader = DataLoader(data, batch_size=128)\n", 14),
+        ("    loader = DataLoader(data, '''of\n  two lines''', batch_size=64)\n", 15),
     ],
 )  # fmt: skip
 def test_other_places(tmp_path: Path, own: str, line: int) -> None:
