@@ -26,9 +26,9 @@ from instrumentor_analysis.caveats import Caveat
 if TYPE_CHECKING:
     import pandas as pd
 
+    from instrumentor_analysis.analysis import Analysis
     from instrumentor_analysis.model import Summary
     from instrumentor_analysis.report_options import Report, ReportOptions
-    from instrumentor_analysis.summary import Analysis
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import BadOption, DamagedFile
+from instrumentor_analysis.ops import Ops
 from instrumentor_analysis.rows import RowReader
 from instrumentor_analysis.scan import Header, Scan, read_header, refuse_cut_line, wrong_cells
-from instrumentor_analysis.schema import CsvFormat, detect_format
+from instrumentor_analysis.schema import detect_format
 from instrumentor_analysis.table import Table, concat
 
 SIGNPOST = "signpost"
@@ -41,23 +41,6 @@ class Region:
     start: int
     end: int
     first_line: int
-
-
-@dataclass(frozen=True)
-class Ops:
-    """Rows of one or several ops CSVs.
-
-    Attributes:
-        frame: the rows, in file order; see the module's docstring.
-        format: by the header of the (first) file.
-        sources: the files.
-        warnings: what was odd, e.g. text in a column of figures.
-    """
-
-    frame: Table
-    format: CsvFormat
-    sources: tuple[Path, ...]
-    warnings: tuple[Caveat, ...] = ()
 
 
 def load(path: Path, region: Region | None = None, scanned: Scan | None = None) -> Ops:

@@ -19,7 +19,7 @@ from instrumentor_analysis.roofline import Architecture, architecture
 from instrumentor_analysis.roofline import known as known_names
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.summary import Analysis
+    from instrumentor_analysis.analysis import Analysis
     from instrumentor_analysis.table import Table
 
 #: Math fidelity of the peak where neither a matmul nor the configuration names one.

@@ -26,9 +26,9 @@ from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.detail import Detail
 
 if TYPE_CHECKING:
+    from instrumentor_analysis.analysis import Analysis
     from instrumentor_analysis.report_options import Report
     from instrumentor_analysis.run_folder import RunFolder
-    from instrumentor_analysis.summary import Analysis
 
 #: Larger source files are no source files.
 _LARGEST_SOURCE = 2_000_000

@@ -31,8 +31,8 @@ from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.device import per_op, with_totals
 from instrumentor_analysis.errors import BadOption, NotAnOpsFile
 from instrumentor_analysis.figures import overall_dram, remarks
-from instrumentor_analysis.load import Ops
 from instrumentor_analysis.merge import device_ids, merge_devices
+from instrumentor_analysis.ops import Ops
 from instrumentor_analysis.pooling import pool
 from instrumentor_analysis.roofline import Architecture, resolve
 from instrumentor_analysis.run_folder import open_run

@@ -20,9 +20,10 @@ from instrumentor_analysis import window
 from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.device import per_op, with_totals
 from instrumentor_analysis.errors import EmptyWindow, NoSuchStep
-from instrumentor_analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, Region, load, load_hosts
+from instrumentor_analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Region, load, load_hosts
 from instrumentor_analysis.merge import merge_devices, valid_duration_ns
 from instrumentor_analysis.model import Spread, Window
+from instrumentor_analysis.ops import Ops
 from instrumentor_analysis.roofline import Architecture, resolve
 from instrumentor_analysis.scan import Scan, scan
 from instrumentor_analysis.table import Groups, Positions, Table, any_known, concat, distinct, total

@@ -7,10 +7,11 @@ window's step. The steady mean and median stand beside it and are not mixed into
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instrumentor_analysis.analysis import Analysis
 from instrumentor_analysis.caveats import Caveat, by_weight, read_caveats
 from instrumentor_analysis.errors import AnalysisError, BadOption, NothingMeasured
 from instrumentor_analysis.mfu import with_mfu
@@ -40,25 +41,6 @@ _NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and P
 #: Width of the median's interval from which more steps are asked for, percent of the median.
 SCATTER_PERCENT = 50.0
 KERNEL_TIME = "DEVICE KERNEL DURATION"
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """A summary and the frames behind it.
-
-    Attributes:
-        ops: per op of the window: :data:`.device.COLUMNS` under tracy, the columns of
-            ops.csv (and ``torch_category``) under torch; None without ops.
-        device: the device's half under tracy, with all steps; None otherwise.
-        timings: the record of the wall clock.
-        folder: where it all lies.
-    """
-
-    summary: Summary
-    timings: Timings
-    folder: RunFolder
-    ops: Table | None = None
-    device: DeviceSteps | None = None
 
 
 def summarise(source: Path, step: StepChoice = None, arch: str | None = None) -> Summary:

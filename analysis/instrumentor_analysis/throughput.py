@@ -14,10 +14,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from instrumentor_analysis.timings import Sample
+from instrumentor_analysis.samples import Sample
 
 #: Percentile -> number of samples from which it is told.
 PERCENTILES = {50: 1, 90: 10, 95: 20, 99: 100}

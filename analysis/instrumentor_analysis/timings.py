@@ -21,6 +21,7 @@ from instrumentor_analysis.drift import drift
 from instrumentor_analysis.flops import ModelFacts, model_facts
 from instrumentor_analysis.intervals import median_interval
 from instrumentor_analysis.model import Barrier, Compilation, Outlier, WallClock
+from instrumentor_analysis.samples import Sample
 from instrumentor_analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
 
 #: A steady sample is an outlier when it is both this many medians...
@@ -31,31 +32,6 @@ OUTLIER_DEVIATIONS = 6.0
 MAD_TO_SIGMA = 1.4826
 #: Number of samples above which a single one no longer moves their median.
 MANY = 200
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One timed step.
-
-    Attributes:
-        ms: wall clock.
-        start_s: on the script's own perf_counter.
-        batch_shape, batch_dtype: of the first tensor in its (first) batch.
-        samples, tokens: in all batches of the step: along the axis of the batch, and the elements
-            of two-dimensional integer tensors; None where unknown.
-    """
-
-    name: str
-    kind: str
-    label: str
-    ms: float
-    index: int
-    start_s: float | None = None
-    device: str | None = None
-    batch_shape: tuple[int, ...] | None = None
-    batch_dtype: str | None = None
-    samples: int | None = None
-    tokens: int | None = None
 
 
 @dataclass(frozen=True)

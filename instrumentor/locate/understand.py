@@ -23,6 +23,7 @@ from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closure_reason
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.several_loops import several
+from instrumentor.locate.rules.step_in_region import no_update_inside
 from instrumentor.locate.skips import find_skips, warnings_of
 from instrumentor.locate.stop import find_stops
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, callee, dotted, own_nodes
@@ -142,6 +143,8 @@ def _understand(
             )
         )
     regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)
+    for region in regions:
+        no_update_inside(candidate, region)
     warnings.extend(_inserted_sync(program, regions))
     first = regions[0]
     counter = find_counter(candidate, first.sites[0], first.begin)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from instrumentor_analysis.comparison.model import OpKind
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.summary import Analysis
+    from instrumentor_analysis.analysis import Analysis
     from instrumentor_analysis.table import Floats, Table
 
 _TENSORS = ("input_0", "input_1", "output_0")
