@@ -258,5 +258,5 @@ def _lines(located: Located, what: str) -> tuple[int, ...]:
 
 def explain_declined(declined: Declined) -> dict[str, Any]:
     """The same document for a script that is declined."""
-    reasons = [Reason(str(r.file), r.line, r.kind, r.message, r.remedy) for r in declined.reasons]
+    reasons = [Reason(str(r.file), r.line, r.kind, r.message, r.hint) for r in declined.reasons]
     return PlanDocument(reasons=tuple(reasons)).to_json()

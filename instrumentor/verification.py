@@ -53,8 +53,8 @@ def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
         return NotVerified(problem["text"], "Start it with one process, or profile a single rank.")
     return NotVerified(
         f"the timed region is not the step: {problem['text']}{where}{more}",
-        "Give the lines of the step with --region FILE:FIRST-LAST, or another loop with "
-        "--loop FILE:LINE; no figures are kept.",
+        "Give the lines of the step with --region, or another loop with --loop; no figures are "
+        "kept.",
     )
 
 

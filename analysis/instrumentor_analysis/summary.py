@@ -76,7 +76,7 @@ def analyse(
     if folder.mapping("verification").get("status") == "failed":
         raise NothingMeasured(
             f"{sources[0]}: the timed region of this run is not the step: {_problem(folder)}",
-            "Give the lines of the step with --region FILE:FIRST-LAST, and run again.",
+            "Give the lines of the step with --region, and run again.",
         )
     timings = read_timings(folder.timings, folder.batch_dim)
     summary = _base(folder, timings)

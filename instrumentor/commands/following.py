@@ -58,7 +58,7 @@ def dry_run(options: Sequence[str], script: Sequence[str]) -> str:
 def instead(
     declined: Declined,
     path: Path,
-    rewrite: Options,
+    rewrite: Options | None,
     options: Sequence[str],
     script: Sequence[str],
 ) -> str:
@@ -66,18 +66,32 @@ def instead(
 
     Args:
         path: the script's file.
-        rewrite: the options with which it was declined.
+        rewrite: the options with which it was declined; None where running it has not helped.
         options, script: as they were typed.
     """
     from instrumentor.discovery import may_help
 
-    said = [declined.hint or ""]
-    for reason in declined.reasons:
-        if reason.kind == "several-loops":
-            loop = f"{reason.file.name}:{reason.line}"
-            said.append(run([*options, "--loop", loop], script))
-    if len(said) == 1 and may_help(declined, path, rewrite):
-        said.append(f"{run(options, script)}  # runs it for two steps in a copy to see its step")
+    others = _without(options, ("--loop", "--region"))
+    loops = [r for r in declined.reasons if r.kind == "several-loops"]
+    said = ["Say which one:" if loops else declined.reasons[0].remedy]
+    said += [run([*others, "--loop", f"{r.file.name}:{r.line}"], script) for r in loops]
+    region = next((r.region for r in declined.reasons if r.region), "")
+    if region and not loops:
+        said.append(f"{run([*others, '--region', region], script)}  # times these lines")
+    if not loops and rewrite is not None and may_help(declined, path, rewrite):
+        said.append(f"{run(options, script)}  # runs it for two steps in a copy to find its step")
     whole = console.quoted("python3", *script)
     said.append(f"instrument profile {whole}  # traces all of it with Tracy; needs no loop")
     return "\n  ".join(said)
+
+
+def _without(options: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The options but for those names and their values."""
+    pairs = zip(("", *options), options, strict=False)
+    return [word for before, word in pairs if word not in names and before not in names]
+
+
+def discover(script: Sequence[str]) -> str:
+    """What shows where a script's step runs, for one whose region was refused by its run."""
+    words = console.quoted(*script)
+    return f"instrument explain --discover {words}  # shows where its step runs"

@@ -15,7 +15,7 @@ from instrumentor.commands import common, following
 from instrumentor.commands import repeat as repeats
 from instrumentor.commands.history import remember
 from instrumentor.commands.signature import verb
-from instrumentor.errors import InstrumentError
+from instrumentor.errors import InstrumentError, NotVerified
 from instrumentor.option_fields import MEASURE, option
 from instrumentor.options import Options
 from instrumentor.run_options import RunOptions, RunResult
@@ -48,16 +48,30 @@ def run(
     asked: Asked,
 ) -> None:
     """Measure a step: instrument a copy, run it, analyse, report."""
+    from instrumentor.locate.model import Declined
+
     script, handed = common.script_of(script, arguments, options.module)
     options = replace(
         options, rewrite=rewrite, python_configured="python" in common.configured(context)
     )
     if not asked.quiet:
         common.tell_handed_over(context, script, handed)
-    if asked.dry_run:
-        words = following.typed(context), following.target(script, handed, options.module)
-        _preview(script, handed, options, words, json=asked.json, full=asked.full)
-        return
+    words = following.typed(context), following.target(script, handed, options.module)
+    try:
+        if asked.dry_run:
+            _preview(script, handed, options, words, json=asked.json, full=asked.full)
+        else:
+            _measure_all(script, handed, options, asked)
+    except Declined as declined:
+        tried = options.discover and not asked.dry_run
+        declined.hint = following.instead(declined, script, None if tried else rewrite, *words)
+        raise
+    except NotVerified as refused:
+        refused.hint = "\n  ".join((refused.hint, following.discover(words[1])))
+        raise
+
+
+def _measure_all(script: Path, handed: list[str], options: RunOptions, asked: Asked) -> None:
     results: list[RunResult] = []
     for number in range(1, asked.repeat + 1):
         if asked.repeat > 1 and not asked.quiet:
@@ -138,14 +152,9 @@ def _preview(
     json: bool,
     full: bool,
 ) -> None:
-    from instrumentor.locate.model import Declined
     from instrumentor.run_preview import dry_run
 
-    try:
-        found = dry_run(script, arguments, options)
-    except Declined as declined:
-        declined.hint = following.instead(declined, script, options.rewrite, *asked)
-        raise
+    found = dry_run(script, arguments, options)
     if json:
         console.out_json(
             {

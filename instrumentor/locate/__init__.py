@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 from instrumentor.locate.config import folder_reason, mesh_default_warning, mesh_reason
 from instrumentor.locate.inference import infers_only, locate_inference, locate_marked
+from instrumentor.locate.instead import with_region
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.program import Program
@@ -41,23 +41,6 @@ def parse_source(path: Path, data: bytes) -> Source:
         ) from error
 
 
-#: Reasons that do not stand against lines which the user names.
-_REGION_HELPS = frozenset(
-    {
-        *(
-            "several-loops",
-            "closure",
-            "generator",
-            "compiled-step",
-            "train-and-eval",
-            "line-search",
-        ),
-        *("conditional-step", "async", "forward-apart", "no-optimizer-step", "step-elsewhere"),
-        *("step-in-region", "hidden-backward"),
-    }
-)
-
-
 def locate(source: Source, options: Options, roots: Sequence[Path] | None = None) -> Located:
     """Find the loop of a module, or with `roots` of the program that the module starts.
 
@@ -68,15 +51,11 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
     try:
         return _locate(source, options, roots)
     except Declined as declined:
-        raise Declined(*map(_with_region, declined.reasons)) from None
-
-
-def _with_region(reason: Reason) -> Reason:
-    """The reason with the way that is always open: lines of the user's choice."""
-    if reason.kind not in _REGION_HELPS or "--region" in reason.remedy:
-        return reason
-    more = f"{reason.remedy} Or time lines of your choice with --region FILE:FIRST-LAST."
-    return dataclasses.replace(reason, remedy=more)
+        reasons = [
+            with_region(each, source, options, lambda s, o: _locate_other(s, o, roots))
+            for each in declined.reasons
+        ]
+        raise Declined(*reasons) from None
 
 
 def _locate(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:

@@ -20,13 +20,23 @@ from instrumentor_analysis.caveats import Caveat
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a script is declined: place, kind (stable word), sentence, what would work."""
+    """Why a script is declined: place, kind (stable word), sentence, what would work.
+
+    region: `FILE:FIRST-LAST` that `--region` can time instead, or empty.
+    """
 
     file: Path
     line: int
     kind: str
     message: str
     remedy: str
+    region: str = ""
+
+    @property
+    def hint(self) -> str:
+        """What would work, the region included."""
+        more = f" Or time the loop's body with --region {self.region}." if self.region else ""
+        return self.remedy + more
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.message}"
@@ -42,7 +52,7 @@ class Declined(InstrumentError):
     exit_code: ClassVar[int] = 3
 
     def __init__(self, *reasons: Reason) -> None:
-        super().__init__("; ".join(str(r) for r in reasons), reasons[0].remedy)
+        super().__init__("; ".join(str(r) for r in reasons), reasons[0].hint)
         self.reasons = reasons
 
 

@@ -33,13 +33,10 @@ OWN_LOOP = (
 )
 
 
-AS_A_WHOLE = (
-    "Its device operations: `instrument profile python3 SCRIPT`. The time of chosen lines: "
-    "`instrument run --region FILE:START-END SCRIPT`."
-)
+AS_A_WHOLE = "`instrument profile` traces its device operations; --region times lines of it."
 
 
-SPLIT = "Name one loop with --loop FILE:LINE, or give a script that trains one network at a time."
+SPLIT = "Name one loop with --loop, or give a script that trains one network at a time."
 
 
 def conditional(program: Program, source: Source, node: ast.AST, depth: int = 0) -> bool:

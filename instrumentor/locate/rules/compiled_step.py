@@ -75,7 +75,7 @@ def _one_graph(source: Source, block: ast.With | FunctionNode) -> Reason:
         )
     else:
         name, whole = "torch_xla.step()", f"all of {block.name}()"
-        remedy = "Time the line that calls it with --region FILE:START-END."
+        remedy = "Call torch_xla.sync() after the step instead of decorating it."
     return Reason(
         source.path,
         block.lineno,
@@ -92,6 +92,5 @@ def _compiled(source: Source, line: int) -> Reason:
         line,
         "compiled-step",
         "the whole step is one torch_xla.compile graph: forward + backward cannot be separated",
-        "Time the line that calls it with --region FILE:START-END, or run without "
-        "torch_xla.compile(full_graph).",
+        "Run without torch_xla.compile(full_graph).",
     )

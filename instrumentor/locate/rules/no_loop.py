@@ -88,8 +88,8 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
             candidate.loop.lineno,
             "no-optimizer-step",
             "a backward runs in this loop, but no optimizer step follows it",
-            "A training loop steps an optimizer; name the loop with --loop FILE:LINE if "
-            "this is one.",
+            "A training loop steps an optimizer; if this is one: "
+            f"--loop {candidate.source.at(candidate.loop.lineno)}.",
         )
     if "transformers" in roots and any(
         callee(c) == "train" and "trainer" in receiver(c).lower() for c, _ in _calls(source)

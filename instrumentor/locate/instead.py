@@ -1,0 +1,70 @@
+"""Lines that can be timed where a loop is declined: the body of a loop at the reason's line."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from instrumentor.errors import UsageError
+from instrumentor.locate.model import Declined, Located, Reason
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, LoopNode, Source, callee, parse
+from instrumentor.locate.tree import contains
+from instrumentor.options import Options
+
+#: Reasons that do not stand against lines which the user names.
+_REGION_HELPS = frozenset(
+    {
+        *("several-loops", "closure", "generator", "compiled-step", "train-and-eval"),
+        *("line-search", "conditional-step", "async", "forward-apart", "no-optimizer-step"),
+        *("step-elsewhere", "step-in-region", "hidden-backward", "no-loop"),
+    }
+)
+Place = Callable[[Source, Options], Located]
+
+
+def with_region(reason: Reason, source: Source, options: Options, place: Place) -> Reason:
+    """The reason with `region`, where lines around it can be timed; tried before it is offered.
+
+    Args:
+        place: locates the lines that the options name, as a run with `--region` would.
+    """
+    if reason.kind not in _REGION_HELPS:
+        return reason
+    where = source
+    if reason.file != source.path:
+        where = parse(reason.file, reason.file.read_bytes())
+    for first, last in _around(where, reason.line):
+        marked = dataclasses.replace(options, loop=None, region=(str(reason.file), first, last))
+        try:
+            place(source, marked)
+        except (Declined, UsageError):
+            continue
+        return dataclasses.replace(reason, region=f"{where.path.name}:{first}-{last}")
+    return reason
+
+
+def _around(source: Source, line: int) -> Iterator[tuple[int, int]]:
+    """First and last line of the bodies of loops at a line, or that call its function."""
+    seen: set[tuple[int, int]] = set()
+    for loop in (*_loops_at(source, line), *_loops_that_call(source, line)):
+        span = loop.body[0].lineno, loop.body[-1].end_lineno or loop.body[-1].lineno
+        if span not in seen:
+            seen.add(span)
+            yield span
+
+
+def _loops_at(source: Source, line: int) -> list[LoopNode]:
+    held = [s for s in source.places if isinstance(s, LOOPS) and _holds(s, line)]
+    return sorted(held, key=lambda loop: -loop.lineno)
+
+
+def _loops_that_call(source: Source, line: int) -> list[LoopNode]:
+    names = {s.name for s in source.places if isinstance(s, FUNCTIONS) and _holds(s, line)}
+    calls = [call for call in source.calls if callee(call) in names]
+    held = [s for s in source.places if isinstance(s, LOOPS)]
+    return [s for s in reversed(held) if any(contains(s, call) for call in calls)]
+
+
+def _holds(statement: ast.stmt, line: int) -> bool:
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
