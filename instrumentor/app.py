@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -50,6 +52,7 @@ _VERBS: dict[str, tuple[str, dict[str, bool]]] = {
     "profile": ("instrument profile pytest -svv tests/test_mnist.py", _SCRIPT_LAST),
     "tune": ("instrument tune --batch-sizes 64,128,256 train.py", _SCRIPT_LAST),
     "skill": ("instrument skill > SKILL.md", {}),
+    "kernel": ("", {}),  # a group
 }
 
 
@@ -72,8 +75,12 @@ class _Group(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def application(*verbs: str) -> typer.Typer:
-    """The command line with these verbs, or with all: to build them takes 50 ms."""
+def application(verbs: Iterable[str] = _VERBS, *, outline: bool = False) -> typer.Typer:
+    """The command line with these verbs: to build them all takes 50 ms.
+
+    Args:
+        outline: for their names and what they do; without their options.
+    """
     app = typer.Typer(
         name="instrument",
         help="Measure one training step with one command; your files are never modified.",
@@ -86,18 +93,25 @@ def application(*verbs: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_start)
-    for name in verbs or _VERBS:
+    for name in verbs:
         example, settings = _VERBS[name]
         module = _module(name)
+        if name == "kernel":
+            app.add_typer(module.app, name=name)
+            continue
+        function = getattr(module, name)
         app.command(
             name,
             cls=getattr(module, "Command", None),
             context_settings=settings,
+            help=inspect.getdoc(function),
             epilog=f"Example: {example}",
-        )(getattr(module, name))
-    if not verbs:
-        app.add_typer(_module("kernel").app, name="kernel")
+        )(_nothing if outline else function)
     return app
+
+
+def _nothing() -> None:
+    """In the place of a verb that is only listed."""
 
 
 def _module(verb: str) -> ModuleType:
@@ -147,7 +161,7 @@ def _defaults() -> dict[str, Any]:
     table, path = find_defaults(Path.cwd())
     if not table:
         return {}
-    verbs = {name: getattr(_module(name), name).declared for name in _VERBS}
+    verbs = {name: getattr(_module(name), name).declared for name in _VERBS if name != "kernel"}
     known = {name: _by_key(declared.values()) for name, declared in verbs.items()}
     every = {key: each for options in known.values() for key, each in options.items()}
     for key, value in table.items():
@@ -176,13 +190,18 @@ def _check(where: str, kind: Any, value: object) -> None:
         raise UsageError(f"{where} must be {words}, not {value!r}")
 
 
-def _needed(argv: Sequence[str]) -> tuple[str, ...]:
-    """The verb that is called, alone, unless there is more to know."""
-    if not argv or argv[0] not in _VERBS:
-        return ()
+def _enough(argv: Sequence[str]) -> typer.Typer:
+    """The application, as much of it as a command line takes."""
+    if "_INSTRUMENT_COMPLETE" in os.environ:
+        return application()
+    if not argv or argv[0] in ("-h", "--help"):
+        return application(outline=True)
     # A key in a file is held against the options of every verb.
-    configured = list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]
-    return () if configured else (argv[0],)
+    if list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]:
+        return application()
+    if argv[0] in _VERBS:
+        return application([argv[0]])
+    return application([word for word in argv if word in _VERBS])
 
 
 def invoke(argv: Sequence[str]) -> int:
@@ -194,9 +213,7 @@ def invoke(argv: Sequence[str]) -> int:
         BrokenPipeError: nobody reads any more.
     """
     try:
-        code = application(*_needed(argv))(
-            list(argv), standalone_mode=False, prog_name="instrument"
-        )
+        code = _enough(argv)(list(argv), standalone_mode=False, prog_name="instrument")
     except typer.Exit as stop:
         return stop.exit_code
     except typer.Abort as abort:
