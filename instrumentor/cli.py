@@ -130,13 +130,18 @@ def as_meant(argv: list[str]) -> list[str]:
         return argv
     if first.endswith((".py", ".ipynb")) or Path(first).exists():
         return ["run", *argv]
+    raise _unknown(first)
+
+
+def _unknown(word: str) -> Exception:
+    """The error of a first word that is neither a verb nor a script."""
     import difflib
 
     from instrumentor.errors import UsageError
 
-    near = difflib.get_close_matches(first, VERBS, 1)
+    near = difflib.get_close_matches(word, VERBS, 1)
     hint = f"Did you mean: instrument {near[0]}" if near else f"Commands: {', '.join(VERBS)}."
-    raise UsageError(f"{first!r} is neither a command nor a script that exists", hint)
+    return UsageError(f"{word!r} is neither a command nor a script that exists", hint)
 
 
 def _plain_preview(argv: list[str]) -> bool:

@@ -22,8 +22,6 @@ from typing import Any, TextIO
 from instrumentor.errors import InstrumentError
 from instrumentor_analysis.caveats import Caveat, by_weight
 
-_COLORS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2", "cyan": "36"}
-
 _DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
 
 
@@ -95,7 +93,11 @@ def quoted(*words: Path | str) -> str:
 
 def paint(text: str, color: str, stream: TextIO) -> str:
     """The text in a colour, where the stream takes colours."""
-    return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if colored(stream) else text
+    if not colored(stream):
+        return text
+    from instrumentor_analysis.reports.terminal import painter
+
+    return painter(True)(text, color)
 
 
 def out(text: str = "", *, painted: bool | None = None) -> None:

@@ -141,35 +141,37 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
     """The loop's source with its margin marked."""
     source = file.read_bytes()
     lines = source.decode("utf-8", "replace").split("\n")
-    ends = _statement_ends(source)
     loop, region = document["loop"], document["region"]
-    marks: dict[int, str] = {}
-    for edit in document["edits"]:
-        if edit["file"] != str(file):
-            continue
-        letter = {"disable": "skip", "move-after": "move"}.get(edit["kind"], "")
-        if edit["pass"] == "early_stop":
-            letter = "stop"
-        elif edit["pass"] == "region":
-            letter = "begin" if edit["kind"] == "insert-before" else "wait"
-        first, last = edit["line"], ends.get(edit["line"], edit["line"])
-        if letter in ("skip", "move"):
-            marks.update(dict.fromkeys(range(first, last + 1), letter))
-        elif letter:
-            marks[last if edit["kind"] == "insert-after" else first] = letter
-    first = min([loop["line"], *marks]) if marks else loop["line"]
+    marks = _marks(file, document["edits"], _statement_ends(source))
+    first = min([loop["line"], *marks])
     previous_shown = True
     for number in range(first, loop["end_line"] + 1):
-        inside = region["start_line"] <= number <= region["end_line"]
         near = number >= loop["line"] or any(abs(number - m) <= 1 for m in marks)
-        if not near:
-            if previous_shown:
-                console.out("        ...")
-            previous_shown = False
+        if near:
+            bar = "|" if region["start_line"] <= number <= region["end_line"] else " "
+            console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {lines[number - 1]}")
+        elif previous_shown:
+            console.out("        ...")
+        previous_shown = near
+
+
+def _marks(file: Path, edits: list[dict[str, Any]], ends: dict[int, int]) -> dict[int, str]:
+    """What becomes of a line, by its number."""
+    marks: dict[int, str] = {}
+    for edit in edits:
+        if edit["file"] != str(file):
             continue
-        previous_shown = True
-        bar = "|" if inside else " "
-        console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {lines[number - 1]}")
+        first, last = edit["line"], ends.get(edit["line"], edit["line"])
+        word = {"disable": "skip", "move-after": "move"}.get(edit["kind"], "")
+        if edit["pass"] == "early_stop":
+            word = "stop"
+        elif edit["pass"] == "region":
+            word = "begin" if edit["kind"] == "insert-before" else "wait"
+        if word in ("skip", "move"):
+            marks.update(dict.fromkeys(range(first, last + 1), word))
+        elif word:
+            marks[last if edit["kind"] == "insert-after" else first] = word
+    return marks
 
 
 def _statement_ends(source: bytes) -> dict[int, int]:
