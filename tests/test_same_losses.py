@@ -68,20 +68,19 @@ def instrumented_copy(experiments: Path, folder: Path, name: str) -> list[tuple[
         configuration = yaml.safe_load(default.read_text(encoding="utf-8"))
         configuration.update(SHORT[name], steps_freq=1)
         (repo / "short.yaml").write_text(yaml.safe_dump(configuration), encoding="utf-8")
-    prepared = prepare(repos[0] / script, Options(keep_validation=True, self_contained=True))
-    assert prepared.plan.explanation["skipped_validation"] == []
+    prepared = prepare(repos[0] / script, Options(self_contained=True))
+    assert prepared.plan.explanation["skipped_validation"]
     for path, code in prepared.replacements.items():
         (repos[1] / path.relative_to(prepared.project.root)).write_bytes(code)
     return [(str(repo), str(repo / script)) for repo in repos]
 
 
-@pytest.mark.slow
-def test_same_losses(experiments_repo: Path, tmp_path: Path) -> None:
-    jobs = [j for name in SHORT for j in instrumented_copy(experiments_repo, tmp_path, name)]
-    written = tmp_path / "losses.json"
+def losses_of(folder: Path, jobs: list[tuple[str, str]]) -> list[list[str]]:
+    """What each script differentiates, all run by one process."""
+    written = folder / "losses.json"
     done = subprocess.run(
         [sys.executable, "-c", RECORD, json.dumps(jobs)],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "LOSSES": str(written), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
@@ -89,8 +88,65 @@ def test_same_losses(experiments_repo: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(written.read_text())
+    found: list[list[str]] = json.loads(written.read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_same_losses(experiments_repo: Path, tmp_path: Path) -> None:
+    jobs = [j for name in SHORT for j in instrumented_copy(experiments_repo, tmp_path, name)]
+    found = losses_of(tmp_path, jobs)
     for name, original, instrumented in zip(SHORT, found[::2], found[1::2], strict=True):
         assert 5 <= len(instrumented) < len(original), name
         assert instrumented == original[: len(instrumented)], name
         assert len(set(instrumented)) > 1
+
+
+# The data's order, dropout and the evaluation's loader share the generator of the process.
+SHARED = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(24, 8), torch.randn(24, 1))
+loader, val_loader = DataLoader(data, 4, shuffle=True), DataLoader(data, 8, shuffle={shuffled})
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
+criterion = torch.nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def validate(loader):
+    model.eval()
+    with torch.no_grad():
+        total = sum(criterion(model(x), y) for x, y in {walked})
+    model.train()
+    return total
+
+print("at first", validate(val_loader))
+for epoch in range(4):
+    for step, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if epoch >= 0:
+            print(step, validate(val_loader))
+"""
+
+
+@pytest.mark.slow
+def test_what_a_skipped_evaluation_draws_is_drawn_in_its_place(tmp_path: Path) -> None:
+    jobs = []
+    for number, walked in enumerate(("loader", "(b for _, b in enumerate(loader))")):
+        for shuffled in (False, True):
+            folder = tmp_path / f"{number}{shuffled}"
+            folder.mkdir()
+            script, copy = folder / "train.py", folder / "copy.py"
+            script.write_text(SHARED.format(shuffled=shuffled, walked=walked))
+            prepared = prepare(script, Options(steps=9, self_contained=True))
+            assert len(prepared.plan.explanation["skipped_validation"]) == 2
+            copy.write_bytes(prepared.replacements[script])
+            jobs += [(str(folder), str(script)), (str(folder), str(copy))]
+    found = losses_of(tmp_path, jobs)
+    for original, instrumented in zip(found[::2], found[1::2], strict=True):
+        assert len(instrumented) == 9
+        assert instrumented == original[:9]

@@ -574,6 +574,10 @@ READING_METHODS = (
 )
 #: What may be walked over only once: whoever does so changes it for all others.
 ITERATORS = (*_rows("builtins.", "iter map filter zip enumerate reversed open"), "itertools.*")
+_DRAWS = (
+    *_rows("torch.", "rand* normal bernoulli multinomial poisson nn.functional.dropout*"),
+    *_rows("", "random.* numpy.random.*"),
+)
 _NUMBERS = (
     *_rows("builtins.", "len int float str bool round range repr hash ord chr id isinstance"),
     *_rows("", "time.* math.* os.path.* torch.device builtins.hasattr builtins.format"),
@@ -584,6 +588,11 @@ _NUMBERS = (
 def effect_of(name: str) -> Effect:
     """What calling a function of an installed package changes."""
     return next((e for e, rows in EFFECTS if _matches(name, rows)), Effect.GIVEN)
+
+
+def draws(name: str) -> bool:
+    """Whether a function takes random numbers from a generator of the process."""
+    return _matches(name, _DRAWS)
 
 
 def changes_module(method: str) -> bool:

@@ -80,6 +80,8 @@ class Skipped:
     """A validation or checkpoint that is left out, with the statements that depend on it.
 
     instead: code in its place: the mode in which it would have left its model.
+    draws: data loaders that it walks over, whose iterators take random numbers; '' for random
+    numbers that are not drawn in its place.
     """
 
     source: Source
@@ -88,6 +90,7 @@ class Skipped:
     instead: str
     initial: bool
     what: str  # validation | checkpoint
+    draws: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ def _understand(
     located.warnings = warnings
     skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
     located.skipped, located.kept = skips.skipped, skips.kept
-    warnings.extend(warnings_of(skips.kept))
+    warnings.extend(warnings_of(skips))
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     reads = find_host_reads(knowledge, candidate, regions, counter, as_written=as_written)
     located.deferred = reads.moved

@@ -18,4 +18,4 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     """Saves in the loops are disabled."""
     for skipped in located.skipped:
         if skipped.what == "checkpoint":
-            yield from disable(skipped)
+            yield from disable(skipped, names)

@@ -17,7 +17,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     """Disabled statements stay visible; the mode that they leave a model in is set."""
     for skipped in located.skipped:
         if skipped.what == "validation":
-            yield from disable(skipped)
+            yield from disable(skipped, names)
     for kept in located.kept:
         if kept.initial and kept.source is located.candidate.source:
             yield from _timed(kept, names)
@@ -33,15 +33,17 @@ def _timed(kept: Kept, names: Names) -> Iterator[tuple[Source, Edit]]:
     yield kept.source, Edit(Kind.INSERT_AFTER, at, end, reason=reason)
 
 
-def disable(skipped: Skipped) -> Iterator[tuple[Source, Edit]]:
+def disable(skipped: Skipped, names: Names) -> Iterator[tuple[Source, Edit]]:
     """Edits that take one skipped piece out."""
+    loaders = ", ".join(filter(None, skipped.draws))
+    instead = [skipped.instead, f"{names.recorder}.drawn({loaders})" if loaders else ""]
     when = "initial" if skipped.initial else "in-loop"
     yield (
         skipped.source,
         Edit(
             Kind.DISABLE,
             address(skipped.statement),
-            skipped.instead,
+            "\n".join(filter(None, instead)),
             reason=f"{when} {skipped.what} is skipped",
         ),
     )

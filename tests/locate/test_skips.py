@@ -170,8 +170,40 @@ def test_the_mode_is_left_as_it_would_have_been(name: str) -> None:
         assert not {"model.train()  # [instrument]", "model.eval()  # [instrument]"} & set(lines)
 
 
-def test_a_mode_that_depends_stays_with_its_evaluation() -> None:
-    function = VALIDATE.replace("    return", "    if quick:\n        model.train()\n    return")
+LOADED = "val_loader = torch.utils.data.DataLoader(data)\n" + VALIDATE
+
+
+@pytest.mark.parametrize(
+    ("walked", "replaced", "noted"),
+    [
+        ("val_loader", "val_loader", False),
+        ("enumerate(val_loader)", "val_loader", False),
+        ("torch.utils.data.DataLoader(data)", "", True),
+        ("torch.randn(3, 2)", "", True),
+    ],
+)
+def test_seeds_of_a_loader_are_taken_in_place_of_the_evaluation(
+    walked: str, replaced: str, noted: bool
+) -> None:
+    setup = LOADED.replace("in val_loader", f"in {walked}") + "validate(model)"
+    source = looped(STEP, before=setup)
+    lines = code_lines(source)
+    assert (f"_instrument.drawn({replaced})  # [instrument]" in lines) is bool(replaced)
+    notes = [w for w in plan_of(source)["warnings"] if w["kind"] == "random-numbers"]
+    assert bool(notes) is noted
+
+
+def test_a_loader_that_is_walked_over_now_and_then_is_noted() -> None:
+    setup = LOADED.replace("    with torch", "    if quick:\n        return 0\n    with torch")
+    source = looped(STEP, before=setup + "validate(model)")
+    assert "_instrument.drawn" not in "\n".join(code_lines(source))
+    assert "random-numbers" in [w["kind"] for w in plan_of(source)["warnings"]]
+
+
+@pytest.mark.parametrize("switch", ["if quick:\n        model.train()", "{}\n    model.train()"])
+def test_a_mode_that_depends_stays_with_its_evaluation(switch: str) -> None:
+    switch = switch.format("if quick:\n        return 0")
+    function = VALIDATE.replace("    return", f"    {switch}\n    return")
     source = looped(STEP, before=function + "validate(model)")
     assert plan_of(source)["skipped_validation"] == []
     assert "the mode in which it leaves the model cannot be told" in stays(source)[0]

@@ -11,8 +11,6 @@ place. What cannot be shown stays, and is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Kept
@@ -45,17 +43,30 @@ def find_skips(
     return prove(facts, pieces)
 
 
-def warnings_of(kept: Iterable[Kept]) -> list[Caveat]:
-    """One for each piece that stays; of a checkpoint between epochs no figure depends."""
-    found = []
-    for piece in kept:
-        when = " and runs before the first sample" if piece.initial else ""
-        found.append(
-            Caveat(
-                f"{piece.what}-stays",
-                f"{piece.what} stays{when}: {piece.why}",
-                "note" if piece.what == "checkpoint" and not piece.initial else "caution",
-                piece.source.at(piece.statement.lineno),
+def warnings_of(skips: Skips) -> list[Caveat]:
+    """One for each piece that stays, and for each that leaves others with other random numbers."""
+    found = [_stays(piece) for piece in skips.kept]
+    for skipped in skips.skipped:
+        if "" in skipped.draws:
+            found.append(
+                Caveat(
+                    "random-numbers",
+                    "this evaluation is skipped and takes random numbers that nothing takes in "
+                    "its place: the order of the data and dropout may differ from the script's",
+                    "note",
+                    skipped.source.at(skipped.statement.lineno),
+                    "--keep-validation trains as the script does",
+                )
             )
-        )
     return list(dict.fromkeys(found))
+
+
+def _stays(piece: Kept) -> Caveat:
+    """Of a checkpoint between epochs no figure depends."""
+    when = " and runs before the first sample" if piece.initial else ""
+    return Caveat(
+        f"{piece.what}-stays",
+        f"{piece.what} stays{when}: {piece.why}",
+        "note" if piece.what == "checkpoint" and not piece.initial else "caution",
+        piece.source.at(piece.statement.lineno),
+    )

@@ -83,6 +83,7 @@ class LibraryCalls:
         if effect is Effect.PROCESS:
             return _unread(frame, call)
         found = Effects(
+            draws=[""] if catalogue.draws(name) else [],
             saves=weights or effect is Effect.SAVES,
             checkpoint=weights,
             loads=effect is Effect.LOADS,

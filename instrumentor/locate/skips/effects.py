@@ -34,6 +34,8 @@ class Effects:
         checkpoint: weights or optimizer state are saved.
         loads: a file is read that may have been saved.
         modes: switches of modules in order.
+        draws: data loaders that are walked over, as the examined scope spells them, in order; ''
+            for random numbers that cannot be drawn in their place.
         unknown: what cannot be read or cannot be taken out, each as `FILE:LINE: text`.
     """
 
@@ -43,6 +45,7 @@ class Effects:
     checkpoint: bool = False
     loads: bool = False
     modes: list[Mode] = field(default_factory=list)
+    draws: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
     def add(self, other: Effects, *, certain: bool = True) -> None:
@@ -52,6 +55,7 @@ class Effects:
         self.checkpoint |= other.checkpoint
         self.loads |= other.loads
         self.modes += [replace(m, certain=m.certain and certain) for m in other.modes]
+        self.draws += other.draws if certain else [""] * len(other.draws)
         self.unknown += other.unknown
 
     def mode_left(self) -> dict[str, Mode]:

@@ -14,6 +14,7 @@ from instrumentor.locate.syntax import ScopeNode, Source
 from instrumentor.locate.values import Class, External, Member, Method, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
+_WALKED_THROUGH = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
 _TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
 
 
@@ -50,6 +51,19 @@ class Objects:
     def trains(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Changes what it was made from: an optimizer, an average of weights, a scaler."""
         return self.knowledge.kinds.is_a(source, scope, node, *_TRAINS)
+
+    def walked(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr | None:
+        """The data loader that a loop walks over, through `enumerate` and progress bars."""
+        names = self.knowledge.program.names
+        while isinstance(node, ast.Call) and node.args:
+            if names.qualified(source, scope, node.func) not in _WALKED_THROUGH:
+                break
+            node = node.args[0]
+        for value in self._values(source, scope, node):
+            name = external_name(value.made_by) if isinstance(value, Object) else ""
+            if name:
+                return node if name.endswith("DataLoader") else None
+        return node if self.knowledge.kinds.is_a(source, scope, node, Kind.DATA) else None
 
     def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A module, function or class of an installed package, not one of its objects."""

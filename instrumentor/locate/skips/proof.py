@@ -77,7 +77,8 @@ class _Attempt:
             for d in self.dependents.get(piece, ())
             if not any(o is not d and contains(o, d) for o in others)
         ]
-        modes = self.effects(piece).mode_left().values()
+        effects = self.effects(piece)
+        modes = effects.mode_left().values()
         return Skipped(
             piece.source,
             piece.statement,
@@ -85,7 +86,13 @@ class _Attempt:
             "\n".join(f"{m.owner}.{'train' if m.training else 'eval'}()" for m in modes),
             piece.initial,
             piece.what,
+            tuple(d if self._spelled(piece, d) else "" for d in effects.draws),
         )
+
+    def _spelled(self, piece: Piece, path: str) -> bool:
+        """Whether the first name of a path is known where a piece stands."""
+        names = self.facts.program.names
+        return names.binder(piece.source, piece.scope, path.partition(".")[0]) is not None
 
     # -- proof ---------------------------------------------------------------------------------
 
@@ -111,10 +118,8 @@ class _Attempt:
         effects = self.effects(piece)
         if effects.unknown:
             return f"what it does cannot be read at {effects.unknown[0]}"
-        names = self.facts.program.names
         for mode in effects.mode_left().values():
-            known = names.binder(piece.source, piece.scope, mode.owner.partition(".")[0])
-            if not mode.certain or not mode.owner or known is None:
+            if not mode.certain or not self._spelled(piece, mode.owner):
                 return "the mode in which it leaves the model cannot be told"
         return _jumps(piece.statement)
 

@@ -77,7 +77,7 @@ class EffectsReader:
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             return  # what it does counts where it is called
         if isinstance(statement, (ast.For, ast.AsyncFor)):
-            self._walk(frame, statement.iter, found)
+            self._walk(frame, statement.iter, found, certain=certain)
         for header in (n for n in ast.iter_child_nodes(statement) if not _is_suite(n)):
             for node in below(header):
                 self._node(frame, statement, node, found, certain=certain)
@@ -85,11 +85,18 @@ class EffectsReader:
         restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
         for part, is_certain in _suites(statement, inner_certain):
             inside = Effects()
-            for inner in part:
-                self._statement(frame, inner, inside, certain=is_certain)
+            self._suite(frame, part, inside, certain=is_certain)
             if restores:
                 inside.modes = [replace(m, training=None, certain=True) for m in inside.modes]
             found.add(inside)
+
+    def _suite(
+        self, frame: Frame, statements: list[ast.stmt], found: Effects, *, certain: bool
+    ) -> None:
+        for statement in statements:
+            self._statement(frame, statement, found, certain=certain)
+            if any(isinstance(node, ast.Return) for node in own_nodes(statement)):
+                certain = False  # what follows runs only where that did not return
 
     def _node(
         self, frame: Frame, statement: ast.stmt, node: ast.AST, found: Effects, *, certain: bool
@@ -104,7 +111,7 @@ class EffectsReader:
             case ast.Name(ctx=ast.Store() | ast.Del()):
                 self._bind(frame, statement, node, found)
             case ast.comprehension():
-                self._walk(frame, node.iter, found)
+                self._walk(frame, node.iter, found, certain=certain)
             case ast.withitem():
                 self._implicit(frame, node, node.context_expr, found)
             case ast.Yield() | ast.YieldFrom() | ast.Await() if frame.top:
@@ -181,8 +188,11 @@ class EffectsReader:
             training = bool(given.value) if isinstance(given, ast.Constant) else None
         return Effects(modes=[Mode(self.storage.of(frame, function.value).path, training, True)])
 
-    def _walk(self, frame: Frame, iterable: ast.expr, found: Effects) -> None:
-        """Walking over something uses an iterator up, and runs `__iter__`."""
+    def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
+        """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
+        loader = self.objects.walked(frame.source, frame.scope, iterable)
+        if loader is not None:
+            found.draws.append(self.storage.of(frame, loader).path if certain else "")
         reach = self.storage.of(frame, iterable)
         if reach.once:
             found.changed |= reach.cells
@@ -227,8 +237,7 @@ class EffectsReader:
             values = self.program.names.of(function.source, outside, node)
             if any(isinstance(v, (Function, Class)) for v in values):
                 found.add(unread(frame, decorator, "a decorator"))
-        for statement in function.node.body:
-            self._statement(frame, statement, found, certain=True)
+        self._suite(frame, function.node.body, found, certain=True)
         self._open.pop()
         return found
 

@@ -131,6 +131,18 @@ class Recorder:
             text = "%s stays and took %.1f s before the first sample" % (name, seconds)
             self.records.warn(text)
 
+    def drawn(self, *loaders: Any) -> None:
+        """Take the random numbers that walking over loaders takes, where a walk is skipped.
+
+        An iterator of torch's DataLoader takes a seed for its workers when it is made, and one
+        for the order of its samples with the first of them.
+        """
+        torch = sys.modules["torch"]
+        for loader in loaders:
+            if isinstance(loader, torch.utils.data.DataLoader):
+                torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+                next(iter(loader._index_sampler), None)
+
     def refuse(self, name: str, waited: Waited) -> None:
         """Record that a step ran and could not be timed."""
         self.refused += 1
