@@ -228,6 +228,15 @@ class Narrator:
             done.set()
             thread.join()
 
+    @classmethod
+    @contextlib.contextmanager
+    def during(cls, doing: str, *, quiet: bool = False) -> Iterator[None]:
+        """Work that has nothing to say but that it goes on."""
+        narrator = cls(quiet=quiet)
+        narrator.doing = doing
+        with narrator.alive():
+            yield
+
     def beat(self, now: float) -> None:
         """Say what goes on, and for how long, when nothing was said for a while."""
         if now - self.heard >= SILENCE_S:

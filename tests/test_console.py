@@ -13,7 +13,7 @@ import pytest
 
 from instrumentor import console
 from instrumentor.errors import NotReady
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, wait_for
 
 
 class Terminal(io.StringIO):
@@ -240,3 +240,12 @@ def test_counts_in_one_line() -> None:
 def test_the_words_of_a_command_can_be_pasted() -> None:
     assert console.quoted("instrument", "run", Path("a/train.py")) == "instrument run a/train.py"
     assert console.quoted(Path("my train ü.py"), "$x") == "'my train ü.py' '$x'"
+
+
+def test_work_without_stages_says_that_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "SILENCE_S", 0.0)
+    monkeypatch.setattr(console, "_BEAT_S", 0.001)
+    with console.Narrator.during("reading ops.csv"):
+        wait_for(lambda: "still reading ops.csv" in capsys.readouterr().err)

@@ -129,9 +129,11 @@ def _compared(
 
     runs = [run for group in groups for run in group]
     entries = _entries(runs, history)
-    sides = [
-        _side(run, entries.get(run), size, history) for run, size in zip(runs, sizes, strict=True)
-    ]
+    with console.Narrator.during(f"reading {', '.join(runs)}"):
+        sides = [
+            _side(run, entries.get(run), size, history)
+            for run, size in zip(runs, sizes, strict=True)
+        ]
     if any(len(group) > 1 for group in groups):
         first = len(groups[0])
         return (compare_runs(sides[:first], sides[first:]),)

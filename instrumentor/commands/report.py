@@ -184,7 +184,9 @@ def report(
 
     files = replace(files, stacked=files.stacked and asked.summary)
     options = asked.options()
-    found = make_report(sources, options, files, flops=asked.flops, peak_tflops=asked.peak_tflops)
+    rates = {"flops": asked.flops, "peak_tflops": asked.peak_tflops}
+    with console.Narrator.during(f"reading {', '.join(map(console.shown, sources))}"):
+        found = make_report(sources, options, files, **rates)
     if asked.of_ops and found.ops is None:
         raise UsageError(
             f"{sources[0]} holds no device ops to show",

@@ -24,6 +24,7 @@ from instrumentor.locate.syncs import Sync
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
+    SCOPES,
     ScopeNode,
     Source,
     callee,
@@ -281,7 +282,8 @@ def locate_marked(
         remedy = "Let the region start and end with statements of the same indentation."
         raise Declined(Reason(source.path, start, "region", message, remedy))
     for statement in covered:
-        for node in (statement, *own_nodes(statement)):
+        inner = () if isinstance(statement, SCOPES) else own_nodes(statement)
+        for node in (statement, *inner):
             if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)):
                 raise Declined(
                     Reason(
