@@ -427,7 +427,7 @@ class _Rounds:
 
     def round(self) -> None:
         """One version."""
-        from instrumentor.kernels.telling import version_line
+        from instrumentor.kernels.session_words import version_line
 
         number = len(self.work.session.versions) + 1
         self.say(f"Measuring version {number}, {self.work.repeat} runs ...")
@@ -459,7 +459,7 @@ class _Rounds:
 
 
 def _summarise(work: Iteration, *, json: bool) -> None:
-    from instrumentor.kernels.telling import summary_json, summary_lines
+    from instrumentor.kernels.session_words import summary_json, summary_lines
 
     if json:
         console.out_json({**summary_json(work.session), "folder": str(work.session.folder)})

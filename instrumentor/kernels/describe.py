@@ -73,24 +73,27 @@ def _kernel(
 
 
 def _grid(sizes: Sizes, arguments: ast.expr, scope: ScopeNode) -> Grid:
-    if not isinstance(arguments, ast.Call):
-        return Grid("default")
-    named = (k.value for k in arguments.keywords if k.arg == "grid")
-    node = next(named, arguments.args[0] if arguments.args else None)
+    given = arguments if isinstance(arguments, ast.Call) else ast.Call(arguments, [], [])
+    named = (k.value for k in given.keywords if k.arg == "grid")
+    node = next(named, given.args[0] if given.args else None)
     if node is None:
         return Grid("default")
     text = shortened(ast.unparse(node), 60)
     if isinstance(node, ast.Lambda) or _function(sizes, scope, node) is not None:
         return Grid("callable", text)
+    kind, size = _extent(sizes, node, scope)
+    return Grid(kind, text, size)
+
+
+def _extent(sizes: Sizes, node: ast.expr, scope: ScopeNode) -> tuple[str, tuple[int, ...] | None]:
+    """The kind of a grid that is no function, and its size where that is visible."""
     found = sizes.bound(node.id, scope) if isinstance(node, ast.Name) else None
     written = found[0] if found is not None else node
     if isinstance(written, ast.Constant) and written.value in ("auto", "full"):
-        return Grid(str(written.value), text)
+        return str(written.value), None
     single = sizes.integer(node, scope)
     size = sizes.shape(node, scope) or (None if single is None else (single,))
-    if size or isinstance(written, (ast.Tuple, ast.List)):
-        return Grid("tuple", text, size)
-    return Grid("unknown", text)
+    return "tuple" if size or isinstance(written, (ast.Tuple, ast.List)) else "unknown", size
 
 
 def _threads(sizes: Sizes, function: FunctionNode) -> Iterator[Thread]:

@@ -23,6 +23,7 @@ from instrumentor.kernels.session import (
     Version,
     described_change,
     digest,
+    held_against,
     open_session,
 )
 from instrumentor.kernels.validate import Criteria
@@ -184,18 +185,13 @@ class Iteration:
 
     def _judged(self, version: Version) -> Version:
         """The version held against the best one."""
-        from instrumentor_analysis.comparison.ratio import ratio_of_medians
-        from instrumentor_analysis.comparison.statement import statement
-
         best = self.session.best_version
         if version.state != "unsure" or best is None:
             return version
-        ratio = ratio_of_medians(best.wall_us, version.wall_us)
-        if ratio is None:
+        held = held_against(best, version)
+        if held is None:
             return replace(version, state="failed", problem="a run took no time at all")
-        sentence = statement(
-            ratio, f"version {version.number}", len(best.wall_us), len(version.wall_us)
-        ).replace("steady steps", "runs")
+        ratio, sentence = held
         state = ("faster" if ratio.value < 1 else "slower") if ratio.real else "unsure"
         if not ratio.real and version.wall_us == best.wall_us:
             sentence = "the same time"

@@ -8,13 +8,17 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from instrumentor.errors import UsageError
 from instrumentor.outputs import write_json
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.comparison.ratio import Ratio
 
 SCHEMA = "instrument-kernel-session/1"
 FILE = "session.json"
@@ -51,8 +55,6 @@ class Version:
     @property
     def median_us(self) -> float | None:
         """Median of the runs."""
-        import statistics
-
         return statistics.median(self.wall_us) if self.wall_us else None
 
     @property
@@ -144,6 +146,18 @@ def _version(entry: Mapping[str, Any]) -> Version:
     names = Version.__dataclass_fields__
     values = {name: entry[name] for name in entry if name in names}
     return Version(**{**values, "wall_us": tuple(values.get("wall_us", ()))})
+
+
+def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:
+    """Time of a version over another's, and the sentence on it; None where one took no time."""
+    from instrumentor_analysis.comparison.ratio import ratio_of_medians
+    from instrumentor_analysis.comparison.statement import statement
+
+    ratio = ratio_of_medians(old.wall_us, new.wall_us)
+    if ratio is None:
+        return None
+    said = statement(ratio, f"version {new.number}", len(old.wall_us), len(new.wall_us))
+    return ratio, said.replace("steady steps", "runs")
 
 
 def digest(data: bytes) -> str:

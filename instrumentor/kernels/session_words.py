@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from instrumentor.kernels.session import Session, Version
-from instrumentor_analysis.comparison.ratio import ratio_of_medians
-from instrumentor_analysis.comparison.statement import statement
+from instrumentor.kernels.session import Session, Version, held_against
 from instrumentor_analysis.reports.kernel_console import size, us
 
 _WORDS = {
@@ -68,12 +66,9 @@ def summary_json(session: Session) -> dict[str, Any]:
     baseline = session.versions[0] if session.versions else None
     speedup, sentence = None, ""
     if best is not None and baseline is not None and best is not baseline:
-        ratio = ratio_of_medians(baseline.wall_us, best.wall_us)
-        if ratio is not None:
-            speedup = 1 / ratio.value
-            sentence = statement(
-                ratio, f"version {best.number}", len(baseline.wall_us), len(best.wall_us)
-            ).replace("steady steps", "runs")
+        held = held_against(baseline, best)
+        if held is not None:
+            speedup, sentence = 1 / held[0].value, held[1]
     return {
         **document,
         "baseline_us": baseline.median_us if baseline else None,
