@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts
 from instrumentor_analysis.kernels.findings import GOALS, Finding, used_cores
 from instrumentor_analysis.kernels.heat import heat_map
-from instrumentor_analysis.kernels.model import BufferUse, Program
+from instrumentor_analysis.kernels.model import BufferUse
 from instrumentor_analysis.kernels.report import KernelReport
+from instrumentor_analysis.reports.kernel_tables import sections
+from instrumentor_analysis.reports.terminal import painter, section_lines
+from instrumentor_analysis.reports.words import size
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-_CODES = {"bold": "1", "red": "31", "yellow": "33", "green": "32", "dim": "2"}
 
 
 def render(report: KernelReport, *, width: int = 100, color: bool = False) -> str:
@@ -22,19 +24,17 @@ def render(report: KernelReport, *, width: int = 100, color: bool = False) -> st
 class _Page:
     def __init__(self, report: KernelReport, width: int, color: bool) -> None:
         self.report, self.facts = report, report.facts
-        self.width, self.color = max(width, 40), color
-
-    def paint(self, text: str, style: str) -> str:
-        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.color else text
+        self.width, self.paint = max(width, 40), painter(color)
 
     def lines(self) -> Iterator[str]:
         yield from self._head()
         yield from self._limit()
         yield from self._figures()
-        yield from self._threads()
+        for section in sections(self.facts):
+            yield ""
+            yield from section_lines(section, self.width, self.paint)
         yield from self._heat()
         yield from self._buffers()
-        yield from self._signposts()
         yield from self._remarks()
         if self.report.rerun:
             yield ""
@@ -76,11 +76,10 @@ class _Page:
             of = f" of {facts.available_cores}" if facts.available_cores else ""
             grid = f", grid {program.grid[0]}x{program.grid[1]}" if program and program.grid else ""
             yield f"Cores       {used}{of}{share}{grid}; asked for {_asked(facts)}"
-        for argument in facts.arguments:
-            shape = "x".join(map(str, argument.shape))
-            yield f"Argument {argument.name:<3}{shape} {argument.dtype}, {size(argument.bytes)}"
-        if program is not None:
-            yield from _traffic(program, facts)
+        if program is not None and program.bandwidth_gb_s is not None:
+            rate, peak = program.bandwidth_gb_s, facts.peak_gb_s
+            share = f" ({rate / peak:.0%} of {peak:.0f})" if peak else ""
+            yield f"Bandwidth   {rate:.1f} GB/s{share}"
         roofline = facts.log.roofline
         if roofline is not None:
             verdict = f"{roofline.percent:.0f} % {roofline.bound} bound"
@@ -88,23 +87,6 @@ class _Page:
         if facts.block_bytes is not None:
             share_l1 = facts.block_bytes / L1_BYTES
             yield f"Blocks      {size(facts.block_bytes)} a core, {share_l1:.0%} of L1"
-
-    def _threads(self) -> Iterator[str]:
-        rows = self.facts.log.threads
-        cycles = self.facts.program.kernel_cycles if self.facts.program else {}
-        if rows:
-            yield ""
-            yield "Thread     function                  cycles       ops      share"
-            for row in rows:
-                yield (
-                    f"{row.thread:<10} {row.function[:20]:<20} {row.cycles:>11,} "
-                    f"{row.operations:>9,} {row.percent:>9.1f}%"
-                )
-        elif cycles:
-            yield ""
-            yield "Thread         least cycles    most cycles"
-            for thread, (low, high) in cycles.items():
-                yield f"{thread:<10} {low:>16,} {high:>14,}"
 
     def _heat(self) -> Iterator[str]:
         lines = heat_map(self.facts.lines, self.report.source)
@@ -122,7 +104,7 @@ class _Page:
             text = f"{line.line:>6} {line.total:>10,} {line.share:>6.1%} {waits} {bar} {line.text}"
             hot = "red" if line.share > 0.5 else "yellow" if line.share > 0.2 else ""
             cut = text[: self.width]
-            yield self.paint(cut, hot) if hot else cut
+            yield self.paint(cut, hot)
 
     def _buffers(self) -> Iterator[str]:
         buffers = self.facts.log.buffers
@@ -140,18 +122,6 @@ class _Page:
             yield f"  {source or '?'} --> [{name}] --> {target or '?'}{tail}"
         for pipe in self.facts.log.pipes:
             yield f"  pipe {pipe.source} --> {pipe.target}"
-
-    def _signposts(self) -> Iterator[str]:
-        rows = self.facts.log.signposts
-        if not rows:
-            return
-        yield ""
-        yield "Signpost         thread       count        total    average      least       most"
-        for row in rows:
-            yield (
-                f"{row.name[:16]:<16} {row.thread:<9} {row.count:>8,} {row.total:>12,} "
-                f"{row.average:>10,} {row.least:>10,} {row.most:>10,}"
-            )
 
     def _remarks(self) -> Iterator[str]:
         others = [f for f in self.report.found if f is not self.report.limit]
@@ -177,33 +147,6 @@ def _asked(facts: Facts) -> str:
     return f"{grid.get('text') or grid.get('kind') or 'not visible'}"
 
 
-def _traffic(program: Program, facts: Facts) -> Iterator[str]:
-    for label, traffic in (
-        ("DRAM read", program.dram_read),
-        ("DRAM write", program.dram_write),
-        ("L1 read", program.l1_read),
-        ("L1 write", program.l1_write),
-        ("Multicast", program.multicast),
-    ):
-        if traffic is not None:
-            yield f"{label:<12}{size(traffic.bytes)} in {traffic.transfers:,} transfers"
-    if program.bandwidth_gb_s is not None:
-        share = (
-            f" ({program.bandwidth_gb_s / facts.peak_gb_s:.0%} of {facts.peak_gb_s:.0f})"
-            if facts.peak_gb_s
-            else ""
-        )
-        yield f"Bandwidth   {program.bandwidth_gb_s:.1f} GB/s{share}"
-    if program.transfer_sizes:
-        sizes = ", ".join(
-            size(amount) + (f" x{count:,}" if count else "")
-            for amount, count in sorted(program.transfer_sizes.items())
-        )
-        yield f"Transfers   {sizes}"
-    if program.barriers is not None:
-        yield f"Barriers    {program.barriers[0]:,} read, {program.barriers[1]:,} write"
-
-
 def _ends(uses: tuple[BufferUse, ...] | list[BufferUse]) -> str:
     return " + ".join(dict.fromkeys(f"{use.function}:{use.line}" for use in uses))
 
@@ -211,11 +154,3 @@ def _ends(uses: tuple[BufferUse, ...] | list[BufferUse]) -> str:
 def us(value: float) -> str:
     """A time in microseconds, in the unit that fits."""
     return f"{value / 1000:,.3f} ms" if value >= 1000 else f"{value:,.2f} us"
-
-
-def size(count: int) -> str:
-    """Bytes in the unit that fits (powers of ten)."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:,.2f} {unit}"
-    return f"{count} B"

@@ -3,69 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from instrumentor_analysis.kernels.model import Buffer, BufferUse
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Line, Shape
 
 _COLUMNS = (10, 300, 590)
 _WIDTH, _HEIGHT, _GAP = 200, 34, 16
 
 
-def render(buffers: Sequence[Buffer]) -> str:
-    """An SVG element; an empty string without buffers."""
-    if not buffers:
-        return ""
-    parts: list[str] = []
-    top = 10
+def graph(buffers: Sequence[Buffer]) -> Drawing | None:
+    """Producers on the left, consumers on the right; None without buffers."""
+    shapes: list[Shape] = []
+    top = 10.0
     for buffer in buffers:
         left = _ends(buffer, "read", buffer.producers)
         right = _ends(buffer, "write", buffer.consumers)
         rows = max(len(left), len(right), 1)
         middle = top + (rows * (_HEIGHT + _GAP) - _GAP) / 2
-        parts += _side(left, _COLUMNS[0], top, middle, to_right=True)
-        parts += _side(right, _COLUMNS[2], top, middle, to_right=False)
+        shapes += _side(left, _COLUMNS[0], top, middle, to_right=True)
+        shapes += _side(right, _COLUMNS[2], top, middle, to_right=False)
         name = buffer.name or f"buffer {buffer.index}"
-        parts.append(_box(_COLUMNS[1], middle - _HEIGHT / 2, name, "buffer"))
+        shapes += _box(_COLUMNS[1], middle - _HEIGHT / 2, name, "compute", 2)
         top += rows * (_HEIGHT + _GAP) + _GAP
-    return (
-        f'<svg class="flow" viewBox="0 0 800 {top:.0f}" role="img" '
-        'aria-label="Dataflow buffers with their producers and consumers">'
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>'
-        + "".join(parts)
-        + "</svg>"
-    )
+    says = "Dataflow buffers with their producers and consumers"
+    return Drawing("Dataflow buffers", says, (0, 0, 800, top), tuple(shapes)) if buffers else None
 
 
 def _ends(buffer: Buffer, direction: str, uses: Sequence[BufferUse]) -> list[str]:
     copies = [copy for copy in buffer.copies if copy.direction == direction]
-    words = [f"DRAM · {copy.function}:{copy.line}" for copy in copies]
+    texts = [f"DRAM · {copy.function}:{copy.line}" for copy in copies]
     copied = {copy.function for copy in copies}
-    words += [f"{use.function}:{use.line}" for use in uses if use.function not in copied]
-    return list(dict.fromkeys(words))
+    texts += [f"{use.function}:{use.line}" for use in uses if use.function not in copied]
+    return list(dict.fromkeys(texts))
 
 
 def _side(
-    words: Sequence[str], x: float, top: float, middle: float, *, to_right: bool
-) -> list[str]:
-    parts = []
-    for number, word in enumerate(words):
+    texts: Sequence[str], x: float, top: float, middle: float, *, to_right: bool
+) -> list[Shape]:
+    """Boxes in a column, each with an arrow to the buffer or from it."""
+    shapes: list[Shape] = []
+    for number, text in enumerate(texts):
         y = top + number * (_HEIGHT + _GAP)
-        parts.append(_box(x, y, word, "end"))
+        shapes += _box(x, y, text, "line", 1)
         center = y + _HEIGHT / 2
         start = (x + _WIDTH, center) if to_right else (_COLUMNS[1] + _WIDTH, middle)
         end = (_COLUMNS[1], middle) if to_right else (x, center)
-        parts.append(
-            f'<path class="edge" marker-end="url(#tip)" '
-            f'd="M{start[0]:.0f} {start[1]:.1f} L{end[0]:.0f} {end[1]:.1f}"/>'
-        )
-    return parts
+        back = end[0] - 7
+        shapes.append(Line((start, end), "muted"))
+        shapes.append(Line(((back, end[1] - 4), end, (back, end[1] + 4)), "muted", 1.5))
+    return shapes
 
 
-def _box(x: float, y: float, text: str, kind: str) -> str:
-    shown = text if len(text) <= 28 else text[:27] + "…"
-    return (
-        f'<g class="{kind}"><title>{escape(text)}</title>'
-        f'<rect x="{x:.0f}" y="{y:.1f}" width="{_WIDTH}" height="{_HEIGHT}" rx="5"/>'
-        f'<text x="{x + _WIDTH / 2:.0f}" y="{y + _HEIGHT / 2 + 4:.1f}">{escape(shown)}</text></g>'
-    )
+def _box(x: float, y: float, text: str, colour: str, width: float) -> list[Shape]:
+    corners = (x, y), (x + _WIDTH, y), (x + _WIDTH, y + _HEIGHT), (x, y + _HEIGHT), (x, y)
+    middle = x + _WIDTH / 2, y + _HEIGHT / 2 + 4
+    return [
+        Bar(x, y, _WIDTH, _HEIGHT, "card", text),
+        Line(corners, colour, width),
+        Label(*middle, words.clip(text, 28), "text", "middle"),
+    ]

@@ -10,8 +10,10 @@ from instrumentor_analysis.kernels.findings import GOALS, used_cores
 from instrumentor_analysis.kernels.heat import heat_map
 from instrumentor_analysis.kernels.report import KernelReport
 from instrumentor_analysis.reports import page
-from instrumentor_analysis.reports.kernel_console import size, us
-from instrumentor_analysis.reports.kernel_graph import render as render_graph
+from instrumentor_analysis.reports.kernel_console import us
+from instrumentor_analysis.reports.kernel_graph import graph
+from instrumentor_analysis.reports.kernel_tables import sections
+from instrumentor_analysis.reports.words import size
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,9 @@ def render(report: KernelReport) -> str:
         goals=GOALS,
         tiles=list(_tiles(report)),
         lines=heat_map(facts.lines, report.source),
-        graph=render_graph(facts.log.buffers),
+        graph=graph(facts.log.buffers),
+        sections=sections(facts),
         others=[finding for finding in report.found if finding is not report.limit],
-        size=size,
-        us=us,
         name=facts.kernel or facts.run.get("name") or "kernel",
     )
 

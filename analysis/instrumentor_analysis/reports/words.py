@@ -134,6 +134,14 @@ def _prefix(text: str, columns: int) -> str:
     return text
 
 
+def size(count: int) -> str:
+    """Bytes in the unit that fits (powers of ten)."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:,.2f} {unit}"
+    return f"{count} B"
+
+
 def squeezed(name: str) -> str:
     """An op's name without what most of them share."""
     return name.replace("DeviceOperation", "", 1).replace(" x ", "x")

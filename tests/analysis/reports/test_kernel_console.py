@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from instrumentor_analysis.kernels.report import report
-from instrumentor_analysis.reports.kernel_console import render, size, us
+from instrumentor_analysis.reports.kernel_console import render, us
+from instrumentor_analysis.reports.words import size
 from tests.analysis.kernels.printed import AUTO, FLOW, OLD_PERF, PIPES, ROOFLINE, SIGNPOSTS_NEW
 from tests.analysis.kernels.test_report import folder
 
@@ -37,11 +39,11 @@ def test_the_bottleneck_comes_first_with_goal_change_and_gain(text: str) -> None
 
 def test_what_it_is_judged_by(text: str) -> None:
     assert "Cores       1 of 130 (1%), grid 1x1" in text
-    assert "DRAM read   32.77 kB in 16 transfers" in text
-    assert "Barriers    16 read, 8 write" in text
+    assert re.search(r"DRAM read +32\.77 kB +16\n", text)
+    assert "barriers: 16 read, 8 write" in text
     assert "Bound       96 % compute bound" in text
-    assert "NCRISC     demo_read" in text
-    assert "store            TRISC_0" in text
+    assert re.search(r"NCRISC +demo_read +[\d,]+ +[\d,]+ +[\d.]+ %", text)
+    assert re.search(r"store +TRISC_0 +\d", text)
     assert "  dm0:10 --> [buffer 0] --> comp:20" in text
     assert "  pipe (0,0) --> [[1, 0], [2, 0]]" in text
 

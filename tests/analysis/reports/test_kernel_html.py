@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 from instrumentor_analysis.kernels.model import Buffer, BufferUse
 from instrumentor_analysis.kernels.report import report
-from instrumentor_analysis.reports.kernel_graph import render as render_graph
+from instrumentor_analysis.reports.drawing import Line, svg
+from instrumentor_analysis.reports.kernel_graph import graph
 from instrumentor_analysis.reports.kernel_html import render
 from tests.analysis.kernels.test_report import folder
 from tests.analysis.reports.test_kernel_console import RUN, WHOLE
@@ -66,11 +67,13 @@ def test_the_drawing_is_well_formed_and_names_both_ends() -> None:
         ),
         Buffer(7),
     ]
-    drawing = ElementTree.fromstring(render_graph(buffers))
-    words = [node.text for node in drawing.iter("text")]
+    drawing = graph(buffers)
+    assert drawing is not None
+    words = [node.text for node in ElementTree.fromstring(svg(drawing)).iter("text")]
     assert words == ["DRAM · read:5", "a<b:4", "buffer 0", "buffer 7"]
-    assert len([n for n in drawing.iter("path") if n.get("class") == "edge"]) == 2
+    edges = [s.points for s in drawing.shapes if isinstance(s, Line) and len(s.points) == 2]
+    assert [(start[0], end[0]) for start, end in edges] == [(210, 300), (500, 590)]
 
 
 def test_no_buffers_no_drawing() -> None:
-    assert render_graph([]) == ""
+    assert graph([]) is None
