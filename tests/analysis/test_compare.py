@@ -239,7 +239,7 @@ def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
         side(STEADY, "b", run={"arguments": []}),
     ]
     found = compare_runs(mixed, runs(1.0, 1.0, name="new"))
-    assert any("the runs with a are not alike (arguments)" in note for note in found.notes)
+    assert any("the runs with a differ (arguments)" in note for note in found.notes)
 
 
 def test_runs_of_other_batch_sizes_are_compared_per_sample() -> None:
