@@ -117,8 +117,8 @@ class Measured(Chosen):
     @property
     def options(self) -> KernelOptions:
         """As the library takes them."""
+        from instrumentor.kernels.choice import Choice
         from instrumentor.kernels.options import KernelOptions, parse_shapes
-        from instrumentor.kernels.plan import Choice
         from instrumentor.kernels.validate import make_criteria
 
         return KernelOptions(
@@ -181,13 +181,14 @@ def explain(
     """Show kernels, their invocations, and which would be profiled."""
     kernel, call = asked.kernel, asked.call
     if asked.diff:
-        from instrumentor.kernels.plan import Choice
+        from instrumentor.kernels.choice import Choice
         from instrumentor.kernels.prepare import prepare_kernel
 
         console.diff(prepare_kernel(script, Choice(kernel, call)).patch)
         return
+    from instrumentor.kernels.choice import Choice
     from instrumentor.kernels.find import find_kernels
-    from instrumentor.kernels.plan import Choice, found_json, plan_for
+    from instrumentor.kernels.plan import found_json, plan_for
     from instrumentor.locate.model import Declined
     from instrumentor.prepare import script_path
     from instrumentor.project import find_project

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from instrumentor.errors import UsageError
+from instrumentor.kernels.choice import Choice
 from instrumentor.kernels.environment import MODES
-from instrumentor.kernels.plan import Choice
 from instrumentor.kernels.validate import Criteria
 
 _SHAPE = re.compile(r"\d+(?:x\d+)*")

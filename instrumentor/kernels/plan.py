@@ -15,23 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.edits import Edit, Kind, Statement
-from instrumentor.errors import UsageError
+from instrumentor.kernels.choice import (
+    Choice,
+    choose_call,
+    choose_kernel,
+    refuse_lost_results,
+    refuse_unwrappable,
+    wrappable,
+)
 from instrumentor.kernels.find import find_kernels
 from instrumentor.kernels.gate import WATCH, call_text, gate_text, watch_text
 from instrumentor.kernels.model import Found, Invocation, Kernel, Site, invocation_json, kernel_json
-from instrumentor.locate.model import Declined, Reason
 from instrumentor.locate.syntax import Source, address
 from instrumentor.project import Project, find_project
 
 SCHEMA = "instrument-kernel-plan/1"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the user asks for: a kernel's name (or ``factory.name``) and the number of a call."""
-
-    kernel: str = ""
-    call: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,13 +107,13 @@ def make_plan(script: Path, choice: Choice) -> KernelPlan:
 def plan_for(project: Project, found: Found, choice: Choice) -> KernelPlan:
     """The plan for what was found; see :func:`make_plan`."""
     kernel = choose_kernel(found, choice)
-    invocation = _choose_call(found, kernel, choice)
-    _refuse_lost_results(found, kernel, invocation)
+    invocation = choose_call(found, kernel, choice)
+    refuse_lost_results(found, kernel, invocation)
     numbers = {site: number for number, site in enumerate(_numbered(found), 1)}
     path = None if invocation is None else tuple(numbers[s] for s in invocation.told_apart)
     if invocation is not None:
         for site in invocation.told_apart:
-            _refuse_unwrappable(site)
+            refuse_unwrappable(site)
     held_back = tuple(i for i in found.invocations if i is not invocation)
     edits = {
         source.path: tuple(_edits(source, found, numbers, kernel, path, invocation))
@@ -130,122 +128,6 @@ def plan_for(project: Project, found: Found, choice: Choice) -> KernelPlan:
         {file: some for file, some in edits.items() if some},
         held_back,
         tuple(_warnings(found, kernel, invocation)),
-    )
-
-
-def choose_kernel(found: Found, choice: Choice) -> Kernel:
-    """The kernel that is named, or the only one that is invoked.
-
-    Raises:
-        UsageError: no kernel has that name, or several have.
-        Declined: none is named and it is not clear which one is meant.
-    """
-    if not found.kernels:
-        raise Declined(
-            Reason(
-                found.script,
-                1,
-                "no-kernel",
-                "no @ttl.kernel or @ttl.operation in this script or in what it imports from its "
-                "project",
-                "Give the script that defines or imports the kernel.",
-            )
-        )
-    if choice.kernel:
-        return _named(found, choice.kernel)
-    invoked = [k for k in found.kernels if found.of(k)]
-    invoked = invoked or [k for k in found.kernels if k not in found.composed]
-    invoked = invoked or list(found.kernels)
-    if len(invoked) == 1:
-        return invoked[0]
-    names = ", ".join(f"{k.qualified} (line {k.line})" for k in invoked)
-    raise Declined(
-        Reason(
-            found.script,
-            invoked[0].line,
-            "several-kernels",
-            f"several kernels are invoked: {names}; one run can profile only one of them",
-            f"Choose one: --kernel {invoked[0].qualified}.",
-        )
-    )
-
-
-def _named(found: Found, name: str) -> Kernel:
-    matches = [k for k in found.kernels if k.qualified == name]
-    matches = matches or [k for k in found.kernels if name in (k.name, k.bound)]
-    known = ", ".join(k.qualified for k in found.kernels)
-    if not matches:
-        raise UsageError(f"--kernel {name}: there is no such kernel", f"There are: {known}.")
-    if len(matches) > 1:
-        raise UsageError(f"--kernel {name}: several have this name", f"Give one of: {known}.")
-    return matches[0]
-
-
-def _choose_call(found: Found, kernel: Kernel, choice: Choice) -> Invocation | None:
-    invocations = found.of(kernel)
-    if choice.call is None:
-        return invocations[0] if invocations else None
-    if not 1 <= choice.call <= len(invocations):
-        raise UsageError(
-            f"--call {choice.call}: {kernel.qualified} has {len(invocations)} visible invocations",
-            "See them with `instrument kernel explain`.",
-        )
-    return invocations[choice.call - 1]
-
-
-def _refuse_lost_results(found: Found, kernel: Kernel, chosen: Invocation | None) -> None:
-    """Decline when a held-back call's result is used and nothing can stand for it."""
-    for invocation in found.invocations:
-        leaf = invocation.leaf
-        if (invocation is chosen and not invocation.loops) or not _is_used(leaf):
-            continue
-        reason = ""
-        if invocation.kernel.returns is None:
-            reason = "the kernel returns something that only running it can make"
-        elif not leaf.call.args and not leaf.call.keywords:
-            reason = "it has no argument that could stand for its result"
-        if reason:
-            raise Declined(
-                Reason(
-                    leaf.source.path,
-                    leaf.line,
-                    "result-used",
-                    f"only one call of a kernel can run, and the result of this call of "
-                    f"{invocation.kernel.qualified} is used: {reason}",
-                    "Pass the output tensor as the last argument, or take the other calls out of "
-                    "the script that is profiled.",
-                )
-            )
-
-
-def _is_used(site: Site) -> bool:
-    statement = site.statement
-    return not (isinstance(statement, ast.Expr) and statement.value is site.call)
-
-
-def _refuse_unwrappable(site: Site) -> None:
-    if _wrappable(site):
-        return
-    raise Declined(
-        Reason(
-            site.source.path,
-            site.line,
-            "compound-header",
-            "the call stands in an f-string or in the header of a compound statement, which is not "
-            "rewritten",
-            "Put the call into a statement of its own, before this one.",
-        )
-    )
-
-
-def _wrappable(site: Site) -> bool:
-    # Before Python 3.12 positions inside an f-string are not those of the file.
-    strings = [n for n in ast.walk(site.statement) if isinstance(n, ast.JoinedStr)]
-    if any(node is site.call for string in strings for node in ast.walk(string)):
-        return False
-    return isinstance(
-        site.statement,
-        (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Assert, ast.Raise),
     )
 
 
@@ -267,7 +149,7 @@ def _edits(
     # What is only part of another kernel stays as tt-lang made it: it is looked at, not called.
     parts = {k for k in found.composed if not found.of(k)}
     kernels = [k for k in found.kernels if k.source is source and k not in parts]
-    sites = [s for s in numbers if s.source is source and _wrappable(s)]
+    sites = [s for s in numbers if s.source is source and wrappable(s)]
     if not kernels and not sites:
         return
     yield Edit(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.engine import apply_edits
-from instrumentor.kernels.plan import Choice, KernelPlan, make_plan
+from instrumentor.kernels.choice import Choice
+from instrumentor.kernels.plan import KernelPlan, make_plan
 from instrumentor.own_lines import original_lines
 from instrumentor.prepare import script_path
 from instrumentor.proofs import prove

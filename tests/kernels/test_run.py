@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from instrumentor.errors import NotReady, RunFailed
+from instrumentor.kernels.choice import Choice
 from instrumentor.kernels.options import KernelOptions
-from instrumentor.kernels.plan import Choice
 from instrumentor.kernels.run import KernelRun, run_kernel
 from instrumentor.kernels.validate import Criteria
 from tests.conftest import git

@@ -1,0 +1,149 @@
+"""Which kernel and which call of it runs, and the calls between which nobody can choose."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from instrumentor.errors import UsageError
+from instrumentor.kernels.model import Found, Invocation, Kernel, Site
+from instrumentor.locate.model import Declined, Reason
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user asks for: a kernel's name (or ``factory.name``) and the number of a call."""
+
+    kernel: str = ""
+    call: int | None = None
+
+
+def choose_kernel(found: Found, choice: Choice) -> Kernel:
+    """The kernel that is named, or the only one that is invoked.
+
+    Raises:
+        UsageError: no kernel has that name, or several have.
+        Declined: none is named and it is not clear which one is meant.
+    """
+    if not found.kernels:
+        raise Declined(
+            Reason(
+                found.script,
+                1,
+                "no-kernel",
+                "no @ttl.kernel or @ttl.operation in this script or in what it imports from its "
+                "project",
+                "Give the script that defines or imports the kernel.",
+            )
+        )
+    if choice.kernel:
+        return _named(found, choice.kernel)
+    invoked = [k for k in found.kernels if found.of(k)]
+    invoked = invoked or [k for k in found.kernels if k not in found.composed]
+    invoked = invoked or list(found.kernels)
+    if len(invoked) == 1:
+        return invoked[0]
+    names = ", ".join(f"{k.qualified} (line {k.line})" for k in invoked)
+    raise Declined(
+        Reason(
+            found.script,
+            invoked[0].line,
+            "several-kernels",
+            f"several kernels are invoked: {names}; one run can profile only one of them",
+            f"Choose one: --kernel {invoked[0].qualified}.",
+        )
+    )
+
+
+def _named(found: Found, name: str) -> Kernel:
+    matches = [k for k in found.kernels if k.qualified == name]
+    matches = matches or [k for k in found.kernels if name in (k.name, k.bound)]
+    known = ", ".join(k.qualified for k in found.kernels)
+    if not matches:
+        raise UsageError(f"--kernel {name}: there is no such kernel", f"There are: {known}.")
+    if len(matches) > 1:
+        raise UsageError(f"--kernel {name}: several have this name", f"Give one of: {known}.")
+    return matches[0]
+
+
+def choose_call(found: Found, kernel: Kernel, choice: Choice) -> Invocation | None:
+    """The call that is numbered, or the first one; None when no call is visible.
+
+    Raises:
+        UsageError: there is no call of that number.
+    """
+    invocations = found.of(kernel)
+    if choice.call is None:
+        return invocations[0] if invocations else None
+    if not 1 <= choice.call <= len(invocations):
+        raise UsageError(
+            f"--call {choice.call}: {kernel.qualified} has {len(invocations)} visible invocations",
+            "See them with `instrument kernel explain`.",
+        )
+    return invocations[choice.call - 1]
+
+
+def refuse_lost_results(found: Found, kernel: Kernel, chosen: Invocation | None) -> None:
+    """Decline when a held-back call's result is used and nothing can stand for it.
+
+    Raises:
+        Declined: naming the call.
+    """
+    for invocation in found.invocations:
+        leaf = invocation.leaf
+        if (invocation is chosen and not invocation.loops) or not _is_used(leaf):
+            continue
+        reason = ""
+        if invocation.kernel.returns is None:
+            reason = "the kernel returns something that only running it can make"
+        elif not leaf.call.args and not leaf.call.keywords:
+            reason = "it has no argument that could stand for its result"
+        if reason:
+            raise Declined(
+                Reason(
+                    leaf.source.path,
+                    leaf.line,
+                    "result-used",
+                    f"only one call of a kernel can run, and the result of this call of "
+                    f"{invocation.kernel.qualified} is used: {reason}",
+                    "Pass the output tensor as the last argument, or take the other calls out of "
+                    "the script that is profiled.",
+                )
+            )
+
+
+def _is_used(site: Site) -> bool:
+    statement = site.statement
+    return not (isinstance(statement, ast.Expr) and statement.value is site.call)
+
+
+def refuse_unwrappable(site: Site) -> None:
+    """Decline a call that cannot say where it stands.
+
+    Raises:
+        Declined: it stands where nothing is rewritten.
+    """
+    if wrappable(site):
+        return
+    raise Declined(
+        Reason(
+            site.source.path,
+            site.line,
+            "compound-header",
+            "the call stands in an f-string or in the header of a compound statement, which is not "
+            "rewritten",
+            "Put the call into a statement of its own, before this one.",
+        )
+    )
+
+
+def wrappable(site: Site) -> bool:
+    """Whether a call can be written again within its statement."""
+    # Before Python 3.12 positions inside an f-string are not those of the file.
+    strings = [n for n in ast.walk(site.statement) if isinstance(n, ast.JoinedStr)]
+    if any(node is site.call for string in strings for node in ast.walk(string)):
+        return False
+    return isinstance(
+        site.statement,
+        (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Assert, ast.Raise),
+    )
