@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -19,44 +18,8 @@ from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
 from instrumentor_analysis.summary import analyse
 from instrumentor_analysis.table import Categorical, Table
+from tests.analysis.reports.pages import Page
 from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_folder, tracy
-
-VOID = {"meta", "link", "br", "img", "input", "col", "hr"}
-SVG_VOID = {"rect", "line", "path", "circle", "polyline"}
-
-
-class Page(HTMLParser):
-    """Elements in order, their texts, and whether every one is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.errors: list[str] = []
-        self.feed(text)
-        self.close()
-        self.errors += [f"<{name}> is not closed" for name in self.open]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if not self.open or self.open[-1] != tag:
-            self.errors.append(f"</{tag}> where {self.open[-3:]} is open")
-        else:
-            self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    def of(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def page_of(folder: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,25 +11,8 @@ from instrumentor_analysis.reports.drawing import Line, svg
 from instrumentor_analysis.reports.kernel_graph import graph
 from instrumentor_analysis.reports.kernel_html import render
 from tests.analysis.kernels.test_report import folder
+from tests.analysis.reports.pages import Page
 from tests.analysis.reports.test_kernel_console import RUN, WHOLE
-
-VOID = {"meta", "br"}
-
-
-class _Balanced(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        pass
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def page(tmp_path: Path, **changes: object) -> str:
@@ -39,9 +21,7 @@ def page(tmp_path: Path, **changes: object) -> str:
 
 def test_it_holds_verdict_figures_heat_and_graph(tmp_path: Path) -> None:
     text = page(tmp_path)
-    parser = _Balanced()
-    parser.feed(text)
-    assert parser.open == []
+    assert Page(text).errors == []
     for words in ("single core", "13.52 us", "a_cb.reserve()", "<svg", "Signposts", "by hand"):
         assert words in text
     assert "The validation failed" in text

@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from instrumentor_analysis.reports.comparison import html
 from tests.analysis.reports.comparison.samples import timed, traced
+from tests.analysis.reports.pages import Page
 from tests.analysis.reports.test_html_browser import chromium, dump
 
-VOID = {"meta", "br", "img", "input"}
 
-
-class Tags(HTMLParser):
-    """Collects the tags, and whether each is closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def tags(text: str) -> Tags:
-    parser = Tags()
-    parser.feed(text)
-    assert parser.open == []
-    return parser
+def tags(text: str) -> list[tuple[str, dict[str, str | None]]]:
+    page = Page(text)
+    assert page.errors == []
+    return page.elements
 
 
 def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
     found = tags(html.render(traced(tmp_path)))
-    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in found.seen}
-    outside = [a for tag, a in found.seen if "src" in a or (tag != "a" and "href" in a)]
+    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in found}
+    outside = [a for tag, a in found if "src" in a or (tag != "a" and "href" in a)]
     assert outside == []
 
 
@@ -53,9 +30,7 @@ def test_foreign_names_are_text(tmp_path: Path) -> None:
     text = html.render(traced(tmp_path))
     assert "&lt;/script&gt;&lt;img src=x" in text
     assert "\u202e" not in text and "\\x202e" in text
-    assert not any(
-        name.startswith("on") for _, attributes in tags(text).seen for name in attributes
-    )
+    assert not any(name.startswith("on") for _, attributes in tags(text) for name in attributes)
 
 
 def test_every_sample_and_every_interval_is_drawn() -> None:
