@@ -154,10 +154,17 @@ def diff(patch: bytes) -> None:
 
 def counts_line(counts: dict[str, int], steps: int) -> str:
     """What would be changed, in one line."""
-    return (
-        f"Would insert at {counts['inserted']} places, move {counts['moved']}, disable "
-        f"{counts['disabled']} statements: signposts, timers, barrier, stop after {steps} steps"
+    done = (
+        _some("insert at", counts["inserted"], "place"),
+        _some("move", counts["moved"], "statement"),
+        _some("disable", counts["disabled"], "statement"),
     )
+    edits = ", ".join(each for each in done if each) or "change nothing"
+    return f"Would {edits}: signposts, timers, barrier, stop after {steps} steps"
+
+
+def _some(verb: str, count: int, what: str) -> str:
+    return f"{verb} {count} {what}{'' if count == 1 else 's'}" if count else ""
 
 
 def progress_bar() -> Callable[[int, int], None]:

@@ -233,7 +233,7 @@ def test_a_progress_bar_only_on_a_terminal(
 
 def test_counts_in_one_line() -> None:
     line = console.counts_line({"inserted": 4, "moved": 1, "disabled": 2}, 5)
-    assert line.startswith("Would insert at 4 places, move 1, disable 2 statements")
+    assert line.startswith("Would insert at 4 places, move 1 statement, disable 2 statements: ")
     assert line.endswith("stop after 5 steps")
 
 

@@ -40,7 +40,7 @@ def preview(
         explanation["mode"], "lines"
     )
     console.say(
-        f"Found the {kind} at {loop['file']}:{loop['line']} (forward "
+        f"Found the {kind} at {console.shown(Path(loop['file']))}:{loop['line']} (forward "
         f"{explanation['forward']['line']}{backed}{counted})"
     )
     console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))

@@ -27,7 +27,7 @@ def parsed(command: str) -> dict[str, Any]:
     """The parameters of a pasted command line, by Typer's own parser."""
     program, *words = shlex.split(command, comments=True)
     assert program == "instrument"
-    group: Any = typer.main.get_command(application(words[0]))
+    group: Any = typer.main.get_command(application(words[:1]))
     with group.make_context(program, words) as context:
         name, verb, rest = group.resolve_command(context, [*context._protected_args, *context.args])
         with verb.make_context(name, rest, parent=context) as inner:

@@ -311,6 +311,9 @@ def _self_time(summary: Summary) -> list[Line]:
 
 def _overhead(summary: Summary) -> list[Line]:
     overhead = summary.overhead_percent
+    ops = Line("ops", words.count(summary.op_count), _host_ops(summary))
+    if _torch_cpu(summary):
+        return [ops]
     if words.measured(overhead):
         tone: Tone = "bad" if summary.host_bound else "plain"
         note = f"(wall - device) / wall; host-bound above {HOST_BOUND_PERCENT:.0f} %"
@@ -318,7 +321,6 @@ def _overhead(summary: Summary) -> list[Line]:
     else:
         first = Line("overhead", words.NOT_MEASURED, _why_no_overhead(summary), "absent")
     dispatch = _line("dispatch per op", summary.dispatch_ms_per_op, "(wall - device) / ops")
-    ops = Line("ops", words.count(summary.op_count), _host_ops(summary))
     return [first, dispatch, ops]
 
 

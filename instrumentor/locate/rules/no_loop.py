@@ -14,6 +14,7 @@ from instrumentor.locate.rules.common import AS_A_WHOLE, OWN_LOOP, imported_root
 from instrumentor.locate.rules.compiled_step import handed_to_a_compiler
 from instrumentor.locate.rules.foreign_runtime import FOREIGN_RUNTIMES
 from instrumentor.locate.syntax import (
+    FUNCTIONS,
     Source,
     callee,
     dotted,
@@ -101,13 +102,26 @@ def no_loop(program: Program, knowledge: Knowledge, without_update: list[Candida
             "the loop is inside transformers' Trainer, an installed package",
             OWN_LOOP,
         )
-    return Reason(
-        path,
-        1,
-        "no-loop",
-        "no loop with forward, backward() and an optimizer step was found",
-        "Give the script that holds the loop, or one that reaches it through imports of "
-        "its own repository.",
+    message = "no loop with forward, backward() and an optimizer step was found"
+    remedy = (
+        "Give the script that holds the loop, or one that reaches it through imports of its own "
+        "repository."
+    )
+    if _starts_nothing(source):
+        message += ": a library module, which defines and starts nothing"
+        remedy = "Give the script that imports it and trains."
+    return Reason(path, 1, "no-loop", message, remedy)
+
+
+_DEFINES = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *FUNCTIONS, ast.ClassDef)
+
+
+def _starts_nothing(source: Source) -> bool:
+    """Whether a module only defines: nothing in it is called or looped over when it is run."""
+    body = source.tree.body
+    return any(isinstance(s, (*FUNCTIONS, ast.ClassDef)) for s in body) and all(
+        isinstance(s, _DEFINES) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        for s in body
     )
 
 

@@ -44,7 +44,7 @@ def test_colours_change_nothing_but_colours(name: str) -> None:
 def test_what_was_not_measured_is_never_zero() -> None:
     text = console.render(torch_cpu())
     assert re.search(r"device time +not measured +torch on the CPU has no device", text)
-    assert re.search(r"overhead +not measured", text)
+    assert "overhead" not in text  # what follows from it is not said again
     assert re.search(r"op self time +31\.5 ms", text)
     assert not re.search(r"(?<![\d.,])0(\.0+)? (ms|us|%)", text)
 
