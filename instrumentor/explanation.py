@@ -78,6 +78,24 @@ class Backward:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What tells that a statement is a part of the step.
+
+    Attributes:
+        part: forward, backward or step.
+        by: type, use, spelling, "unread call" or "spelling, which speaks against it"; all but the
+            first two are guesses.
+        name: the type, the qualified name, or the spelling.
+    """
+
+    part: str
+    file: str
+    line: int
+    by: str
+    name: str
+
+
+@dataclass(frozen=True)
 class Call:
     """A call in the loop."""
 
@@ -157,6 +175,7 @@ class PlanDocument:
         forward: the statement that runs the model first, in a helper's file when it is there.
         backward: None for inference and regions.
         call: what leads to a backward in a helper; None when it is direct.
+        evidence: how forward, backward and step are known.
         accumulation: none, branch, continue, context or nested.
         scope: fwd-bwd or step; the label for inference and regions.
         label: of the main samples.
@@ -171,6 +190,7 @@ class PlanDocument:
     forward: Place | None = None
     backward: Backward | None = None
     call: Call | None = None
+    evidence: tuple[Evidence, ...] = ()
     sync: Sync | None = None
     counter: Counter | None = None
     accumulation: str | None = None

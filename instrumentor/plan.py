@@ -20,6 +20,7 @@ from instrumentor.explanation import (
     Call,
     Counter,
     EditLine,
+    Evidence,
     Loop,
     Place,
     PlanDocument,
@@ -28,6 +29,7 @@ from instrumentor.explanation import (
     Sync,
     TimedLines,
 )
+from instrumentor.locate.evidence import findings
 from instrumentor.locate.loops import Site
 from instrumentor.locate.model import Declined, Located
 from instrumentor.locate.regions import Region
@@ -197,6 +199,10 @@ def explain_located(located: Located) -> dict[str, Any]:
         forward=Place(str(forward.source.path), forward.statement.lineno),
         backward=_backward(located),
         call=_call(located),
+        evidence=tuple(
+            Evidence(f.part, str(f.source.path), f.line, f.by.value, f.name)
+            for f in findings(located)
+        ),
         sync=Sync(region.sync.action, _sync_line(located, region), region.sync.api or None),
         counter=_counter(located),
         accumulation=located.accumulation,

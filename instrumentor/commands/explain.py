@@ -105,6 +105,12 @@ def _show(document: dict[str, Any]) -> None:
     console.out(
         f"  timed region   lines {region['start_line']}-{region['end_line']} ({document['label']})"
     )
+    for found in document["evidence"]:
+        guessed = "" if found["by"] in ("type", "use") else " (a guess)"
+        place = f"{Path(found['file']).name}:{found['line']}"
+        console.out(
+            f"  {found['part']:<14} {place}, known by its {found['by']}: {found['name']}{guessed}"
+        )
     sync = document["sync"]
     words = {
         "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",

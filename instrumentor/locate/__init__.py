@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from instrumentor.locate.config import folder_reason, mesh_default_warning, mesh_reason
@@ -15,6 +16,7 @@ from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.syntax import Source, parse
 from instrumentor.locate.understand import choose, is_reachable
 from instrumentor.options import Options
+from instrumentor_analysis.caveats import Caveat
 
 __all__ = ["Declined", "Located", "Reason", "locate", "locate_file", "parse_source"]
 
@@ -111,14 +113,14 @@ def locate_file(
         raise Declined(reason)
     source = parse_source(path, path.read_bytes())
     located = locate(source, options, roots)
-    _look_at_imports(located, roots)
+    found = [w for w in _of_imports(located, roots) if w not in located.warnings]
     mesh = mesh_reason(source, arguments)
     if mesh is not None:
         raise Declined(mesh)
-    return located
+    return dataclasses.replace(located, warnings=(*located.warnings, *dict.fromkeys(found)))
 
 
-def _look_at_imports(located: Located, roots: Sequence[Path]) -> None:
+def _of_imports(located: Located, roots: Sequence[Path]) -> Iterator[Caveat]:
     """Config classes that the loop itself does not need, for what their defaults do to a run."""
     entry = located.program.entry
     finder = Program(entry, tuple(roots), {entry.path: entry})
@@ -131,5 +133,5 @@ def _look_at_imports(located: Located, roots: Sequence[Path]) -> None:
         except (OSError, SyntaxError):
             continue
         warning = mesh_default_warning([config]) if config is not None else None
-        if warning is not None and warning not in located.warnings:
-            located.warnings.append(warning)
+        if warning is not None:
+            yield warning

@@ -60,7 +60,9 @@ class Evidence(Enum):
     USE = "use"
     SPELLING = "spelling"  # last resort: never enough to take a statement out
     UNREAD = "unread call"  # cannot be read, and may do anything
-    PREPARATION = "spelled as preparation"  # cannot be read, and its name speaks against it
+    PREPARATION = (
+        "spelling, which speaks against it"  # cannot be read, and its name speaks against it
+    )
 
 
 # -- functions -----------------------------------------------------------------------------------

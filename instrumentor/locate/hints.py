@@ -88,9 +88,11 @@ def find_hints(
     candidate: Candidate,
     region: Region,
     forward: Forward,
-    warnings: list[Caveat],
-) -> tuple[str, ...]:
-    """Names the barrier may look at to learn the device: the loss first, then a model."""
+) -> tuple[tuple[str, ...], Caveat | None]:
+    """Names the barrier may look at to learn the device: the loss first, then a model.
+
+    With a warning when none of them is a tensor or holds one for certain.
+    """
     source = candidate.source
     limit = max(
         _branch_end(candidate, e) for e in (region.end, *(e.after for e in region.other_ends))
@@ -134,17 +136,14 @@ def find_hints(
                 hints.append(name)
                 certain = True
                 break
-    if not certain:
-        warnings.append(
-            Caveat(
-                "no-tensor-in-sight",
-                "nothing here is certain to be a tensor or to hold one: if the barrier finds none, "
-                "it waits for the accelerator that the script has opened",
-                place=source.at(region.end.lineno),
-                hint="return the loss from the step as a tensor",
-            )
-        )
-    return tuple(dict.fromkeys(hints))
+    unsure = Caveat(
+        "no-tensor-in-sight",
+        "nothing here is certain to be a tensor or to hold one: if the barrier finds none, "
+        "it waits for the accelerator that the script has opened",
+        place=source.at(region.end.lineno),
+        hint="return the loss from the step as a tensor",
+    )
+    return tuple(dict.fromkeys(hints)), None if certain else unsure
 
 
 def _losses(site: Site, made: set[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ counter's increment.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,7 +39,7 @@ class HostReads:
 def find_host_reads(
     knowledge: Knowledge,
     candidate: Candidate,
-    regions: list[Region],
+    regions: Sequence[Region],
     counter: Counter | None,
     *,
     as_written: bool = False,

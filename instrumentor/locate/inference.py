@@ -7,6 +7,7 @@ follows, else up to the barrier; the run stops behind it.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 from instrumentor.errors import UsageError
@@ -27,6 +28,7 @@ from instrumentor.locate.syntax import (
     SCOPES,
     ScopeNode,
     Source,
+    arguments,
     callee,
     own_calls,
     own_nodes,
@@ -162,15 +164,11 @@ def _understand(program: Program, knowledge: Knowledge, candidate: Candidate) ->
     end = _read_back(knowledge, source, suite, first, last)
     region = _region(knowledge, source, loop, first, end, calls[0], "inference")
     call = knowledge.forward_call(source, scope, calls[0])
-    if call is not None and not region.hints:
-        region.hints = tuple(sorted(reads(call)))[:2]
     if call is not None:
         model = reads(call.func)
-        region.batch = tuple(
-            n.id
-            for n in (*call.args, *(k.value for k in call.keywords))
-            if isinstance(n, ast.Name) and n.id not in model
-        )[:2]
+        given = [n.id for n in arguments(call) if isinstance(n, ast.Name) and n.id not in model]
+        hints = region.hints or tuple(sorted(reads(call)))[:2]
+        region = replace(region, hints=hints, batch=tuple(given)[:2])
     return _located(program, knowledge, candidate, region, Forward(first, calls[0], source))
 
 
@@ -221,7 +219,7 @@ def _region(
     keeps = knowledge.sync_of(source, end) is not None
     sync = Sync("keep" if keeps else "insert", source, end if keeps else None, "")
     return Region(
-        begin, end, [], forward, source, sync, label=label, hints=tuple(sorted(inside))[:3]
+        begin, end, (), forward, source, sync, label=label, hints=tuple(sorted(inside))[:3]
     )
 
 
@@ -236,19 +234,10 @@ def _located(
     pseudo = Update(source, scope, region.end, ast.Call(ast.Name("x"), [], []), region.label)
     strategy = strategy_of(knowledge, candidate, pseudo)
     stop = Stop(source, scope, region.end, region.end, strategy)
-    located = Located(
-        program,
-        knowledge,
-        candidate,
-        [region],
-        [forward],
-        _counter(candidate),
-        "none",
-        stop,
-        region.label,
+    counter = _counter(candidate)
+    return Located(
+        program, knowledge, candidate, (region,), (forward,), counter, "none", (stop,), region.label
     )
-    located.stops = [stop]
-    return located
 
 
 def _counter(candidate: Candidate) -> Counter | None:
@@ -300,16 +289,13 @@ def locate_marked(
     candidate = Candidate(source, scope, anchor)  # type: ignore[arg-type]
     region = _region(knowledge, source, anchor, begin, covered[-1], begin, label)
     located = _located(program, knowledge, candidate, region, Forward(begin, begin, source))
-    if not loops:
-        located.warnings.append(
-            Caveat(
-                "region-without-loop",
-                "the region is in no loop of its function: it may run only once, and its first run "
-                "is the compile sample",
-                place=source.at(start),
-            )
-        )
-    return located
+    once = Caveat(
+        "region-without-loop",
+        "the region is in no loop of its function: it may run only once, and its first run "
+        "is the compile sample",
+        place=source.at(start),
+    )
+    return located if loops else replace(located, warnings=(once,))
 
 
 def _statement_at(source: Source, line: int) -> ast.stmt | None:

@@ -94,9 +94,9 @@ class Knowledge:
                 yield call
 
     def is_step(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        return self._step(source, scope, call) is not None
+        return self.optimizer_of(source, scope, call) is not None
 
-    def _step(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
+    def optimizer_of(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
         """The expression of the optimizer that a call steps itself, or None."""
         for value in self.values(source, scope, call.func):
             found = self._step_of(source, scope, call, value)
@@ -166,7 +166,7 @@ class Knowledge:
         inner: list[str] = []
         for target in self.program.resolve(source, scope, call) if depth < _DEPTH else ():
             inner.extend(self.stepped(target, depth + 1))
-        optimizer = self._step(source, scope, call)
+        optimizer = self.optimizer_of(source, scope, call)
         if optimizer is None or (inner and optimizer is call.func):
             return tuple(dict.fromkeys(inner))
         return (self._shown(source, scope, optimizer),)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.knowledge import Knowledge
@@ -69,15 +71,15 @@ class Update:
     manual: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A loop with the backwards of its iterations and the updates they lead to."""
 
     source: Source
     scope: ScopeNode
     loop: LoopNode
-    sites: list[Site] = field(default_factory=list)
-    updates: list[Update] = field(default_factory=list)
+    sites: tuple[Site, ...] = ()
+    updates: tuple[Update, ...] = ()
 
     @property
     def key(self) -> tuple[str, int]:
@@ -87,19 +89,27 @@ class Candidate:
 def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
     """All loops with a backward, in order of file and line, updates attached (maybe none)."""
     found: dict[LoopNode, Candidate] = {}
+    sites: dict[LoopNode, dict[tuple[ast.stmt, ast.Call], Site]] = defaultdict(dict)
     for source in program.sources.values():
         for scope, call, statement in _backwards(knowledge, source):
             for candidate, site in _climb(knowledge, source, scope, call, statement):
-                kept = found.setdefault(candidate.loop, candidate)
-                if all(
-                    s.backward is not site.backward or s.statement is not site.statement
-                    for s in kept.sites
-                ):
-                    kept.sites.append(site)
-    for candidate in found.values():
-        candidate.sites.sort(key=lambda s: (s.statement.lineno, s.call.lineno, s.backward.lineno))
-        candidate.updates = find_updates(program, knowledge, candidate)
-    return sorted(found.values(), key=lambda c: c.key)
+                found[candidate.loop] = candidate
+                sites[candidate.loop].setdefault((site.statement, site.backward), site)
+    complete = [
+        replace(
+            candidate,
+            sites=in_order(sites[loop].values()),
+            updates=tuple(find_updates(program, knowledge, candidate)),
+        )
+        for loop, candidate in found.items()
+    ]
+    return sorted(complete, key=lambda c: c.key)
+
+
+def in_order(sites: Iterable[Site]) -> tuple[Site, ...]:
+    """Backwards in the order of their statements."""
+    key = attrgetter("statement.lineno", "call.lineno", "backward.lineno")
+    return tuple(sorted(sites, key=key))
 
 
 def _backwards(

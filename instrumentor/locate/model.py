@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -117,22 +117,31 @@ class Deferred:
     reads: tuple[int, ...] = ()
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Located:
-    """A training loop, understood."""
+    """A training loop, understood.
+
+    Attributes:
+        forwards: of each region where its forward starts.
+        stops: one per exclusive branch that updates, at least one.
+        scope: `fwd-bwd`, or `step` when a sample holds the optimizer's step as well.
+    """
 
     program: Program
     knowledge: Knowledge
     candidate: Candidate
-    regions: list[Region]
-    forwards: list[Forward]
+    regions: tuple[Region, ...]
+    forwards: tuple[Forward, ...]
     counter: Counter | None
     accumulation: str
-    stop: Stop
-    scope: str  # fwd-bwd | step
-    stops: list[Stop] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
-    deferred: list[Deferred] = field(default_factory=list)
-    cache_clears: list[tuple[Source, ast.stmt]] = field(default_factory=list)
-    warnings: list[Caveat] = field(default_factory=list)
+    stops: tuple[Stop, ...]
+    scope: str
+    skipped: tuple[Skipped, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    deferred: tuple[Deferred, ...] = ()
+    cache_clears: tuple[tuple[Source, ast.stmt], ...] = ()
+    warnings: tuple[Caveat, ...] = ()
+
+    @property
+    def stop(self) -> Stop:
+        return self.stops[0]

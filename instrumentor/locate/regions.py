@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.hints import batch_names, find_hints
@@ -42,7 +42,7 @@ from instrumentor.options import Options
 from instrumentor_analysis.caveats import Caveat
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Region:
     """From `begin` (insert before) to `end` (insert after), both in the loop's scope.
 
@@ -51,18 +51,31 @@ class Region:
 
     begin: ast.stmt
     end: ast.stmt
-    sites: list[Site]
+    sites: tuple[Site, ...]
     forward: ast.stmt
     forward_source: Source
     sync: Sync
     ends_after_update: bool = False
     hints: tuple[str, ...] = ()
-    clipping: list[ast.stmt] = field(default_factory=list)
+    clipping: tuple[ast.stmt, ...] = ()
     label: str = "fwd+bwd"
     other_ends: tuple[End, ...] = ()
     batch: tuple[str, ...] = ()  # names of this iteration's data, bound ahead of `begin`
     helper_syncs: bool = False  # the function that steps the optimizer syncs behind it
     resume: bool = False  # several micro-steps make one sample: begin only when none is open
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The regions of an iteration, the forward of each, and what a sample covers."""
+
+    found: tuple[Region, ...]
+    forwards: tuple[Forward, ...]
+    warnings: tuple[Caveat, ...]
+
+    @property
+    def scope(self) -> str:
+        return "step" if any(r.ends_after_update for r in self.found) else "fwd-bwd"
 
 
 def group_sites(candidate: Candidate) -> list[list[Site]]:
@@ -97,34 +110,41 @@ def _sets_gradients(statement: ast.stmt) -> bool:
 
 
 def find_regions(
-    knowledge: Knowledge,
-    candidate: Candidate,
-    forwards: dict[Site, Forward],
-    options: Options,
-    warnings: list[Caveat],
-) -> tuple[list[Region], list[Forward], str]:
+    knowledge: Knowledge, candidate: Candidate, forwards: dict[Site, Forward], options: Options
+) -> Regions:
+    """The regions of an iteration: one, or one for each exclusive branch.
+
+    Raises:
+        Declined: no region has an end of its own.
+    """
     regions: list[Region] = []
     kept: list[Forward] = []
-    scope = "fwd-bwd"
+    warnings: list[Caveat] = []
     for group in group_sites(candidate):
         group = [s for s in group if s in forwards]
         if not group:
             continue
-        region, forward, region_scope = _region(
-            knowledge, candidate, group, forwards, options, warnings
-        )
-        if region_scope == "step":
-            scope = "step"
+        region, forward, told = _region(knowledge, candidate, group, forwards, options)
+        warnings.extend(told)
         same = next((r for r in regions if r.begin is region.begin and r.end is region.end), None)
         if same is not None:
-            same.sites.extend(region.sites)
-            same.hints = tuple(h for h in same.hints if h in region.hints)
+            regions[regions.index(same)] = _together([same, region])
             continue
         regions.append(region)
         kept.append(forward)
     regions = _merged(candidate, regions)
     warnings.extend(_unsampled(candidate, regions))
-    return regions, kept, scope
+    return Regions(tuple(regions), tuple(kept), tuple(warnings))
+
+
+def _together(regions: list[Region]) -> Region:
+    """Regions of the same lines as one."""
+    first = regions[0]
+    return replace(
+        first,
+        sites=tuple(s for r in regions for s in r.sites),
+        hints=tuple(h for h in first.hints if all(h in r.hints for r in regions)),
+    )
 
 
 def _merged(candidate: Candidate, regions: list[Region]) -> list[Region]:
@@ -135,20 +155,13 @@ def _merged(candidate: Candidate, regions: list[Region]) -> list[Region]:
         return regions
     source = candidate.source
     ends = [r.end for r in regions]
-    for parent in source.parents(ends[0]):
-        if all(contains(parent, end) for end in ends):
-            if (
-                any(contains(parent, u.statement) for u in candidate.updates)
-                or contains(parent, regions[0].begin)
-                or not always_meets([parent], ends)
-            ):
-                return regions
-            merged = regions[0]
-            merged.end = parent
-            for other in regions[1:]:
-                merged.sites.extend(other.sites)
-            return [merged]
-    return regions
+    around = source.parents(ends[0])
+    parent = next((p for p in around if all(contains(p, end) for end in ends)), None)
+    if parent is None or not always_meets([parent], ends) or contains(parent, regions[0].begin):
+        return regions
+    if any(contains(parent, u.statement) for u in candidate.updates):
+        return regions
+    return [replace(_together(regions), end=parent)]
 
 
 def _region(
@@ -157,8 +170,7 @@ def _region(
     group: list[Site],
     forwards: dict[Site, Forward],
     options: Options,
-    warnings: list[Caveat],
-) -> tuple[Region, Forward, str]:
+) -> tuple[Region, Forward, list[Caveat]]:
     source, loop = candidate.source, candidate.loop
     group = sorted(group, key=lambda s: (s.statement.lineno, s.statement.col_offset))
     final = group[-1]
@@ -168,12 +180,11 @@ def _region(
     end = _out_of_loops(source, loop, _lift_end(candidate, common, final.statement))
     plain = Span(lifted(common, forward.unit), end, find_sync(knowledge, candidate, final))
     span = span_of(Iteration(knowledge, candidate, tuple(group), options, plain))
-    if span.warning is not None:
-        warnings.append(span.warning)
+    barrier = None if span.whole else own_sync(candidate, final, span.sync)
     region = Region(
         span.begin,
         span.end,
-        list(group),
+        tuple(group),
         forward.statement,
         forward.source,
         span.sync,
@@ -182,21 +193,22 @@ def _region(
         label=span.label,
         other_ends=span.other_ends,
         helper_syncs=span.helper_syncs,
+        batch=batch_names(candidate, span.begin),
+        clipping=()
+        if barrier is None
+        else tuple(clipping_between(source, loop, final.statement, barrier)),
     )
-    region.batch = batch_names(candidate, span.begin)
-    region.hints = find_hints(knowledge, candidate, region, forward, warnings)
-    barrier = None if span.whole else own_sync(candidate, final, span.sync)
-    if barrier is not None:
-        region.clipping = clipping_between(source, loop, final.statement, barrier)
-        for clip in region.clipping:
-            warnings.append(
-                Caveat(
-                    "clipping-inside",
-                    "gradient clipping before the script's own sync is inside the timed region",
-                    place=source.at(clip.lineno),
-                )
-            )
-    return region, forward, "step" if span.whole else "fwd-bwd"
+    hints, unsure = find_hints(knowledge, candidate, region, forward)
+    told = [span.warning, unsure, *(_clipped(source, clip) for clip in region.clipping)]
+    return replace(region, hints=hints), forward, [caveat for caveat in told if caveat is not None]
+
+
+def _clipped(source: Source, clip: ast.stmt) -> Caveat:
+    return Caveat(
+        "clipping-inside",
+        "gradient clipping before the script's own sync is inside the timed region",
+        place=source.at(clip.lineno),
+    )
 
 
 def sync_in_helper(region: Region) -> bool:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 
 from instrumentor.errors import UsageError
 from instrumentor.locate.accumulation import accumulation_of
 from instrumentor.locate.catalogue import Role
-from instrumentor.locate.config import mesh_default_warning
-from instrumentor.locate.counter import counters, find_counter, header_count
+from instrumentor.locate.counter import find_counter
 from instrumentor.locate.forward import Forward, find_forwards
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import UNKNOWN, Candidate, Site, end_of_iteration, find_candidates
+from instrumentor.locate.loops import (
+    Candidate,
+    Site,
+    end_of_iteration,
+    find_candidates,
+    in_order,
+)
 from instrumentor.locate.model import Declined, Located, Reason, Stop
 from instrumentor.locate.program import Program
 from instrumentor.locate.regions import Region, find_regions
+from instrumentor.locate.remarks import of_the_helpers, of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closure_reason
 from instrumentor.locate.rules.no_loop import no_loop
@@ -26,11 +33,9 @@ from instrumentor.locate.rules.several_loops import several
 from instrumentor.locate.rules.step_in_region import no_update_inside
 from instrumentor.locate.skips import find_skips, warnings_of
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, callee, dotted, own_nodes
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source
 from instrumentor.locate.tree import contains
-from instrumentor.locate.vocabulary import host_read
 from instrumentor.options import Options
-from instrumentor_analysis.caveats import Caveat
 
 
 def choose(program: Program, options: Options) -> Located | Reason | None:
@@ -59,23 +64,20 @@ def choose(program: Program, options: Options) -> Located | Reason | None:
 def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candidate]:
     """A loop in a helper of another one's iteration is part of that iteration, no rival."""
     kept = list(candidates)
-    for inner in candidates:
-        for outer in candidates:
-            if outer is inner or inner not in kept or outer not in kept:
-                continue
-            same = outer.source is inner.source and outer.scope is inner.scope
-            if same and contains(outer.loop, inner.loop):
-                _take_sites(outer, inner.sites)
-                kept.remove(inner)
-            elif inner.scope in program.called_from(outer.scope, outer.loop.body):
-                _take_sites(outer, _through_calls(program, outer, inner))
-                kept.remove(inner)
+    for inner, outer in permutations(candidates, 2):
+        found = next((c for c in kept if c.loop is outer.loop), None)
+        if found is None or inner.loop not in [c.loop for c in kept]:
+            continue
+        same = outer.source is inner.source and outer.scope is inner.scope
+        if same and contains(outer.loop, inner.loop):
+            sites = [*found.sites, *inner.sites]
+        elif inner.scope in program.called_from(outer.scope, outer.loop.body):
+            sites = [*found.sites, *_through_calls(program, outer, inner)]
+        else:
+            continue
+        kept = [c for c in kept if c.loop is not inner.loop]
+        kept[kept.index(found)] = dataclasses.replace(found, sites=in_order(sites))
     return kept
-
-
-def _take_sites(outer: Candidate, sites: Iterable[Site]) -> None:
-    found = [*outer.sites, *sites]
-    outer.sites = sorted(found, key=lambda s: (s.statement.lineno, s.call.lineno))
 
 
 def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iterator[Site]:
@@ -98,9 +100,10 @@ def _by_line(program: Program, candidates: list[Candidate], options: Options) ->
     around = [c for c in named if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)]
     if exact or around:
         chosen = (exact or sorted(around, key=lambda c: -c.loop.lineno))[0]
-        if not chosen.updates:  # asked for all the same: the iteration ends with its last statement
-            chosen.updates.append(end_of_iteration(chosen))
-        return chosen
+        if chosen.updates:
+            return chosen
+        # asked for all the same: the iteration ends with its last statement
+        return dataclasses.replace(chosen, updates=(end_of_iteration(chosen),))
     have = ", ".join(f"{c.source.path.name}:{c.loop.lineno}" for c in candidates) or "none"
     bodies = [
         f"{source.path.name}:{s.body[0].lineno}-{s.end_lineno}"
@@ -132,24 +135,12 @@ def _understand(
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
     candidate, forwards = _with_forward(program, knowledge, candidate)
-    warnings = list(_warnings(knowledge, candidate))
-    if candidate.updates and candidate.updates[0].optimizer == UNKNOWN:
-        warnings.append(
-            Caveat(
-                "no-optimizer-step",
-                "no optimizer step was found here: the run ends after an iteration, wherever the "
-                "update is",
-                place=candidate.source.at(candidate.loop.lineno),
-            )
-        )
-    regions, kept_forwards, scope = find_regions(knowledge, candidate, forwards, options, warnings)
-    for region in regions:
+    regions = find_regions(knowledge, candidate, forwards, options)
+    for region in regions.found:
         no_update_inside(candidate, region)
-    warnings.extend(_inserted_sync(program, regions))
-    first = regions[0]
+    first = regions.found[0]
     counter = find_counter(candidate, first.sites[0], first.begin)
-    accumulation = accumulation_of(knowledge, candidate, first.sites[0])
-    stops = [_behind(candidate, regions, stop) for stop in find_stops(knowledge, candidate)]
+    stops = [_behind(candidate, regions.found, stop) for stop in find_stops(knowledge, candidate)]
     if not stops:
         raise Declined(
             Reason(
@@ -160,33 +151,36 @@ def _understand(
                 "A training loop steps an optimizer.",
             )
         )
-    located = Located(
+    keep = options.keep_validation
+    skips = find_skips(knowledge, candidate, regions.found, keep_validation=keep)
+    as_written = options.host_reads == "as-written" or "host_reads" in options.skip
+    reads = find_host_reads(knowledge, candidate, regions.found, counter, as_written=as_written)
+    return Located(
         program,
         knowledge,
         candidate,
-        regions,
-        kept_forwards,
+        regions.found,
+        regions.forwards,
         counter,
-        accumulation,
-        stops[0],
-        scope,
+        accumulation_of(knowledge, candidate, first.sites[0]),
+        tuple(stops),
+        regions.scope,
+        skipped=tuple(skips.skipped),
+        kept=tuple(skips.kept),
+        deferred=tuple(reads.moved),
+        cache_clears=tuple(_cache_clears(knowledge, candidate)),
+        warnings=(
+            *of_the_program(knowledge, candidate),
+            *regions.warnings,
+            *of_the_syncs(program, regions.found),
+            *warnings_of(skips),
+            *reads.warnings,
+            *dict.fromkeys(of_the_helpers(knowledge, candidate, regions.found)),
+        ),
     )
-    located.stops = stops
-    located.warnings = warnings
-    skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
-    located.skipped, located.kept = skips.skipped, skips.kept
-    warnings.extend(warnings_of(skips))
-    as_written = options.host_reads == "as-written" or "host_reads" in options.skip
-    reads = find_host_reads(knowledge, candidate, regions, counter, as_written=as_written)
-    located.deferred = reads.moved
-    warnings.extend(reads.warnings)
-    _helper_reads(located)
-    _helper_validations(located)
-    _cache_clears(located)
-    return located
 
 
-def _behind(candidate: Candidate, regions: list[Region], stop: Stop) -> Stop:
+def _behind(candidate: Candidate, regions: Sequence[Region], stop: Stop) -> Stop:
     """A stop is never inside a region that closes behind the whole step."""
     for region in regions:
         if stop.source is candidate.source and contains(region.end, stop.after):
@@ -207,10 +201,7 @@ def _with_forward(
         outer = candidate.source.loops_around(candidate.loop)
         inner_update = any(contains(candidate.loop, u.statement) for u in candidate.updates)
         if outer and not inner_update:
-            wider = Candidate(
-                candidate.source, candidate.scope, outer[0], candidate.sites, candidate.updates
-            )
-            candidate = wider
+            candidate = dataclasses.replace(candidate, loop=outer[0])
             continue
         site = missing or candidate.sites[0]
         raise Declined(
@@ -225,176 +216,12 @@ def _with_forward(
         )
 
 
-_BREAKPOINTS = ("breakpoint", "pdb.set_trace", "ipdb.set_trace")
-
-
-def _before_stop(program: Program, candidate: Candidate, source: Source, node: ast.AST) -> bool:
-    """Not behind the loop in its own function, nor behind the call that leads to it."""
-    statement = source.statement_of(node)
-    if statement is None:
-        return True
-    scope = source.scope_of(statement)
-    anchor: ast.stmt = candidate.loop
-    where: ast.AST = candidate.scope
-    for _ in range(6):
-        if scope is where:
-            return statement.lineno <= (anchor.end_lineno or anchor.lineno)
-        callers = program.callers.get(where, ()) if isinstance(where, FUNCTIONS) else ()
-        if len(callers) != 1:
-            break
-        where, _call, anchor = callers[0]
-    return True
-
-
-def _warnings(knowledge: Knowledge, candidate: Candidate) -> list[Caveat]:
-    found: list[Caveat] = []
-    program, source = knowledge.program, candidate.source
-    for current in dict.fromkeys((program.entry, source)):
-        for node in current.nodes:
-            if isinstance(node, ast.Call):
-                name = dotted(node.func)
-                if name in _BREAKPOINTS and _before_stop(program, candidate, current, node):
-                    text = f"{name}() would wait for input"
-                    found.append(Caveat("breakpoint", text, place=current.at(node.lineno)))
-                elif name in ("xmp.spawn", "torch_xla.launch"):
-                    text = f"{name} may start workers; only the main process records"
-                    found.append(Caveat("several-processes", text, place=current.at(node.lineno)))
-        for call in current.calls:
-            daemon = any(k.arg == "daemon" for k in call.keywords)
-            if callee(call) == "Process" and not daemon:
-                text = "a process started here may outlive the early stop: the run would wait"
-                found.append(Caveat("outlives-stop", text, place=current.at(call.lineno)))
-        found.extend(_distributed(knowledge, current))
-        found.extend(_own_instrumentation(current))
-    found.extend(_own_limits(candidate))
-    mesh = mesh_default_warning(list(program.sources.values()))
-    if mesh:
-        found.append(mesh)
-    return found
-
-
-def _distributed(knowledge: Knowledge, source: Source) -> Iterator[Caveat]:
-    """The first call that sets several processes up, where the script comes to it at all."""
-    program = knowledge.program
-    for call in source.calls:
-        scope = program.scope_of(source, call)
-        role = knowledge.role(source, scope, call)
-        if role not in (Role.DISTRIBUTED, Role.SPAWN) or scope not in program.reached:
-            continue
-        if role is Role.DISTRIBUTED:
-            yield Caveat(
-                "several-processes",
-                f"{dotted(call.func)}: measured as one process; with more than one the run stops",
-                place=source.at(call.lineno),
-            )
-            return
-
-
-_PROFILERS = ("torch.profiler", "torch_xla.debug.profiler", "xp.start", "xp.Trace", "cProfile")
-
-
-def _own_instrumentation(source: Source) -> Iterator[Caveat]:
-    """Signposts and profilers of the script's own: they survive and are named."""
-    for statement in source.places:
-        if isinstance(statement, ast.Import):
-            modules = [a.name for a in statement.names]
-        elif isinstance(statement, ast.ImportFrom):
-            modules = [statement.module or ""]
-        else:
-            continue
-        if "tracy" in modules:
-            yield Caveat(
-                "own-signposts",
-                "the script has tracy signposts of its own; they stay",
-                place=source.at(statement.lineno),
-            )
-    for node in source.nodes:
-        if isinstance(node, ast.Call) and dotted(node.func).startswith(_PROFILERS):
-            if dotted(node.func).endswith(("profile", "start_server", "start_trace", "Trace")):
-                yield Caveat(
-                    "own-profiler",
-                    f"the script profiles itself ({dotted(node.func)}); that stays and costs time",
-                    place=source.at(node.lineno),
-                )
-
-
-def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
-    """Timers of the loop's own, and a `break` on a count that may come before our stop."""
-    source = candidate.source
-    loops = [candidate.loop, *candidate.source.loops_around(candidate.loop)]
-    counted = {c for loop in loops for c, _ in counters(loop)} | set(map(header_count, loops))
-    for top in candidate.loop.body:
-        for node in (top, *own_nodes(top)):
-            if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
-                yield Caveat(
-                    "own-limit",
-                    "the script leaves its loop on a count of its own; it may end before --steps "
-                    "samples",
-                    place=source.at(node.lineno),
-                )
-            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                if dotted(node.value.func) in ("time.time", "time.perf_counter", "perf_counter"):
-                    text = "the script's own timer stays"
-                    yield Caveat("own-timer", text, "note", source.at(node.lineno))
-
-
-def _counts_out(node: ast.If, counted: set[str]) -> bool:
-    """`if step >= max_steps: break`."""
-    return any(isinstance(s, ast.Break) for s in node.body) and any(
-        isinstance(test, ast.Compare)
-        and any(isinstance(op, (ast.Gt, ast.GtE, ast.Eq)) for op in test.ops)
-        and dotted(test.left) in counted
-        for test in (node.test, *own_nodes(node.test))
-    )
-
-
-def _inserted_sync(program: Program, regions: list[Region]) -> Iterator[Caveat]:
-    """On XLA an inserted sync makes other graphs than the script would."""
-    uses_xla = any(b"torch_xla" in s.data for s in program.sources.values())
-    for region in regions:
-        if uses_xla and region.sync.action == "insert":
-            yield Caveat(
-                "sync-inserted",
-                "a sync is inserted here: on XLA it cuts the graph where the script does not, and "
-                "from the second step on the device draws other random numbers",
-                place=region.sync.source.at(region.end.lineno),
-            )
-
-
-def _helper_reads(located: Located) -> None:
-    for region in located.regions:
-        for site in region.sites:
-            for function in site.chain:
-                for statement in function.node.body:
-                    read = host_read(statement, frozenset())
-                    if read is None:
-                        continue
-                    line = getattr(read, "lineno", statement.lineno)
-                    text = f"a host read inside {function.name}() is inside the timed region"
-                    found = Caveat("host-read-inside", text, place=function.source.at(line))
-                    if found not in located.warnings:
-                        located.warnings.append(found)
-
-
-def _helper_validations(located: Located) -> None:
-    """A validation that a timed helper runs is timed with it."""
-    program, knowledge = located.program, located.knowledge
-    for function in {f.node: f for s in located.candidate.sites for f in s.chain}.values():
-        for call, _ in program.calls.get(function.node, ()):
-            targets = program.resolve(function.source, function.node, call)
-            if any(knowledge.evaluates(t) and not knowledge.has_backward(t) for t in targets):
-                text = f"validation inside {function.name}() is inside the timed region"
-                place = function.source.at(call.lineno)
-                located.warnings.append(Caveat("validation-inside", text, place=place))
-
-
-def _cache_clears(located: Located) -> None:
-    sources = {located.candidate.source: None}
-    sources.update({f.source: None for s in located.candidate.sites for f in s.chain})
-    for source in sources:
-        for statement in source.places:
+def _cache_clears(knowledge: Knowledge, candidate: Candidate) -> Iterator[tuple[Source, ast.stmt]]:
+    """Statements that clear the compile cache, in the files of the loop and its helpers."""
+    sources = {candidate.source, *(f.source for s in candidate.sites for f in s.chain)}
+    for source in sorted(sources, key=lambda s: str(s.path)):
+        for statement in sorted(source.places, key=lambda s: s.lineno):
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                role = located.knowledge.role(source, source.scope_of(statement), statement.value)
+                role = knowledge.role(source, source.scope_of(statement), statement.value)
                 if role is Role.CACHE_CLEAR:
-                    located.cache_clears.append((source, statement))
-    located.cache_clears.sort(key=lambda c: (str(c[0].path), c[1].lineno))
+                    yield source, statement

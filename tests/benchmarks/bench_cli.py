@@ -43,8 +43,7 @@ class Device:
 class Loss:
     device, dtype = Device(), "float32"
 
-    def backward(self):
-        pass
+    backward = staticmethod(lambda: None)  # no method: one defined here is no backward of torch
 
 
 class Optimizer:

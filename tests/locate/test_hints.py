@@ -35,7 +35,7 @@ class Trainer:
             self.update(batch)
 
 """
-UNCERTAIN = "nothing in sight here is a tensor"
+UNCERTAIN = "nothing here is certain to be a tensor"
 
 
 def given(source: str, method: str) -> list[str]:

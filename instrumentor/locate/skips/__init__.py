@@ -11,6 +11,8 @@ place. What cannot be shown stays, and is named.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Kept
@@ -24,7 +26,7 @@ from instrumentor_analysis.caveats import Caveat
 def find_skips(
     knowledge: Knowledge,
     candidate: Candidate,
-    regions: list[Region],
+    regions: Sequence[Region],
     *,
     keep_validation: bool = False,
 ) -> Skips:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +29,7 @@ class Facts:
 
     knowledge: Knowledge
     candidate: Candidate
-    regions: list[Region]
+    regions: Sequence[Region]
 
     @property
     def program(self) -> Program:

@@ -1,0 +1,90 @@
+"""How it is known what the parts of a step are: by type, by use, or by their spelling alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from instrumentor.locate.catalogue import Evidence
+from instrumentor.locate.differentiable import type_name
+from instrumentor.locate.forward import Forward
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Site, Update
+from instrumentor.locate.model import Located
+from instrumentor.locate.program import Function
+from instrumentor.locate.syntax import ScopeNode, Source, dotted
+
+_DEPTH = 6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A part of the step and what tells that it is one.
+
+    Attributes:
+        part: `forward`, `backward` or `step`.
+        name: the type, the qualified name, or the spelling.
+    """
+
+    part: str
+    source: Source
+    line: int
+    by: Evidence
+    name: str
+
+
+def findings(located: Located) -> Iterator[Finding]:
+    """Forward, backward and step of the first region; nothing for lines of the user's choice."""
+    site = next(iter(located.regions[0].sites), None)
+    if site is None:
+        return
+    forward = located.forwards[0]
+    line = forward.statement.lineno
+    yield Finding("forward", forward.source, line, forward.evidence, forward.what)
+    yield _backward(located.knowledge, site, forward)
+    for update in located.candidate.updates[:1]:
+        yield _step(located.knowledge, update)
+
+
+def _backward(knowledge: Knowledge, site: Site, forward: Forward) -> Finding:
+    source, call = site.backward_source, site.backward
+    scope = knowledge.program.scope_of(source, call)
+    by = Evidence.USE if forward.is_typed else Evidence.SPELLING
+    name = dotted(call.func)
+    qualified = knowledge.program.names.qualified(source, scope, call.func)
+    if qualified.startswith("torch.autograd."):
+        by, name = Evidence.TYPE, qualified
+    elif isinstance(call.func, ast.Attribute):
+        owner = knowledge.kinds.of(source, scope, call.func.value)
+        made = type_name(knowledge, source, scope, call.func.value)
+        if owner is not None and call.args:
+            by, name = owner[1], f"{made}.backward" if made else name
+    return Finding("backward", source, call.lineno, by, name)
+
+
+def _step(knowledge: Knowledge, update: Update) -> Finding:
+    if update.manual:
+        line = update.statement.lineno
+        return Finding("step", update.source, line, Evidence.USE, update.optimizer)
+    at: tuple[Source, ScopeNode, ast.Call] = (update.source, update.scope, update.call)
+    if update.helper is not None:
+        at = next(_steps(knowledge, update.helper, 0), at)
+    source, scope, call = at
+    optimizer = knowledge.optimizer_of(source, scope, call)
+    found = knowledge.kinds.of(source, scope, optimizer) if optimizer is not None else None
+    name = type_name(knowledge, source, scope, optimizer) if optimizer is not None else ""
+    by = found[1] if found is not None else Evidence.SPELLING
+    return Finding("step", source, call.lineno, by, name or update.optimizer)
+
+
+def _steps(
+    knowledge: Knowledge, function: Function, depth: int
+) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
+    """Calls that step an optimizer in a function, or in those that it calls."""
+    source, scope = function.source, function.node
+    calls = [call for call, _ in knowledge.program.calls.get(scope, ())]
+    yield from ((source, scope, c) for c in calls if knowledge.is_step(source, scope, c))
+    for call in calls if depth < _DEPTH else ():
+        for inner in knowledge.program.resolve(source, scope, call):
+            yield from _steps(knowledge, inner, depth + 1)

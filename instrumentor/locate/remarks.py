@@ -1,0 +1,175 @@
+"""What a reader of the figures should know of a script: its own timers, profilers, limits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from instrumentor.locate.catalogue import Role
+from instrumentor.locate.config import mesh_default_warning
+from instrumentor.locate.counter import counters, header_count
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import UNKNOWN, Candidate
+from instrumentor.locate.program import Function, Program
+from instrumentor.locate.regions import Region
+from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
+from instrumentor.locate.vocabulary import host_read
+from instrumentor_analysis.caveats import Caveat
+
+
+def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
+    """Of the entry and of the module with the loop, what may disturb a run or its times."""
+    for source in dict.fromkeys((knowledge.program.entry, candidate.source)):
+        for call in source.calls:
+            yield from _of_a_call(knowledge, candidate, source, call)
+        yield from _distributed(knowledge, source)
+        yield from _own_instrumentation(knowledge, source)
+    yield from _own_limits(knowledge, candidate)
+    mesh = mesh_default_warning(list(knowledge.program.sources.values()))
+    if mesh:
+        yield mesh
+    if candidate.updates and candidate.updates[0].optimizer == UNKNOWN:
+        yield Caveat(
+            "no-optimizer-step",
+            "no optimizer step was found here: the run ends after an iteration, wherever the "
+            "update is",
+            place=candidate.source.at(candidate.loop.lineno),
+        )
+
+
+def _of_a_call(
+    knowledge: Knowledge, candidate: Candidate, source: Source, call: ast.Call
+) -> Iterator[Caveat]:
+    role = knowledge.role(source, knowledge.program.scope_of(source, call), call)
+    name, place = dotted(call.func), source.at(call.lineno)
+    if role is Role.DEBUGGER and _before_stop(knowledge.program, candidate, source, call):
+        yield Caveat("breakpoint", f"{name}() would wait for input", place=place)
+    elif role is Role.SPAWN and callee(call) in ("spawn", "launch"):
+        text = f"{name} may start workers; only the main process records"
+        yield Caveat("several-processes", text, place=place)
+    elif callee(call) == "Process" and not any(k.arg == "daemon" for k in call.keywords):
+        text = "a process started here may outlive the early stop: the run would wait"
+        yield Caveat("outlives-stop", text, place=place)
+
+
+def _before_stop(program: Program, candidate: Candidate, source: Source, node: ast.AST) -> bool:
+    """Not behind the loop in its own function, nor behind the call that leads to it."""
+    statement = source.statement_of(node)
+    if statement is None:
+        return True
+    scope = source.scope_of(statement)
+    anchor: ast.stmt = candidate.loop
+    where: ast.AST = candidate.scope
+    for _ in range(6):
+        if scope is where:
+            return statement.lineno <= (anchor.end_lineno or anchor.lineno)
+        callers = program.callers.get(where, ()) if isinstance(where, FUNCTIONS) else ()
+        if len(callers) != 1:
+            break
+        where, _call, anchor = callers[0]
+    return True
+
+
+def _distributed(knowledge: Knowledge, source: Source) -> Iterator[Caveat]:
+    """The first call that sets several processes up, where the script comes to it at all."""
+    program = knowledge.program
+    for call in source.calls:
+        scope = program.scope_of(source, call)
+        role = knowledge.role(source, scope, call)
+        if role is Role.DISTRIBUTED and scope in program.reached:
+            yield Caveat(
+                "several-processes",
+                f"{dotted(call.func)}: measured as one process; with more than one the run stops",
+                place=source.at(call.lineno),
+            )
+            return
+
+
+def _own_instrumentation(knowledge: Knowledge, source: Source) -> Iterator[Caveat]:
+    """Signposts and profilers of the script's own: they survive and are named."""
+    for statement in source.places:
+        if isinstance(statement, ast.Import):
+            modules = [a.name for a in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            modules = [statement.module or ""]
+        else:
+            continue
+        if "tracy" in modules:
+            text = "the script has tracy signposts of its own; they stay"
+            yield Caveat("own-signposts", text, place=source.at(statement.lineno))
+    for call in source.calls:
+        role = knowledge.role(source, knowledge.program.scope_of(source, call), call)
+        name = dotted(call.func)
+        if role is Role.PROFILER and name.endswith(
+            ("profile", "Profile", "start_server", "start_trace", "Trace")
+        ):
+            text = f"the script profiles itself ({name}); that stays and costs time"
+            yield Caveat("own-profiler", text, place=source.at(call.lineno))
+
+
+def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
+    """Timers of the loop's own, and a `break` on a count that may come before our stop."""
+    source, scope = candidate.source, candidate.scope
+    loops = [candidate.loop, *source.loops_around(candidate.loop)]
+    counted = {c for loop in loops for c, _ in counters(loop)} | set(map(header_count, loops))
+    for top in candidate.loop.body:
+        for node in (top, *own_nodes(top)):
+            if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
+                yield Caveat(
+                    "own-limit",
+                    "the script leaves its loop on a count of its own; it may end before --steps "
+                    "samples",
+                    place=source.at(node.lineno),
+                )
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                if knowledge.role(source, scope, node.value) is Role.CLOCK:
+                    text = "the script's own timer stays"
+                    yield Caveat("own-timer", text, "note", source.at(node.lineno))
+
+
+def _counts_out(node: ast.If, counted: set[str]) -> bool:
+    """`if step >= max_steps: break`."""
+    return any(isinstance(s, ast.Break) for s in node.body) and any(
+        isinstance(test, ast.Compare)
+        and any(isinstance(op, (ast.Gt, ast.GtE, ast.Eq)) for op in test.ops)
+        and dotted(test.left) in counted
+        for test in (node.test, *own_nodes(node.test))
+    )
+
+
+def of_the_syncs(program: Program, regions: Sequence[Region]) -> Iterator[Caveat]:
+    """On XLA an inserted sync makes other graphs than the script would."""
+    uses_xla = any(b"torch_xla" in s.data for s in program.sources.values())
+    for region in regions:
+        if uses_xla and region.sync.action == "insert":
+            yield Caveat(
+                "sync-inserted",
+                "a sync is inserted here: on XLA it cuts the graph where the script does not, and "
+                "from the second step on the device draws other random numbers",
+                place=region.sync.source.at(region.end.lineno),
+            )
+
+
+def of_the_helpers(
+    knowledge: Knowledge, candidate: Candidate, regions: Sequence[Region]
+) -> Iterator[Caveat]:
+    """Host reads and evaluations that a timed helper runs: they are timed with it."""
+    for function in (f for r in regions for site in r.sites for f in site.chain):
+        for statement in function.node.body:
+            read = host_read(statement, frozenset())
+            if read is not None:
+                text = f"a host read inside {function.name}() is inside the timed region"
+                place = function.source.at(getattr(read, "lineno", statement.lineno))
+                yield Caveat("host-read-inside", text, place=place)
+    for function in dict.fromkeys(f for site in candidate.sites for f in site.chain):
+        for call in _evaluations(knowledge, function):
+            text = f"validation inside {function.name}() is inside the timed region"
+            yield Caveat("validation-inside", text, place=function.source.at(call.lineno))
+
+
+def _evaluations(knowledge: Knowledge, function: Function) -> Iterator[ast.Call]:
+    program = knowledge.program
+    for call, _ in program.calls.get(function.node, ()):
+        targets = program.resolve(function.source, function.node, call)
+        if any(knowledge.evaluates(t) and not knowledge.has_backward(t) for t in targets):
+            yield call
