@@ -14,9 +14,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from instrumentor.attempt import Limits, attempt
 from instrumentor.bundle import MODULE, module_text
+from instrumentor.doctor import Situation
+from instrumentor.environment import Machine
 from instrumentor.errors import InstrumentError, RunFailed
 from instrumentor.explanation import Loop, PlanDocument
 from instrumentor.locate.model import Declined
@@ -24,14 +27,13 @@ from instrumentor.options import Options
 from instrumentor.own_lines import OwnLines
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.prepare import Prepared, prepare, script_path
+from instrumentor.profilers import WALLCLOCK, LaunchRequest
+from instrumentor.progress import Progress
 from instrumentor.project import find_project
+from instrumentor.readiness import ready
+from instrumentor.run_options import RunOptions
+from instrumentor.workspace import Site, shadow
 from instrumentor_analysis.caveats import Caveat
-
-if TYPE_CHECKING:
-    from instrumentor.environment import Machine
-    from instrumentor.progress import Progress
-    from instrumentor.run_options import RunOptions
-    from instrumentor.workspace import Site
 
 #: What a run cannot help: another runtime or process trains, or somebody has to type.
 HOPELESS = frozenset(
@@ -91,8 +93,6 @@ def discover(
     declined: Declined | None = None,
 ) -> Observed:
     """Hold the device, and :func:`look`; raises as that, and NotReady."""
-    from instrumentor.doctor import Situation
-    from instrumentor.readiness import ready
 
     why = f"{declined.reasons[0]}: " if declined else ""
     progress.stage("discover", f"{why}running the unmodified script for two optimizer steps")
@@ -118,9 +118,6 @@ def look(
         NotReady: it could not be started.
         RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
     """
-    from instrumentor.attempt import Limits, attempt
-    from instrumentor.profilers import WALLCLOCK, LaunchRequest
-    from instrumentor.workspace import shadow
 
     project = find_project(script)
     cwd = (options.cwd or Path.cwd()).absolute()

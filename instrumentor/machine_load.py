@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from instrumentor.environment import device_holders
+
 
 class MachineLoad:
     """Between the start of a process and its end.
@@ -45,8 +47,6 @@ class MachineLoad:
         }
 
     def _holders(self) -> int:
-        from instrumentor.environment import device_holders
-
         return len(device_holders(self.device_folder)) if self.device_folder.is_dir() else 0
 
 

@@ -27,18 +27,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from instrumentor import leftovers
+from instrumentor.attempt import Attempt, Limits, attempt
+from instrumentor.environment import Machine
 from instrumentor.errors import InstrumentError, RestoreNeeded, RunFailed, UsageError
 from instrumentor.outputs import write_json
 from instrumentor.own_lines import OwnLines
+from instrumentor.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.progress import Progress, Silent
+from instrumentor.workspace import Linked, Originals, Site, shadow
+from instrumentor.workspace.linked import listed
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
-    from instrumentor.attempt import Attempt, Limits
-    from instrumentor.environment import Machine
-    from instrumentor.profilers import Launch, LaunchRequest, Profiler
-    from instrumentor.rewrite import Instrumented
-    from instrumentor.workspace import Linked, Site
+    from instrumentor.rewrite import Instrumented  # imports LibCST, which a command needs not
 
 Result = TypeVar("Result")
 
@@ -102,8 +103,6 @@ class Pipeline(ABC, Generic[Result]):
 
     @property
     def limits(self) -> Limits:
-        from instrumentor.attempt import Limits
-
         return Limits(*self._limits)
 
 
@@ -164,7 +163,6 @@ class InstrumentedRun(Pipeline[Result]):
 
     def site(self) -> AbstractContextManager[Site]:
         """The place for one process."""
-        from instrumentor.workspace import shadow
 
         prepared = self.prepared
         return shadow(prepared.project, prepared.script, self.cwd, prepared.replacements)
@@ -176,7 +174,6 @@ class InstrumentedRun(Pipeline[Result]):
 
     def execute(self) -> None:
         """Measure; then the proof that the user's files are as they were."""
-        from instrumentor.workspace import Originals
 
         prepared = self.prepared
         self.folder = new_folder(self.cwd / self.wanted_folder())
@@ -210,8 +207,6 @@ class InstrumentedRun(Pipeline[Result]):
             NotReady: it could not be started.
             RestoreNeeded: a file of a run in place needs the user.
         """
-        from instrumentor.attempt import attempt
-        from instrumentor.workspace import Linked
 
         prepared = self.prepared
         with self.site() as site:
@@ -240,7 +235,6 @@ class InstrumentedRun(Pipeline[Result]):
 
     def request(self, site: Site, name: str, **more: Any) -> LaunchRequest:
         """The script in its place, with the user's arguments and environment."""
-        from instrumentor.profilers import LaunchRequest
 
         return LaunchRequest(
             python=self.machine.python,
@@ -257,8 +251,6 @@ class InstrumentedRun(Pipeline[Result]):
         return OwnLines(site.root, self.prepared.project.root, self.prepared.replacements)
 
     def _tell_links(self, linked: Linked) -> None:
-        from instrumentor.workspace.linked import listed
-
         self.linked = linked.names
         if self.linked:
             watched = "watched" if linked.whole else "too large to be watched as a whole"

@@ -10,17 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from instrumentor.any_command import ONE_PROCESS, Command, meant_for_a_shell, split, understand
+from instrumentor.attempt import attempt
+from instrumentor.doctor import Situation
+from instrumentor.environment import Machine, examine
 from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.pipeline import Pipeline
+from instrumentor.profilers import TRACY, Launch, LaunchRequest, choose
+from instrumentor.profilers.tracy import FOLDER, OPS_CSV, PERF_FOLDER
 from instrumentor.progress import Progress
+from instrumentor.readiness import ready
 from instrumentor.run_options import ProfileOptions
-
-if TYPE_CHECKING:
-    from instrumentor.environment import Machine
-    from instrumentor.profilers import Launch, LaunchRequest
+from instrumentor.workspace import places
 
 DEFAULT_OUTPUT = Path("results/perf/device_ops_perf_trace.csv")
 TRACE = "tracy_profile_log_host.tracy"
@@ -109,7 +112,6 @@ class CommandRun(Pipeline[Profiled]):
 
     def examine(self) -> None:
         """The interpreter: the command itself may name one; and whether Tracy works in it."""
-        from instrumentor.profilers import choose
 
         self.machine = self._machine(None)
         folders = [str(self.machine.python.parent), self.env.get("PATH", os.defpath)]
@@ -121,8 +123,6 @@ class CommandRun(Pipeline[Profiled]):
             self._warn(warning)
 
     def _machine(self, python: Path | None) -> Machine:
-        from instrumentor.environment import examine
-
         return examine(
             self.cwd,
             python=self.options.python or python,
@@ -134,8 +134,6 @@ class CommandRun(Pipeline[Profiled]):
 
     def ready(self) -> AbstractContextManager[None]:
         """The doctor's checks of Tracy, and the devices."""
-        from instrumentor.doctor import Situation
-        from instrumentor.readiness import ready
 
         folder, options = self.output.parent, self.options
         try:
@@ -149,8 +147,6 @@ class CommandRun(Pipeline[Profiled]):
 
     def execute(self) -> None:
         """One process, beside which Tracy works in a folder of ours."""
-        from instrumentor.attempt import attempt
-        from instrumentor.workspace import places
 
         log = self.output.with_suffix(".log")
         with (
@@ -179,8 +175,6 @@ class CommandRun(Pipeline[Profiled]):
         return self.result
 
     def _request(self, scratch: Path) -> LaunchRequest:
-        from instrumentor.profilers import LaunchRequest
-
         machine, options = self.machine, self.options
         return LaunchRequest(
             python=machine.python,
@@ -217,7 +211,6 @@ class CommandRun(Pipeline[Profiled]):
     def _write(
         self, collected: Path, scratch: Path, log: Path, exit_code: int | None
     ) -> Profiled | None:
-        from instrumentor.profilers.tracy import FOLDER, OPS_CSV, PERF_FOLDER
         from instrumentor_analysis.perf_trace import join
 
         ops = collected / PERF_FOLDER / OPS_CSV
@@ -269,7 +262,6 @@ class AnyCommand:
         Raises:
             NotReady: see :class:`instrumentor.profilers.tracy.Tracy`.
         """
-        from instrumentor.profilers import TRACY
 
         launch = TRACY.launch(request, self.command.order)
         env = {k: v for k, v in launch.env.items() if not k.startswith("INSTRUMENT_")}
@@ -287,7 +279,6 @@ class AnyCommand:
         Raises:
             NoDeviceOperations: the report is empty.
         """
-        from instrumentor.profilers import TRACY
 
         return TRACY.collect(scratch, output, log, returncode)
 

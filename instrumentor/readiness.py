@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from instrumentor.device import end_gently, find_smi, held, reset
+from instrumentor.doctor import (
+    CHECKS,
+    Check,
+    Situation,
+    describe,
+    disk,
+    doctor,
+    failed,
+    interpreter,
+)
+from instrumentor.environment import Holder, Machine, device_holders, device_root
 from instrumentor.errors import NotReady
-
-if TYPE_CHECKING:
-    from instrumentor.doctor import Check, Situation
-    from instrumentor.environment import Holder, Machine
-    from instrumentor.progress import Progress
+from instrumentor.progress import Progress
 
 # Not to stop a run for: which modules a version of Tracy really imports differs, and a script may
 # reach the device without the plugin (ttnn). When Tracy cannot be imported, its own check says so.
@@ -37,7 +44,6 @@ def ready(
     Raises:
         NotReady: a check failed, another run has the device, or it could not be freed or reset.
     """
-    from instrumentor.device import held
 
     with held(situation.machine.devices):
         if situation.machine.devices:
@@ -50,7 +56,6 @@ def ready(
 
 def _checks(situation: Situation) -> tuple[Check, ...]:
     """The doctor's checks that can stop this run; Tracy's take a second, others need them not."""
-    from instrumentor.doctor import CHECKS, disk, doctor, interpreter
 
     if situation.for_tracy:
         return doctor(situation)
@@ -64,7 +69,6 @@ def stop_at_failed(checks: Sequence[Check], progress: Progress) -> None:
     Raises:
         NotReady: a check failed.
     """
-    from instrumentor.doctor import failed
 
     bad = failed(checks)
     for check in bad:
@@ -82,8 +86,6 @@ def free_devices(situation: Situation, progress: Progress, *, end: bool, needed:
     Raises:
         NotReady: the device is needed, and a process keeps it.
     """
-    from instrumentor.device import end_gently
-    from instrumentor.doctor import describe
 
     holders = _holders(situation)
     if not holders:
@@ -110,8 +112,6 @@ def free_devices(situation: Situation, progress: Progress, *, end: bool, needed:
 
 
 def _holders(situation: Situation) -> tuple[Holder, ...]:
-    from instrumentor.environment import device_holders, device_root
-
     return device_holders(situation.device_folder or device_root(situation.env))
 
 
@@ -125,7 +125,6 @@ def reset_boards(machine: Machine, env: Mapping[str, str], progress: Progress) -
     Raises:
         NotReady: there is no tt-smi, or the boards did not come back.
     """
-    from instrumentor.device import find_smi, reset
 
     smi = find_smi(machine.python if machine.asked else None, env)
     if smi is None:

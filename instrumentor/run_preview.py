@@ -6,15 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from instrumentor.bundle import FOLDER_NAME
+from instrumentor.environment import Machine
 from instrumentor.errors import NotReady
 from instrumentor.prepare import Prepared, prepare
+from instrumentor.profilers import choose
 from instrumentor.run_options import RunOptions
-
-if TYPE_CHECKING:
-    from instrumentor.environment import Machine
+from instrumentor.workspace import InPlace, plan_shadow
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ def dry_run(
     Raises:
         InstrumentError: as :func:`run` would before it starts the script.
     """
-    from instrumentor.workspace import InPlace, plan_shadow
 
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
@@ -80,7 +78,6 @@ def dry_run(
 
 def _previewed(requested: str, machine: Machine) -> tuple[str, str]:
     """The profiler of a preview and why: one that is not on this machine is shown all the same."""
-    from instrumentor.profilers import choose
 
     try:
         profiler, reason = choose(requested, machine)

@@ -15,7 +15,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instrumentor.attempt import Attempt
 from instrumentor.bundle import FOLDER_NAME, MODULE, module_text
+from instrumentor.discovery import Observed, discover, look, may_help, prepared_again, prepared_by
+from instrumentor.doctor import Situation
 from instrumentor.edits import Kind
 from instrumentor.environment import device_root
 from instrumentor.errors import (
@@ -25,12 +28,18 @@ from instrumentor.errors import (
     ProofFailed,
     RunFailed,
 )
+from instrumentor.locate.model import Declined
 from instrumentor.machine_load import MachineLoad
 from instrumentor.outputs import write_json
 from instrumentor.pipeline import InstrumentedRun
 from instrumentor.plan import WHOLE_STEP
 from instrumentor.prepare import Prepared, config_of, prepare, script_path
+from instrumentor.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
+from instrumentor.profilers.torch import NO_OPS
 from instrumentor.progress import Progress
+from instrumentor.proofs import compiles_under
+from instrumentor.readiness import programs_per_step, ready
+from instrumentor.reporting import refresh, with_artifacts
 from instrumentor.run_facts import conditions
 from instrumentor.run_options import RunOptions, RunResult
 from instrumentor.verification import (
@@ -41,13 +50,11 @@ from instrumentor.verification import (
     shown,
     verification,
 )
+from instrumentor.workspace import Site, check_loaded, original, shadow
+from instrumentor.workspace.places import cache_folder
 from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 
 if TYPE_CHECKING:
-    from instrumentor.attempt import Attempt
-    from instrumentor.discovery import Observed
-    from instrumentor.profilers import Launch, LaunchRequest, Profiler
-    from instrumentor.workspace import Site
     from instrumentor_analysis.model import Summary
 
 PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
@@ -114,7 +121,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def examine(self) -> None:
         """The script's interpreter, and the profiler to measure by."""
-        from instrumentor.profilers import choose
 
         self.machine = self.options.examine(self.prepared.project)
         if self.machine.python_of_project:
@@ -126,9 +132,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def ready(self) -> AbstractContextManager[None]:
         """The doctor's checks of this run, and the devices."""
-        from instrumentor.doctor import Situation
-        from instrumentor.readiness import programs_per_step, ready
-        from instrumentor.workspace.places import cache_folder
 
         output = self.cwd / self.wanted_folder()
         self.programs_per_step = programs_per_step(output)
@@ -161,8 +164,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
         Raises:
             Declined: neither shows the step.
         """
-        from instrumentor.discovery import discover, may_help, prepared_by
-        from instrumentor.locate.model import Declined
 
         rewrite = self.options.rewrite
         try:
@@ -183,7 +184,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
         version = ".".join(self.machine.python_version.split(".")[:2])
         if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
             return
-        from instrumentor.proofs import compiles_under
 
         for path, code in self.prepared.replacements.items():
             error = compiles_under(self.machine.python, code, str(path))
@@ -197,7 +197,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
         Each pass has a fresh copy: a checkpoint of one must not shorten the next.
         """
-        from instrumentor.profilers import WALLCLOCK
 
         if self.options.untraced and self.profiler.name != "wallclock":
             self.progress.stage("untraced", "first without a profiler, for the wall clock")
@@ -221,7 +220,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def _compare_gradients(self) -> None:
         """Where statements were taken out and gradients lack: see whether they always do."""
-        from instrumentor.discovery import look
 
         found, plan = self.verification, self.prepared.plan
         allowed = self.options.discover and not self.options.in_place and self.seen is None
@@ -244,7 +242,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def _once_more_as_seen(self) -> None:
         """Plan again from what a run of the script as it is shows, and measure that."""
-        from instrumentor.discovery import look, prepared_again
 
         allowed = self.options.discover and not self.options.in_place and self.seen is None
         if not allowed or self.verification is None or of_several_processes(self.verification):
@@ -292,7 +289,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def site(self) -> AbstractContextManager[Site]:
         """A copy, or the user's own files."""
-        from instrumentor.workspace import original, shadow
 
         made, options = self.prepared, self.options
         if options.in_place:
@@ -347,7 +343,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def _doubt(self, made: Attempt, site: Site) -> InstrumentError | None:
         """Whether a process that ended well really measured the instrumented script."""
-        from instrumentor.workspace import check_loaded
 
         if made.exit_code != 0 or not isinstance(made.failure, (RunFailed, type(None))):
             return None
@@ -423,7 +418,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
         return result
 
     def _summarise(self) -> Summary | None:
-        from instrumentor.reporting import refresh
         from instrumentor_analysis.errors import AnalysisError
 
         try:
@@ -436,7 +430,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def _summary_of_nothing(self) -> Summary:
         """Profiler, exit code and warnings; every figure null. Written like any other summary."""
-        from instrumentor.reporting import with_artifacts
         from instrumentor_analysis.model import Summary
         from instrumentor_analysis.render import write_all
 
@@ -478,9 +471,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
             if r.get("event") == "sample"
         }
         if self.profiler.name == "torch" and devices == {"xla"}:
-            from instrumentor.profilers import WALLCLOCK
-            from instrumentor.profilers.torch import NO_OPS
-
             self.profiler = WALLCLOCK
             why = "torch.profiler sees nothing of XLA work"
             self.reason = f"{self.reason}; wallclock in its place: {why}"

@@ -1,7 +1,7 @@
 """Carry out planned edits on a source file, such that the text alone gives the original back.
 
 ``ast`` addresses the statements, LibCST rewrites them: one parse, one transformer over the
-blocks. See :mod:`instrumentor.engine.marks` for the format of the result.
+blocks. See :mod:`instrumentor.marks` for the format of the result.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Gathered, address, gather, refusal
-from instrumentor.engine.marks import MARKER, OPAQUE, is_instrumented, strip
 from instrumentor.engine.pairs import pair
 from instrumentor.engine.parsing import parse
 from instrumentor.engine.rewriter import Rewriter
 from instrumentor.engine.weave import check_encoding, readable, weave, without_form_feeds
 from instrumentor.errors import ProofFailed, UsageError
+from instrumentor.marks import MARKER, OPAQUE, is_instrumented, strip
 
 __all__ = ["MARKER", "apply_edits", "is_instrumented", "strip"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from instrumentor.edits import Edit, Kind, Statement
-from instrumentor.engine.marks import MARKER
 from instrumentor.errors import ProofFailed
+from instrumentor.marks import MARKER
 
 
 @dataclass

@@ -13,7 +13,6 @@ import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Actions, Gathered
-from instrumentor.engine.marks import BEGIN, END, OFF, OPAQUE
 from instrumentor.engine.pairs import Node
 from instrumentor.engine.snippets import (
     Snippet,
@@ -22,6 +21,7 @@ from instrumentor.engine.snippets import (
     make_snippet,
     marked_end,
 )
+from instrumentor.marks import BEGIN, END, OFF, OPAQUE
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from instrumentor.engine.marks import BEGIN, END, MARKER
 from instrumentor.engine.parsing import parse_shared
 from instrumentor.errors import ProofFailed
+from instrumentor.marks import BEGIN, END, MARKER
 
 _NEWLINE = re.compile(r"\r\n?")
 

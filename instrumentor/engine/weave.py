@@ -11,8 +11,8 @@ import re
 import tokenize
 from codecs import BOM_UTF8
 
-from instrumentor.engine.marks import Line, classify, switch_off
 from instrumentor.errors import ProofFailed
+from instrumentor.marks import Line, classify, switch_off
 
 _NEWLINE = re.compile(r"\r\n?")
 # Python's tokenizer takes a form feed in the indentation as the start of the line.

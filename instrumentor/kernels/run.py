@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instrumentor.attempt import Attempt
+from instrumentor.diagnose import last_traceback
+from instrumentor.environment import examine
 from instrumentor.errors import InstrumentError, NotReady, RunFailed
 from instrumentor.kernels.environment import by_hand, environment
 from instrumentor.kernels.launching import find_run_test
@@ -20,16 +23,18 @@ from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import chained
 from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
+from instrumentor.kernels.rendering import write_reports
+from instrumentor.kernels.tt_lang import TtLang
 from instrumentor.kernels.validate import Verdict, validate
 from instrumentor.outputs import write_json
 from instrumentor.pipeline import InstrumentedRun
+from instrumentor.process import excerpt
+from instrumentor.profilers import Launch, Profiler
 from instrumentor.progress import Progress
+from instrumentor.workspace import Site, check_loaded
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
-    from instrumentor.attempt import Attempt
-    from instrumentor.profilers import Launch, Profiler
-    from instrumentor.workspace import Site
     from instrumentor_analysis.kernels.report import KernelReport
 
 SCHEMA = "instrument-kernel-run/1"
@@ -109,8 +114,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def examine(self) -> None:
         """The interpreter, and how tt-lang's profilers are reached in it."""
-        from instrumentor.environment import examine
-        from instrumentor.kernels.tt_lang import TtLang
 
         project, mode = self.plan.project, self.options.mode
         self.machine = examine(project.root, python=self.options.python, env=self.env, cwd=self.cwd)
@@ -174,7 +177,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def judge(self, made: Attempt, site: Site) -> InstrumentError | None:
         """Whether exactly one invocation ran, of the chosen kernel, from the copy."""
-        from instrumentor.workspace import check_loaded
 
         if made.finished.interrupted or made.finished.timed_out:
             return made.failure
@@ -222,8 +224,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def _judge_exit(self, code: int, skipped: Sequence[Mapping[str, Any]]) -> None:
         """The kernel was measured, but the script did not end well."""
-        from instrumentor.diagnose import last_traceback
-        from instrumentor.process import excerpt
 
         log = self.folder / "run.log"
         text = excerpt(log)
@@ -286,7 +286,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             return None
 
     def _report(self) -> KernelReport:
-        from instrumentor.kernels.rendering import write_reports
         from instrumentor_analysis.errors import AnalysisError
         from instrumentor_analysis.kernels.report import report
 

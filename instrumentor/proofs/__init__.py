@@ -9,9 +9,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from instrumentor.edits import Edit
-from instrumentor.engine.marks import strip
 from instrumentor.engine.parsing import parse
 from instrumentor.errors import NotReady, ProofFailed
+from instrumentor.marks import strip
 from instrumentor.proofs.names import check_collisions, check_undefined, collect_names
 from instrumentor.proofs.planned import check_planned
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 
-from instrumentor.engine.marks import BEGIN, END, MARKER, Line, classify
 from instrumentor.errors import ProofFailed
+from instrumentor.marks import BEGIN, END, MARKER, Line, classify
 
 _MARK = MARKER.encode()
 _FRAME = (BEGIN.encode(), END.encode())
