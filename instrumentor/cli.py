@@ -89,10 +89,10 @@ def _answered(argv: list[str]) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    from instrumentor import console, leftovers
+    from instrumentor import console, recovery
 
     if argv[:1] != ["restore"]:  # which tells more of it
-        leftovers.undo(console.say, console.warn)
+        recovery.recover(console.say, console.warn)
     if _plain_preview(argv):
         # A dry run makes no garbage worth looking for, and half its time is imports.
         import gc

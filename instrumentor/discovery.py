@@ -32,7 +32,7 @@ from instrumentor.progress import Progress
 from instrumentor.project import find_project
 from instrumentor.readiness import ready
 from instrumentor.run_options import RunOptions
-from instrumentor.workspace import Site, shadow
+from instrumentor.workspace import Workspace, shadow
 from instrumentor_analysis.caveats import Caveat
 
 #: What a run cannot help: another runtime or process trains, or somebody has to type.
@@ -124,19 +124,19 @@ def look(
     base = dict(os.environ if options.env is None else options.env)
     with (
         tempfile.TemporaryDirectory(prefix="instrument-") as name,
-        shadow(project, script, cwd, {}, link=options.link, no_link=options.no_link) as site,
+        shadow(project, script, cwd, {}, link=options.link, no_link=options.no_link) as workspace,
     ):
-        own = site.scratch / "recorder"
+        own = workspace.scratch / "recorder"
         own.mkdir()
         text = module_text(options.rewrite, observing=True)
         (own / f"{MODULE}.py").write_text(text, encoding="utf-8")
         request = LaunchRequest(
             python=machine.python,
-            script=site.script,
+            script=workspace.script,
             arguments=tuple(arguments),
-            cwd=site.cwd,
-            env=site.environment(base, machine.import_paths),
-            scratch=site.scratch,
+            cwd=workspace.cwd,
+            env=workspace.environment(base, machine.import_paths),
+            scratch=workspace.scratch,
             record=Path(name) / "discovery.jsonl",
             import_paths=(own,),
             module=options.module,
@@ -150,9 +150,9 @@ def look(
             limits=Limits(options.timeout_s, options.stall_s),
             progress=progress,
         )
-        seen = observed(made.records, site)
+        seen = observed(made.records, workspace)
         if isinstance(made.failure, RunFailed):
-            made.failure.message = OwnLines(site.root, project.root, {}).traceback(
+            made.failure.message = OwnLines(workspace.root, project.root, {}).traceback(
                 made.failure.message
             )
     if seen is None:
@@ -161,12 +161,12 @@ def look(
     return seen
 
 
-def observed(records: Sequence[Mapping[str, Any]], site: Site) -> Observed | None:
+def observed(records: Sequence[Mapping[str, Any]], workspace: Workspace) -> Observed | None:
     """What a run as it is has shown; None when no optimizer stepped twice."""
     found = next((r for r in records if r.get("event") == "observed"), None)
     if found is None or found["loop"] is None:
         return None
-    own = OwnLines(site.root, site.project.root, {})
+    own = OwnLines(workspace.root, workspace.project.root, {})
     file, line, function = found["loop"]
     place = own.place(Path(file), line)
     users = found["users"] or found["loop"]
@@ -180,18 +180,18 @@ def observed(records: Sequence[Mapping[str, Any]], site: Site) -> Observed | Non
         backward=tuple(found["backward"]),
         step=tuple(found["step"]),
         chains={
-            name: tuple(_own_chain(chain, own, site) for chain in chains)
+            name: tuple(_own_chain(chain, own, workspace) for chain in chains)
             for name, chains in found["chains"].items()
         },
         parameters=found["parameters"],
     )
 
 
-def _own_chain(chain: Iterable[Sequence[Any]], own: OwnLines, site: Site) -> Chain:
+def _own_chain(chain: Iterable[Sequence[Any]], own: OwnLines, workspace: Workspace) -> Chain:
     """A chain in the user's files, without the frames of the launcher."""
     kept = []
     for file, line, function in chain:
-        if not Path(file).is_relative_to(site.scratch):
+        if not Path(file).is_relative_to(workspace.scratch):
             place = own.place(Path(file), line) or (Path(file), line)
             kept.append((*place, str(function)))
     return tuple(kept)

@@ -26,7 +26,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from instrumentor import leftovers
+from instrumentor import recovery
 from instrumentor.attempt import Attempt, Limits, attempt
 from instrumentor.environment import Machine
 from instrumentor.errors import InstrumentError, RestoreNeeded, RunFailed, UsageError
@@ -34,7 +34,7 @@ from instrumentor.outputs import write_json
 from instrumentor.own_lines import OwnLines
 from instrumentor.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.progress import Progress, Silent
-from instrumentor.workspace import Linked, Originals, Site, shadow
+from instrumentor.workspace import Linked, Originals, Workspace, shadow
 from instrumentor.workspace.linked import listed
 from instrumentor_analysis.caveats import Caveat
 
@@ -79,7 +79,7 @@ class Pipeline(ABC, Generic[Result]):
 
     def go(self) -> Result:
         """All stages; raises what the recipe's function documents."""
-        leftovers.undo(self.progress.note, self.progress.note)
+        recovery.recover(self.progress.note, self.progress.note)
         self.prepare()
         self.examine()
         with self.ready():
@@ -158,10 +158,10 @@ class InstrumentedRun(Pipeline[Result]):
         """All processes of the run."""
 
     @abstractmethod
-    def judge(self, made: Attempt, site: Site) -> InstrumentError | None:
+    def judge(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
         """Why a process does not count, as far as its place, which still stands, is needed."""
 
-    def site(self) -> AbstractContextManager[Site]:
+    def workspace(self) -> AbstractContextManager[Workspace]:
         """The place for one process."""
 
         prepared = self.prepared
@@ -209,15 +209,15 @@ class InstrumentedRun(Pipeline[Result]):
         """
 
         prepared = self.prepared
-        with self.site() as site:
-            self.progress.stage(site.stage, site.description)
+        with self.workspace() as workspace:
+            self.progress.stage(workspace.stage, workspace.description)
             (self.folder / "changes.diff").write_bytes(prepared.patch)
             write_json(self.folder / "plan.json", self.plan_json())
-            linked = Linked.take(prepared.project.root, site.linked, [self.folder])
+            linked = Linked.take(prepared.project.root, workspace.linked, [self.folder])
             self._tell_links(linked)
             made = attempt(
                 profiler,
-                self.request(site, name, **more),
+                self.request(workspace, name, **more),
                 output=self.folder,
                 log=self.folder / f"{name or 'run'}.log",
                 limits=self.limits,
@@ -226,29 +226,29 @@ class InstrumentedRun(Pipeline[Result]):
             )
             self.last = made
             self.warnings.extend(made.warnings)
-            self.failure = self.judge(made, site)
+            self.failure = self.judge(made, workspace)
             if isinstance(self.failure, RunFailed):
-                self.failure.message = self.own_lines(site).traceback(self.failure.message)
-            self.new_files = tuple(p for p in site.new_files() if "__pycache__" not in p.parts)
+                self.failure.message = self.own_lines(workspace).traceback(self.failure.message)
+            self.new_files = tuple(p for p in workspace.new_files() if "__pycache__" not in p.parts)
         self._compare_links(linked)
         return replace(made, failure=self.failure)
 
-    def request(self, site: Site, name: str, **more: Any) -> LaunchRequest:
+    def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
         """The script in its place, with the user's arguments and environment."""
 
         return LaunchRequest(
             python=self.machine.python,
-            script=site.script,
+            script=workspace.script,
             arguments=self.arguments,
-            cwd=site.cwd,
-            env=site.environment(self.env, self.machine.import_paths),
-            scratch=site.scratch,
+            cwd=workspace.cwd,
+            env=workspace.environment(self.env, self.machine.import_paths),
+            scratch=workspace.scratch,
             **{"record": self.folder / f"{name or 'timings'}.jsonl", **more},
         )
 
-    def own_lines(self, site: Site) -> OwnLines:
+    def own_lines(self, workspace: Workspace) -> OwnLines:
         """The way from a place back to the user's files and lines."""
-        return OwnLines(site.root, self.prepared.project.root, self.prepared.replacements)
+        return OwnLines(workspace.root, self.prepared.project.root, self.prepared.replacements)
 
     def _tell_links(self, linked: Linked) -> None:
         self.linked = linked.names

@@ -23,7 +23,7 @@ from instrumentor.profilers.tracy import FOLDER, OPS_CSV, PERF_FOLDER
 from instrumentor.progress import Progress
 from instrumentor.readiness import ready
 from instrumentor.run_options import ProfileOptions
-from instrumentor.workspace import places
+from instrumentor.workspace import slots
 
 DEFAULT_OUTPUT = Path("results/perf/device_ops_perf_trace.csv")
 TRACE = "tracy_profile_log_host.tracy"
@@ -150,10 +150,10 @@ class CommandRun(Pipeline[Profiled]):
 
         log = self.output.with_suffix(".log")
         with (
-            places.acquired(self.output.parent.resolve()) as place,
+            slots.acquired(self.output.parent.resolve()) as slot,
             self._earlier_named(),
         ):
-            scratch = places.scratch(place)
+            scratch = slots.scratch(slot)
             log.unlink(missing_ok=True)
             self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
             made = attempt(

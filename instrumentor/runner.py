@@ -50,8 +50,8 @@ from instrumentor.verification import (
     shown,
     verification,
 )
-from instrumentor.workspace import Site, check_loaded, original, shadow
-from instrumentor.workspace.places import cache_folder
+from instrumentor.workspace import Workspace, check_loaded, original, shadow
+from instrumentor.workspace.slots import cache_folder
 from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         for name in ("tracy_profile", "tracy_perf"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def site(self) -> AbstractContextManager[Site]:
+    def workspace(self) -> AbstractContextManager[Workspace]:
         """A copy, or the user's own files."""
 
         made, options = self.prepared, self.options
@@ -303,19 +303,20 @@ class TrainingRun(InstrumentedRun[RunResult]):
             keep_to=self.folder / "files" if options.keep else None,
         )
 
-    def request(self, site: Site, name: str, **more: Any) -> LaunchRequest:
+    def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
         """With the recorder that the instrumented files import."""
         tools = self.machine.tools.folder if self.machine.tools else None
         plan = self.prepared.plan
         whole = plan.label == WHOLE_STEP
-        folder = site.scratch / FOLDER_NAME
+        folder = workspace.scratch / FOLDER_NAME
         folder.mkdir()
         text = module_text(plan.options, observing=whole)
         (folder / f"{MODULE}.py").write_text(text, encoding="utf-8")
+        same = (workspace.cwd / self.typed).resolve() == workspace.script.resolve()
         return super().request(
-            site,
+            workspace,
             name,
-            typed=self.typed if (site.cwd / self.typed).resolve() == site.script.resolve() else "",
+            typed=self.typed if same else "",
             module=self.options.module,
             steps=plan.options.steps,
             warmup=plan.options.warmup,
@@ -335,13 +336,13 @@ class TrainingRun(InstrumentedRun[RunResult]):
         steps = self.prepared.plan.options.steps
         self.progress.stage("running", f"{steps} steps under {profiler.name}")
 
-    def judge(self, made: Attempt, site: Site) -> InstrumentError | None:
+    def judge(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""
         self.load_facts = None if self.load is None else self.load.facts()
-        self.verification = verification(made.records, self.own_lines(site))
-        return self._doubt(made, site) or made.failure
+        self.verification = verification(made.records, self.own_lines(workspace))
+        return self._doubt(made, workspace) or made.failure
 
-    def _doubt(self, made: Attempt, site: Site) -> InstrumentError | None:
+    def _doubt(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
         """Whether a process that ended well really measured the instrumented script."""
 
         if made.exit_code != 0 or not isinstance(made.failure, (RunFailed, type(None))):
@@ -349,7 +350,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         try:
             check_loaded(
                 made.records,
-                site,
+                workspace,
                 self.prepared.replacements,
                 python=self.machine.python,
                 environment=made.launch.env,

@@ -18,7 +18,7 @@ TESTS = ROOT / "tests"
 TESTED_IN = {
     "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
     "tests/test_profile.py": "commands/profile",
-    "tests/test_runner.py": "progress reporting",
+    "tests/test_runner.py": "pipeline progress reporting run_facts",
     "tests/end_to_end/test_failure_table.py": "commands/diagnose",
     "tests/end_to_end/test_in_place.py": "commands/restore",
     "tests/end_to_end/test_readiness.py": "commands/doctor",
@@ -50,7 +50,7 @@ TESTED_IN = {
     ),
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/tune/test_edits.py": "variant",
-    "tests/workspace/test_in_place.py": "workspace/interrupts workspace/site",
+    "tests/workspace/test_in_place.py": "workspace/either workspace/interrupts",
     "tests/workspace/test_planner.py": "workspace/listing workspace/names",
     "tests/workspace/test_shadow.py": "workspace/private_git",
     "tests/analysis/test_parity.py": (
@@ -61,7 +61,8 @@ TESTED_IN = {
         "analysis/comparison/figures analysis/comparison/notes analysis/comparison/statement"
     ),
     "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
-    "tests/analysis/test_timings.py": "analysis/waiting",
+    "tests/analysis/test_summary.py": "analysis/analysis",
+    "tests/analysis/test_timings.py": "analysis/samples analysis/waiting",
     "tests/analysis/reports/test_markdown.py": (
         "analysis/reports/breakdown analysis/reports/document analysis/reports/files "
         "analysis/reports/headline"

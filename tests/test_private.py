@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor import leftovers, private
+from instrumentor import private, recovery
 from instrumentor.errors import NotReady
 from instrumentor.workspace import journal
 from instrumentor.workspace.disk import Disk
@@ -224,7 +224,7 @@ def test_what_another_user_prepared_in_a_shared_folder_is_not_followed(
 
     as_another_user(plant)
     said: list[str] = []
-    leftovers.undo(said.append, said.append)
+    recovery.recover(said.append, said.append)
     assert precious.is_dir()
     assert said == [f"{planted} belongs to another user (65534): it is not used"]
 
@@ -259,13 +259,13 @@ def test_a_start_says_what_it_undid_and_what_it_could_not(base: Path, git_repo) 
         put(record.entries[0], b"x = 2\n", Disk())
     said: list[str] = []
     warned: list[str] = []
-    leftovers.undo(said.append, warned.append)
+    recovery.recover(said.append, warned.append)
     assert script.read_text() == "x = 1\n" and warned == []
     assert said == [
         f"{script} is restored, as it was before the run (an earlier run in place was ended)"
     ]
     (base / "journal" / f"{'0' * 12}.json").write_text("{")
-    leftovers.undo(said.append, warned.append)
+    recovery.recover(said.append, warned.append)
     assert len(said) == 1 and len(warned) == 1
     assert "cannot be read" in warned[0] and warned[0].endswith("then run: instrument restore")
 
@@ -274,7 +274,7 @@ def test_a_start_removes_the_copies_of_killed_runs(base: Path) -> None:
     leftover = private.made(base, "shadows") / "repo-0123456789"
     leftover.mkdir()
     (leftover / ".instrument-shadow").touch()
-    leftovers.undo(print, print)
+    recovery.recover(print, print)
     assert not leftover.exists()
 
 

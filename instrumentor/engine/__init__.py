@@ -13,10 +13,15 @@ import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Gathered, address, gather, refusal
+from instrumentor.engine.original_bytes import (
+    check_encoding,
+    readable,
+    with_original_bytes,
+    without_form_feeds,
+)
 from instrumentor.engine.pairs import pair
 from instrumentor.engine.parsing import parse
 from instrumentor.engine.rewriter import Rewriter
-from instrumentor.engine.weave import check_encoding, readable, weave, without_form_feeds
 from instrumentor.errors import ProofFailed, UsageError
 from instrumentor.marks import MARKER, OPAQUE, is_instrumented, strip
 
@@ -74,7 +79,7 @@ def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
     rewritten = module.visit(rewriter).code
     for number, block in reversed(list(enumerate(rewriter.opaque))):  # 10 before 1
         rewritten = rewritten.replace(f"{OPAQUE}{number}", block, 1)
-    result = weave(source, text, rewritten, encoding)
+    result = with_original_bytes(source, text, rewritten, encoding)
     check_encoding(result, encoding)
     if strip(result) != source:
         raise ProofFailed("proof 'reversible' failed: the edits cannot be taken out again")

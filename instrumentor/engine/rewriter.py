@@ -1,7 +1,7 @@
 """The pass of LibCST that carries out all edits.
 
 Disabled lines leave only placeholders here: which original line each of them stands for follows
-from their order, and :mod:`instrumentor.engine.weave` fills the bytes in.
+from their order, and :mod:`instrumentor.engine.original_bytes` fills the bytes in.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from instrumentor.pipeline import InstrumentedRun
 from instrumentor.process import excerpt
 from instrumentor.profilers import Launch, Profiler
 from instrumentor.progress import Progress
-from instrumentor.workspace import Site, check_loaded
+from instrumentor.workspace import Workspace, check_loaded
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     # -- exactly one ---------------------------------------------------------------------------
 
-    def judge(self, made: Attempt, site: Site) -> InstrumentError | None:
+    def judge(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
         """Whether exactly one invocation ran, of the chosen kernel, from the copy."""
 
         if made.finished.interrupted or made.finished.timed_out:
@@ -195,7 +195,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             try:
                 check_loaded(
                     records,
-                    site,
+                    workspace,
                     self.prepared.replacements,
                     python=self.machine.python,
                     environment=made.launch.env,

@@ -7,15 +7,15 @@ killed runs left in the cache. ``in_place`` is for
 scripts that cannot run from a copy, ``restore`` undoes what is left of it.
 """
 
+from instrumentor.workspace.either import Workspace, original
 from instrumentor.workspace.in_place import InPlace, in_place
 from instrumentor.workspace.linked import Linked
 from instrumentor.workspace.loads import check_loaded
 from instrumentor.workspace.originals import Fingerprint, Originals
-from instrumentor.workspace.places import sweep
 from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
 from instrumentor.workspace.restoring import restore
-from instrumentor.workspace.shadow import Workspace, shadow
-from instrumentor.workspace.site import Site, original
+from instrumentor.workspace.shadow import Shadow, shadow
+from instrumentor.workspace.slots import sweep
 
 __all__ = [
     "Fingerprint",
@@ -23,8 +23,8 @@ __all__ = [
     "LeftOut",
     "Linked",
     "Originals",
+    "Shadow",
     "ShadowPlan",
-    "Site",
     "Workspace",
     "check_loaded",
     "in_place",

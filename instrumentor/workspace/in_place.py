@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from instrumentor.errors import InstrumentError, NotReady, Restored
 from instrumentor.project import Project
-from instrumentor.workspace import git, journal, places
+from instrumentor.workspace import git, journal, slots
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.environment import in_place_environment
 from instrumentor.workspace.interrupts import Interrupts
@@ -26,7 +26,7 @@ from instrumentor.workspace.restoring import check, fulfil, state
 
 @dataclass(frozen=True)
 class InPlace:
-    """The project itself, with the instrumented text in its files; members as of ``Workspace``."""
+    """The project itself, with the instrumented text in its files; members as of ``Shadow``."""
 
     project: Project
     cwd: Path
@@ -52,9 +52,9 @@ class InPlace:
         self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
     ) -> dict[str, str]:
         """``base`` with the import roots first; bytecode goes into the cache, W&B is off."""
-        cache = places.cache_folder(avoid=self.project.root)
+        cache = slots.cache_folder(avoid=self.project.root)
         return in_place_environment(
-            base, (*self.project.search_path, *extra_paths), places.bytecode_folder(cache)
+            base, (*self.project.search_path, *extra_paths), slots.bytecode_folder(cache)
         )
 
     def new_files(self) -> tuple[Path, ...]:

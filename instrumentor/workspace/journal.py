@@ -25,7 +25,7 @@ from typing import Any
 
 from instrumentor import private
 from instrumentor.errors import NotReady, RestoreNeeded
-from instrumentor.workspace import git, places
+from instrumentor.workspace import git, slots
 from instrumentor.workspace.disk import SWAP_SUFFIX, Disk
 
 SCHEMA = "instrument-journal/1"
@@ -117,7 +117,7 @@ def new(entries: tuple[Entry, ...], root: Path) -> Journal:
     named = tuple(
         replace(entry, stem=f".instrument-{name}-{number}") for number, entry in enumerate(entries)
     )
-    location = places.cache_folder(avoid=root) / "journal" / f"{name}.json"
+    location = slots.cache_folder(avoid=root) / "journal" / f"{name}.json"
     return Journal(name, named, location, platform.node(), os.getpid(), _started(os.getpid()))
 
 

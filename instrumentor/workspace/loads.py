@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from instrumentor.errors import RunFailed
-from instrumentor.workspace.site import Site
+from instrumentor.workspace.either import Workspace
 
 ASK_TIMEOUT_S = 60
 DATA_SUFFIXES = (".yaml", ".yml")
@@ -29,7 +29,7 @@ print(json.dumps([spec.origin if spec else None, places]))
 
 def check_loaded(
     records: Iterable[Mapping[str, object]],
-    ws: Site,
+    ws: Workspace,
     replaced: Iterable[Path],
     *,
     python: Path | None = None,
@@ -67,7 +67,7 @@ def check_loaded(
         )
 
 
-def _remedy(ws: Site, name: Path, instead: Path | None) -> str:
+def _remedy(ws: Workspace, name: Path, instead: Path | None) -> str:
     if instead is None:
         return (
             f"Nothing imported {name} during the run. See that the script uses this file and not "
@@ -84,7 +84,7 @@ def _remedy(ws: Site, name: Path, instead: Path | None) -> str:
     )
 
 
-def _real(ws: Site, file: str) -> Path:
+def _real(ws: Workspace, file: str) -> Path:
     return Path(os.path.realpath(ws.cwd / file))
 
 
@@ -99,7 +99,7 @@ def _other_report(loaded: Iterable[Path], name: Path) -> Path | None:
 
 
 def _asked(
-    ws: Site,
+    ws: Workspace,
     expected: Path,
     name: Path,
     python: Path | None,
@@ -137,7 +137,7 @@ def _files(origin: str | None, places: list[str], rest: list[str]) -> list[Path]
     return [Path(origin)] if origin else []
 
 
-def _module_names(ws: Site, name: Path) -> list[str]:
+def _module_names(ws: Workspace, name: Path) -> list[str]:
     """Dotted names under which a file can be imported from the project's import roots."""
     file = ws.project.root / name
     found = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from instrumentor.errors import UsageError
 from instrumentor.project import Project
-from instrumentor.workspace import git, names, places
+from instrumentor.workspace import git, names, slots
 from instrumentor.workspace.environment import shadow_environment
 from instrumentor.workspace.listing import list_with_git
 from instrumentor.workspace.planner import Planner
@@ -34,7 +34,7 @@ class ShadowPlan:
 
     Attributes:
         project: the project shadowed.
-        root: where the shadow will stand unless another run holds the place.
+        root: where the shadow will stand unless another run holds the slot.
         copies: files copied, relative, with their size in bytes.
         symlinks: symbolic links of the project that are made again.
         links: files and folders of the user's that the shadow will link to, relative.
@@ -68,8 +68,8 @@ class ShadowPlan:
     def environment(
         self, base: Mapping[str, str], cwd: Path, extra_paths: Sequence[Path] = ()
     ) -> dict[str, str]:
-        """What ``Workspace.environment`` will give; ``cwd`` is the user's working folder."""
-        place = places.first_place(self.project.root)
+        """What ``Shadow.environment`` will give; ``cwd`` is the user's working folder."""
+        slot = slots.first_slot(self.project.root)
         with_git = self.project.git and git.available()
         folders = {name.rpartition("/")[0] for name in (*self.copies, *self.symlinks)}
         there = {self.root / name for name in (*folders, *self.folders, *self.links)}
@@ -82,8 +82,8 @@ class ShadowPlan:
             user_cwd=cwd.resolve(),
             import_roots=self.project.search_path,
             extra_paths=extra_paths,
-            bytecode=places.bytecode_folder(place.folder.parent.parent),
-            git_folder=place.git if with_git else None,
+            bytecode=slots.bytecode_folder(slot.folder.parent.parent),
+            git_folder=slot.git if with_git else None,
             stands=lambda path: (
                 path in there
                 or not links.isdisjoint(path.parents)
@@ -145,7 +145,7 @@ def plan_shadow(
     planner.folders.update(anchors[len(replaced) :])
     return ShadowPlan(
         project=project,
-        root=places.first_place(project.root).tree,
+        root=slots.first_slot(project.root).tree,
         copies=planner.copies,
         symlinks=tuple(sorted(planner.symlinks)),
         links=tuple(sorted(planner.links)),

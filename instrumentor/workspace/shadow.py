@@ -12,16 +12,16 @@ from typing import ClassVar
 
 from instrumentor.errors import NotReady
 from instrumentor.project import Project
-from instrumentor.workspace import git, places
+from instrumentor.workspace import git, slots
 from instrumentor.workspace.copying import Filled, fill, written_since
 from instrumentor.workspace.environment import shadow_environment
-from instrumentor.workspace.places import Place
 from instrumentor.workspace.plan import ShadowPlan, plan_shadow, relative_name
 from instrumentor.workspace.private_git import make_private_git
+from instrumentor.workspace.slots import Slot
 
 
 @dataclass(frozen=True)
-class Workspace:
+class Shadow:
     """A shadow that stands.
 
     Attributes:
@@ -47,7 +47,7 @@ class Workspace:
     copied_bytes: int
     plan: ShadowPlan
     _filled: Filled = field(repr=False)
-    _place: Place = field(repr=False)
+    _slot: Slot = field(repr=False)
     _user_cwd: Path = field(repr=False)
     _with_git: bool = field(repr=False)
     _closed: list[tuple[Path, ...]] = field(default_factory=list, repr=False)
@@ -56,7 +56,7 @@ class Workspace:
     @property
     def scratch(self) -> Path:
         """A folder of our own beside the tree: a killed run's is swept with it."""
-        return places.scratch(self._place)
+        return slots.scratch(self._slot)
 
     @property
     def description(self) -> str:
@@ -80,8 +80,8 @@ class Workspace:
             user_cwd=self._user_cwd,
             import_roots=self.project.search_path,
             extra_paths=extra_paths,
-            bytecode=places.bytecode_folder(self._place.folder.parent.parent),
-            git_folder=self._place.git if self._with_git else None,
+            bytecode=slots.bytecode_folder(self._slot.folder.parent.parent),
+            git_folder=self._slot.git if self._with_git else None,
         )
 
     def new_files(self) -> tuple[Path, ...]:
@@ -122,7 +122,7 @@ def shadow(
     link: Sequence[Path] = (),
     no_link: Sequence[Path] = (),
     keep_to: Path | None = None,
-) -> Iterator[Workspace]:
+) -> Iterator[Shadow]:
     """Make the temporary copy, hold it during the body, remove it afterwards.
 
     Args:
@@ -139,26 +139,26 @@ def shadow(
         NotReady: git failed, the copy does not fit, the cache cannot be written, or at the end
             the written files could not be kept.
     """
-    places.sweep()
+    slots.sweep()
     texts = {relative_name(project, path): text for path, text in replacements.items()}
     plan = plan_shadow(project, script, cwd, list(replacements), link=link, no_link=no_link)
-    with places.acquired(project.root) as place:
-        filled = fill(plan, place.tree, texts)
+    with slots.acquired(project.root) as slot:
+        filled = fill(plan, slot.tree, texts)
         with_git = project.git and git.available()
         if with_git:
-            _private_git(project, place)
-        workspace = Workspace(
-            root=place.tree,
+            _private_git(project, slot)
+        workspace = Shadow(
+            root=slot.tree,
             project=project,
-            cwd=_counterpart_of_cwd(project, cwd, place.tree),
-            script=place.tree / _script_name(project, cwd / script),
+            cwd=_counterpart_of_cwd(project, cwd, slot.tree),
+            script=slot.tree / _script_name(project, cwd / script),
             replaced=tuple(project.root / name for name in texts),
             linked=tuple(project.root / name for name in filled.links),
             copied_files=filled.copied_files,
             copied_bytes=filled.copied_bytes,
             plan=plan,
             _filled=filled,
-            _place=place,
+            _slot=slot,
             _user_cwd=cwd.resolve(),
             _with_git=with_git,
         )
@@ -170,9 +170,9 @@ def shadow(
                 _keep(workspace, keep_to)
 
 
-def _private_git(project: Project, place: Place) -> None:
+def _private_git(project: Project, slot: Slot) -> None:
     try:
-        make_private_git(project.root, place.git)
+        make_private_git(project.root, slot.git)
     except OSError as error:
         raise NotReady(
             f"the git folder of {project.root} cannot be read: {error}",
@@ -196,7 +196,7 @@ def _counterpart_of_cwd(project: Project, cwd: Path, tree: Path) -> Path:
     return tree / real.relative_to(project.root)
 
 
-def _keep(workspace: Workspace, keep_to: Path) -> None:
+def _keep(workspace: Shadow, keep_to: Path) -> None:
     try:
         _move(workspace.root, workspace.new_files(), keep_to)
     except OSError as error:

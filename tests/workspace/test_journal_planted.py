@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor import leftovers
+from instrumentor import recovery
 from instrumentor.errors import RestoreNeeded
 from instrumentor.workspace import journal, restore
 from instrumentor.workspace.disk import Disk
@@ -187,7 +187,7 @@ def test_a_journal_planted_in_a_shared_folder_writes_nothing(
 
     as_another_user(plant)
     said: list[str] = []
-    leftovers.undo(said.append, said.append)
+    recovery.recover(said.append, said.append)
     assert not any(home.iterdir())
     assert journal.pending() == () and "belongs to another user" in said[0]
 

@@ -12,7 +12,7 @@ import pytest
 from instrumentor import private
 from instrumentor.errors import NotReady
 from instrumentor.project import find_project
-from instrumentor.workspace import places, shadow, sweep
+from instrumentor.workspace import shadow, slots, sweep
 from instrumentor.workspace.removal import remove_tree
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 
@@ -68,9 +68,9 @@ def test_leftovers_are_swept_without_following_links(repo, cache, tmp_path: Path
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file.txt").write_text("x")
-    leftover = places.first_place(repo).folder
+    leftover = slots.first_slot(repo).folder
     (leftover / "repo").mkdir(parents=True)
-    (leftover / places.MARKER).touch()
+    (leftover / slots.MARKER).touch()
     (leftover / "repo" / "data").symlink_to(precious)
     (leftover / "repo" / "file").symlink_to(precious / "file.txt")
     assert sweep() == (leftover,)
@@ -82,14 +82,14 @@ def test_what_a_kill_leaves_half_removed_is_swept(cache) -> None:
     name = "repo-0123456789"
     for folder in (f"{name}.trash-0123456789ab", f"{name}-2"):
         (cache / "shadows" / folder / "repo").mkdir(parents=True)
-        (cache / "shadows" / folder / places.MARKER).touch()
+        (cache / "shadows" / folder / slots.MARKER).touch()
     (cache / "shadows" / name).mkdir()  # killed between the folder and its marker
     assert len(sweep()) == 3
     assert left(cache) == []
 
 
 def test_folders_that_are_not_ours_are_never_removed(repo, cache) -> None:
-    foreign = places.first_place(repo).folder
+    foreign = slots.first_slot(repo).folder
     for folder in (foreign, cache / "shadows" / "photos", cache / "shadows" / "a-0123456789"):
         folder.mkdir(parents=True)
         (folder / "keep.txt").write_text("")
@@ -115,12 +115,12 @@ def test_a_cache_path_that_a_shell_would_split_is_not_used(
     repo, tmp_path: Path, monkeypatch, name: str
 ) -> None:
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / name))
-    assert places.SAFE_PATH.match(str(places.first_place(repo).tree))
+    assert slots.SAFE_PATH.match(str(slots.first_slot(repo).tree))
 
 
 def test_a_cache_inside_the_project_is_not_used(repo, monkeypatch) -> None:
     monkeypatch.setenv("INSTRUMENT_CACHE", str(repo / ".cache"))
-    assert not places.first_place(repo).tree.is_relative_to(repo)
+    assert not slots.first_slot(repo).tree.is_relative_to(repo)
     with opened(repo):
         assert not (repo / ".cache").exists()
 
@@ -128,20 +128,20 @@ def test_a_cache_inside_the_project_is_not_used(repo, monkeypatch) -> None:
 def test_the_xdg_cache_is_the_default(repo, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("INSTRUMENT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert places.first_place(repo).tree.is_relative_to(tmp_path / "xdg" / "instrumentor")
+    assert slots.first_slot(repo).tree.is_relative_to(tmp_path / "xdg" / "instrumentor")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.first_place(repo).tree.is_relative_to(tmp_path / ".cache" / "instrumentor")
+    assert slots.first_slot(repo).tree.is_relative_to(tmp_path / ".cache" / "instrumentor")
 
 
-def test_a_user_without_a_home_gets_a_temporary_place(repo, monkeypatch) -> None:
+def test_a_user_without_a_home_gets_a_temporary_slot(repo, monkeypatch) -> None:
     monkeypatch.delenv("INSTRUMENT_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", lambda: Path("~no such user").expanduser())
-    assert f"instrumentor-{os.getuid()}" in places.first_place(repo).tree.parts
+    assert f"instrumentor-{os.getuid()}" in slots.first_slot(repo).tree.parts
 
 
-def test_a_project_with_a_strange_name_gets_a_plain_place(git_repo) -> None:
+def test_a_project_with_a_strange_name_gets_a_plain_slot(git_repo) -> None:
     repo = git_repo({"train.py": ""}, name="my project; (1)")
     with opened(repo) as workspace:
         assert workspace.root.name == "my-project-1"
@@ -150,7 +150,7 @@ def test_a_project_with_a_strange_name_gets_a_plain_place(git_repo) -> None:
 
 def test_projects_of_one_name_have_different_places(git_repo) -> None:
     one, two = git_repo({"train.py": ""}, name="a/x"), git_repo({"train.py": ""}, name="b/x")
-    assert places.first_place(one).folder != places.first_place(two).folder
+    assert slots.first_slot(one).folder != slots.first_slot(two).folder
 
 
 def test_a_cache_that_is_a_file_is_reported(repo, tmp_path: Path, monkeypatch) -> None:
@@ -238,20 +238,20 @@ def test_only_a_process_that_works_in_a_folder_keeps_it(tmp_path: Path) -> None:
         process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
-        assert places._in_use(tmp_path / "place") is used
-        assert places._fell_silent(tmp_path / "place", 0.1) is not used
+        assert slots._in_use(tmp_path / "place") is used
+        assert slots._fell_silent(tmp_path / "place", 0.1) is not used
         process.communicate(b"\n")
-        assert not places._in_use(tmp_path / "place")
-        assert places._fell_silent(tmp_path / "place", 0.0)
+        assert not slots._in_use(tmp_path / "place")
+        assert slots._fell_silent(tmp_path / "place", 0.0)
 
 
-def test_the_tool_itself_does_not_keep_a_place(tmp_path: Path, monkeypatch) -> None:
+def test_the_tool_itself_does_not_keep_a_slot(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert not places._in_use(tmp_path)
+    assert not slots._in_use(tmp_path)
 
 
 def test_all_places_taken_is_an_error(repo, cache, monkeypatch) -> None:
-    monkeypatch.setattr(places, "MAX_SIBLINGS", 2)
+    monkeypatch.setattr(slots, "MAX_SIBLINGS", 2)
     wanted = pytest.raises(NotReady, match=r"2 copies of .* are in use")
     with opened(repo), opened(repo), wanted as caught, opened(repo):
         pass
@@ -262,4 +262,4 @@ def test_a_cache_folder_that_cannot_be_used_is_an_error(repo, tmp_path: Path, mo
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(private, "refusal", lambda base: "is bad")
     with pytest.raises(NotReady, match="is bad"):
-        places.cache_folder()
+        slots.cache_folder()

@@ -58,7 +58,7 @@ def check_encoding(result: bytes, encoding: str) -> None:
         raise ProofFailed(f"a comment in the first two lines would declare an encoding: {found}")
 
 
-def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> bytes:
+def with_original_bytes(source: bytes, readable_text: str, rewritten: str, encoding: str) -> bytes:
     """Put the bytes of the original's lines in place of those that LibCST wrote.
 
     Raises:
@@ -68,11 +68,11 @@ def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> b
     originals = source[len(bom) :].splitlines(keepends=True)
     expected = readable_text.encode(encoding).splitlines()
     newline = _newline(source)
-    woven: list[bytes] = []
+    lines: list[bytes] = []
     used = 0
     for kind, line in classify(rewritten.encode(encoding).splitlines()):
         if kind is Line.OURS:
-            woven.append(line + newline)
+            lines.append(line + newline)
             continue
         if used >= len(originals) or (
             kind is Line.ORIGINAL and expected[used].strip() != line.strip()
@@ -80,10 +80,10 @@ def weave(source: bytes, readable_text: str, rewritten: str, encoding: str) -> b
             raise ProofFailed(f"proof 'reversible' failed at line {used + 1}: it would be changed")
         original = originals[used]
         used += 1
-        woven.append(switch_off(original) if kind is Line.OFF else original)
+        lines.append(switch_off(original) if kind is Line.OFF else original)
     if used != len(originals):
         raise ProofFailed(f"proof 'reversible' failed at line {used + 1}: it would be lost")
-    return bom + _join(woven, newline, ends_open=not source.endswith((b"\n", b"\r")))
+    return bom + _join(lines, newline, ends_open=not source.endswith((b"\n", b"\r")))
 
 
 def _encoding(source: bytes) -> str:

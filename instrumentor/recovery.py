@@ -11,7 +11,7 @@ from instrumentor import private
 from instrumentor.errors import InstrumentError, RestoreNeeded
 
 
-def undo(say: Callable[[str], None], warn: Callable[[str], None]) -> None:
+def recover(say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     """Put back files that a killed run in place left instrumented, remove copies of killed runs.
 
     Args:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from instrumentor.project import Project
-from instrumentor.workspace import places
+from instrumentor.workspace import slots
 from instrumentor.workspace.in_place import InPlace, in_place
-from instrumentor.workspace.shadow import Workspace
+from instrumentor.workspace.shadow import Shadow
 
-Site: TypeAlias = Workspace | InPlace
+Workspace: TypeAlias = Shadow | InPlace
 
 
 @contextmanager
@@ -24,10 +24,10 @@ def original(
     originals: Mapping[Path, bytes],
     replacements: Mapping[Path, bytes],
 ) -> Iterator[InPlace]:
-    """The user's own files, with a place of ours for what is not theirs; see :func:`in_place`."""
-    places.sweep()
+    """The user's own files, with a slot of ours for what is not theirs; see :func:`in_place`."""
+    slots.sweep()
     with (
-        places.acquired(project.root) as place,
-        in_place(project, script, cwd, originals, replacements) as site,
+        slots.acquired(project.root) as slot,
+        in_place(project, script, cwd, originals, replacements) as workspace,
     ):
-        yield replace(site, scratch=places.scratch(place))
+        yield replace(workspace, scratch=slots.scratch(slot))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor import leftovers, private
-from instrumentor.workspace import journal, places
+from instrumentor import private, recovery
+from instrumentor.workspace import journal, slots
 from tests.workspace.test_in_place import TEXT, start
 from tests.workspace.test_restoring import SAVED, killed
 
@@ -22,12 +22,12 @@ def repo(git_repo) -> Path:
 def undone() -> tuple[list[str], list[str]]:
     said: list[str] = []
     warned: list[str] = []
-    leftovers.undo(said.append, warned.append)
+    recovery.recover(said.append, warned.append)
     return said, warned
 
 
 def leftover_copy() -> Path:
-    copy = private.made(places.cache_folder(), "shadows") / "repo-0123456789"
+    copy = private.made(slots.cache_folder(), "shadows") / "repo-0123456789"
     copy.mkdir()
     (copy / ".instrument-shadow").touch()
     return copy
@@ -36,7 +36,7 @@ def leftover_copy() -> Path:
 def test_a_start_with_nothing_to_undo_says_and_imports_nothing(repo: Path) -> None:
     assert undone() == ([], [])
     code = (
-        "import sys; from instrumentor import leftovers; leftovers.undo(print, print);"
+        "import sys; from instrumentor import recovery; recovery.recover(print, print);"
         "sys.exit('instrumentor.workspace' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -44,7 +44,7 @@ def test_a_start_with_nothing_to_undo_says_and_imports_nothing(repo: Path) -> No
 
 
 def test_folders_of_processes_that_are_gone_are_removed_silently(repo: Path) -> None:
-    dead = private.made(places.cache_folder(), "asked") / "4194305-dead"
+    dead = private.made(slots.cache_folder(), "asked") / "4194305-dead"
     dead.mkdir()
     assert undone() == ([], []) and not dead.exists()
 
@@ -67,7 +67,7 @@ def test_what_is_put_back_is_said_and_what_was_edited_is_warned_of(repo: Path) -
 
 def test_a_damaged_journal_keeps_no_copy_from_being_removed(repo: Path) -> None:
     copy = leftover_copy()
-    folder = private.made(places.cache_folder(), "journal")
+    folder = private.made(slots.cache_folder(), "journal")
     (folder / "0123456789ab.json").write_text("{")
     said, warned = undone()
     assert said == [] and len(warned) == 1 and not copy.exists()

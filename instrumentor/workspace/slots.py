@@ -1,6 +1,6 @@
-"""Where shadows stand: one stable place per project under the cache folder, guarded by a lock.
+"""Where shadows stand: one stable slot per project under the cache folder, guarded by a lock.
 
-A place is ``shadows/<name>-<hash>/`` and holds the marker file, the tree and the private git
+A slot is ``shadows/<name>-<hash>/`` and holds the marker file, the tree and the private git
 folder. Only folders that carry the marker are ever removed. Removal is a rename under the lock,
 then a deletion, so that a kill at any moment leaves something the next start recognises.
 """
@@ -24,18 +24,18 @@ from instrumentor.errors import NotReady
 from instrumentor.workspace.removal import remove_tree
 
 MARKER = ".instrument-shadow"
-PLACE_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
+SLOT_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
 # Tracy's wrapper hands the script's path to a shell, and PYTHONPATH is split at colons.
 SAFE_PATH = re.compile(r"[A-Za-z0-9_./+@=-]+\Z")
 MAX_SIBLINGS = 64
 
 
 @dataclass(frozen=True)
-class Place:
-    """One place for a shadow.
+class Slot:
+    """One slot for a shadow.
 
     Attributes:
-        folder: the place itself.
+        folder: the slot itself.
         tree: the shadow's root inside it, named like the project.
         lock: the lock file that guards it.
     """
@@ -74,47 +74,47 @@ def _usable(folder: Path, avoid: Path | None) -> bool:
     return bool(SAFE_PATH.match(str(folder))) and not inside
 
 
-def scratch(place: Place) -> Path:
+def scratch(slot: Slot) -> Path:
     """A folder beside the tree for what a run needs only while it lasts."""
-    folder = place.folder / ".scratch"
+    folder = slot.folder / ".scratch"
     folder.mkdir(exist_ok=True)
     return folder
 
 
-def first_place(root: Path) -> Place:
-    """The place of a project when no other run of it is alive."""
-    return _place(root, 1)
+def first_slot(root: Path) -> Slot:
+    """The slot of a project when no other run of it is alive."""
+    return _slot(root, 1)
 
 
-def _place(root: Path, number: int) -> Place:
+def _slot(root: Path, number: int) -> Slot:
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", root.name).strip("-.")[:60] or "project"
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
     name = f"{slug}-{digest}" + (f"-{number}" if number > 1 else "")
     cache = cache_folder(avoid=root)
     folder = cache / "shadows" / name
-    return Place(folder, folder / slug, cache / "locks" / f"{name}.lock")
+    return Slot(folder, folder / slug, cache / "locks" / f"{name}.lock")
 
 
 @contextmanager
-def acquired(root: Path) -> Iterator[Place]:
-    """Hold the project's first free place, empty but for its marker; remove it afterwards.
+def acquired(root: Path) -> Iterator[Slot]:
+    """Hold the project's first free slot, empty but for its marker; remove it afterwards.
 
     Raises:
-        NotReady: no place is free, or the cache folder cannot be written.
+        NotReady: no slot is free, or the cache folder cannot be written.
     """
     for number in range(1, MAX_SIBLINGS + 1):
-        place = _place(root, number)
-        lock = _try_lock(place.lock)
+        slot = _slot(root, number)
+        lock = _try_lock(slot.lock)
         if lock is None:
             continue
         try:
-            if not _prepare(place):
+            if not _prepare(slot):
                 continue
             try:
-                yield place
+                yield slot
             finally:
-                if _fell_silent(place.folder):
-                    discard(place.folder)
+                if _fell_silent(slot.folder):
+                    discard(slot.folder)
             return
         finally:
             lock.release()
@@ -124,20 +124,20 @@ def acquired(root: Path) -> Iterator[Place]:
     )
 
 
-def _prepare(place: Place) -> bool:
-    """Empty the place and mark it as ours; False when what stands there is not ours to remove."""
+def _prepare(slot: Slot) -> bool:
+    """Empty the slot and mark it as ours; False when what stands there is not ours to remove."""
     try:
-        if os.path.lexists(place.folder):
-            if not _is_ours(place.folder) or _in_use(place.folder):
+        if os.path.lexists(slot.folder):
+            if not _is_ours(slot.folder) or _in_use(slot.folder):
                 return False
-            discard(place.folder)
-        for name in (place.folder.parent.name, private.BYTECODE):
-            private.made(place.folder.parent.parent, name)
-        place.folder.mkdir(mode=0o700)
-        (place.folder / MARKER).touch()
+            discard(slot.folder)
+        for name in (slot.folder.parent.name, private.BYTECODE):
+            private.made(slot.folder.parent.parent, name)
+        slot.folder.mkdir(mode=0o700)
+        (slot.folder / MARKER).touch()
     except OSError as error:
         raise NotReady(
-            f"the cache folder {place.folder} cannot be written: {error.strerror}",
+            f"the cache folder {slot.folder} cannot be written: {error.strerror}",
             "Make room there, or set INSTRUMENT_CACHE to another folder.",
         ) from error
     return True
@@ -161,13 +161,13 @@ def _try_lock(file: Path) -> FileLock | None:
 def sweep() -> tuple[Path, ...]:
     """Remove what killed runs left in the cache; called at each start.
 
-    A place whose run is alive (its lock is held, or a process works in it) is left alone, and so
+    A slot whose run is alive (its lock is held, or a process works in it) is left alone, and so
     is every folder that does not carry our marker.
 
     Returns:
-        the places removed.
+        the slots removed.
     """
-    found = (folder for folder in private.entries("shadows") if PLACE_NAME.match(folder.name))
+    found = (folder for folder in private.entries("shadows") if SLOT_NAME.match(folder.name))
     return tuple(folder for folder in found if _is_ours(folder) and _sweep_one(folder))
 
 
@@ -187,10 +187,10 @@ def _sweep_one(folder: Path) -> bool:
 
 
 def discard(folder: Path) -> None:
-    """Free a place and remove what was in it.
+    """Free a slot and remove what was in it.
 
     Raises:
-        OSError: the place cannot be freed.
+        OSError: the slot cannot be freed.
     """
     _remove(_to_trash(folder))
 
@@ -201,7 +201,7 @@ def bytecode_folder(cache: Path) -> Path:
 
 
 def _to_trash(folder: Path) -> Path:
-    """Free the place in one step.
+    """Free the slot in one step.
 
     Its bytecode goes first: Python trusts size and mtime in seconds, which two instrumented
     versions of one file can share.
@@ -217,7 +217,7 @@ def _remove(trash: Path) -> bool:
     try:
         remove_tree(trash, last=MARKER)
     except OSError:
-        return False  # the place is free already; each later start tries again
+        return False  # the slot is free already; each later start tries again
     return True
 
 
@@ -239,7 +239,7 @@ def _fell_silent(folder: Path, patience_s: float = 2.0) -> bool:
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether a process still works in the place, for example one left with an open device."""
+    """Whether a process still works in the slot, for example one left with an open device."""
     proc = Path("/proc")
     if not (proc / "self").exists():
         return False
