@@ -17,6 +17,7 @@ TESTS = ROOT / "tests"
 #: Modules that are tested through others only, by the tests that would fail.
 TESTED_IN = {
     "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
+    "tests/test_engine.py": "marks",
     "tests/test_profile.py": "commands/profile",
     "tests/test_runner.py": "pipeline progress reporting run_facts",
     "tests/end_to_end/test_failure_table.py": "commands/diagnose",
@@ -26,7 +27,7 @@ TESTED_IN = {
     "tests/end_to_end/test_tune.py": "commands/tune tune/lab tune/listener",
     "tests/end_to_end/test_witness.py": "verification",
     "tests/kernels/test_cli.py": "commands/kernel",
-    "tests/kernels/test_run.py": "kernels/rendering",
+    "tests/kernels/test_run.py": "kernels/rendering kernels/tt_lang",
     "tests/kernels/test_gate.py": "runtime/kernel_gate",
     "tests/locate/test_renaming.py": "locate/bindings locate/names locate/vocabulary",
     "tests/locate/test_forward.py": "locate/dataflow locate/held",
@@ -61,6 +62,7 @@ TESTED_IN = {
         "analysis/comparison/figures analysis/comparison/notes analysis/comparison/statement"
     ),
     "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
+    "tests/analysis/test_load.py": "analysis/ops",
     "tests/analysis/test_summary.py": "analysis/analysis",
     "tests/analysis/test_timings.py": "analysis/samples analysis/waiting",
     "tests/analysis/reports/test_markdown.py": (
