@@ -17,10 +17,10 @@ from instrumentor.locate.dataflow import binds, effects, uses
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
+from instrumentor.locate.modes import always_reached
 from instrumentor.locate.regions import Region
-from instrumentor.locate.syncs import may_leave
 from instrumentor.locate.syntax import LOOPS, Source, callee, own_calls, own_nodes
-from instrumentor.locate.tree import between, contains, path_to
+from instrumentor.locate.tree import contains, path_to
 from instrumentor.locate.vocabulary import (
     host_read,
     is_logging,
@@ -189,7 +189,8 @@ class _Reads:
             return "it decides or feeds what follows"
         if self._feeds_loss(statement):
             return "the loss is computed from it"
-        if not self._reaches_end(statement):
+        loop, end = self.candidate.loop, self.region.end
+        if not always_reached(self.source, loop, statement, end):
             return "a path from it does not pass the barrier"
         group = self._closure(statement, moving)
         return group or "what follows depends on it, or it would cross the step counter"
@@ -204,17 +205,6 @@ class _Reads:
         own = self.region.forward_source is self.source and contains(read, self.region.forward)
         # the backward itself may be the end of the region
         return own or any(read.lineno < site.lineno and live & uses(site) for site in self.sites)
-
-    def _reaches_end(self, statement: ast.stmt) -> bool:
-        """Whether every iteration that runs a statement also comes to the end of the region."""
-        source, loop, end = self.source, self.candidate.loop, self.region.end
-        own = source.places[statement].suite
-        for parent in source.parents(end):
-            if source.places[end].suite is own or parent is loop:
-                break
-            if isinstance(parent, ast.If) and not contains(parent, statement):
-                return False
-        return not any(may_leave(s) for s in between(source, loop, statement, end))
 
     def _closure(self, start: ast.stmt, already: list[ast.stmt]) -> list[ast.stmt]:
         """The statement with the dependents that must move along; nothing when it must stay."""

@@ -213,7 +213,7 @@ def _over_iterations(it: Iteration, unit: ast.stmt) -> bool:
     source, loop = it.candidate.source, it.candidate.loop
     if unit is it.final.statement:
         return False
-    reached = all(_always_reached(source, loop, s, unit) for s in it.group)
+    reached = all(always_reached(source, loop, s.statement, unit) for s in it.group)
     return not contains(loop, unit) or not reached
 
 
@@ -269,14 +269,14 @@ def _holds_backward(candidate: Candidate, source: Source, statement: ast.stmt) -
     )
 
 
-def _always_reached(source: Source, loop: ast.AST, site: Site, unit: ast.stmt) -> bool:
-    """Whether every iteration with this backward also comes to the statement."""
-    for parent in source.parents(unit):
+def always_reached(source: Source, loop: ast.AST, first: ast.stmt, last: ast.stmt) -> bool:
+    """Whether every iteration that runs the first statement also comes to the last."""
+    for parent in source.parents(last):
         if parent is loop:
             break
-        if isinstance(parent, ast.If) and not contains(parent, site.statement):
+        if isinstance(parent, ast.If) and not contains(parent, first):
             return False
-    return not any(may_leave(s) for s in between(source, loop, site.statement, unit))
+    return not any(may_leave(s) for s in between(source, loop, first, last))
 
 
 def step_updates(candidate: Candidate, group: Sequence[Site]) -> list[Update]:

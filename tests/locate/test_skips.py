@@ -152,6 +152,11 @@ MODES: dict[str, tuple[str, str]] = {
     "leaves_it_in_training": ("m.eval()\n    {0}\n    m.train()", "model.train()"),
     "leaves_it_in_evaluation": ("m.eval()\n    {0}", "model.eval()"),
     "gives_it_back": ("was = m.training\n    m.eval()\n    {0}\n    m.train(was)", ""),
+    "gives_it_back_if_there": (
+        "was = m.training\n    m.eval()\n    {0}\n    if was:\n        m.train()",
+        "",
+    ),
+    "asks_the_model_first": ("if m.training:\n        m.train()\n    {0}", ""),
     "untouched": ("{0}", ""),
 }
 

@@ -167,6 +167,29 @@ class EffectsReader:
                         found.add(self._summary(handed, ()))
         if not made:
             found.add(self._library.of(frame, statement, call))
+            found.changed |= self._counted(*where, call.func, set())
+        return found
+
+    def _counted(
+        self, source: Source, scope: ScopeNode, module: ast.expr, seen: set[ast.AST]
+    ) -> set[Cell]:
+        """What modules of the program add to with each forward, whatever it computes."""
+        found: set[Cell] = set()
+        for value in self.program.names.of(source, scope, module):
+            cls = value.made_by if isinstance(value, Object) else None
+            forwards = (
+                self.program.methods(cls, "forward", overrides=False)
+                if isinstance(cls, Class)
+                else []
+            )
+            for forward in (f for f in forwards if f.node not in seen):
+                seen.add(forward.node)
+                for node in own_nodes(forward.node):
+                    if isinstance(node, ast.Call):
+                        found |= self._counted(forward.source, forward.node, node.func, seen)
+                    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
+                        if not _in_training(forward.source, node):
+                            found.add(Cell(node.target.attr))
         return found
 
     def functions(self, frame: Frame, call: ast.Call) -> list[Function]:
@@ -260,6 +283,14 @@ def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt]
 
 def _is_suite(node: ast.AST) -> bool:
     return isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case))
+
+
+def _in_training(source: Source, statement: ast.stmt) -> bool:
+    """Below `if self.training:`, which an evaluation does not come to."""
+    return any(
+        isinstance(parent, ast.If) and ast.unparse(parent.test).endswith(".training")
+        for parent in source.parents(statement)
+    )
 
 
 def _asks_for_mode(frame: Frame, test: ast.expr) -> bool:

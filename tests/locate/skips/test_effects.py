@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from instrumentor import Options
+from instrumentor.locate import locate_file
 from tests.locate.cases import HEAD, looped, plan_of, rewritten
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
@@ -37,6 +40,18 @@ class Evaluation:
 BUFFER = "buf = torch.zeros(4)"
 STATE = "state = {'n': 0}"
 FETCH = "while True:\n    x, y = next(it)"
+COUNTING = """\
+class Inner(torch.nn.Module):
+    def forward(self, x):
+        {}
+        return x * self.calls
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.inner = Inner()
+        self.head = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.inner(x)
+net = Net()"""
 PARTS = "s['n'] += 1"
 
 
@@ -85,6 +100,10 @@ STAYS: dict[str, Evaluation] = {
         "kept.it.append(3)",
         "scale(buf)",
     ),
+    "field_of_what_is_made_there": changes(
+        "from dataclasses import dataclass\n@dataclass\nclass Kept:\n    it: object\nbuf = []",
+        "Kept(buf).it.append(3)",
+    ),
     "generated": changes("def each(s):\n    s.append(1)\n    yield 1\nbuf = []", "list(each(buf))"),
     "in_a_context": changes(
         "from contextlib import contextmanager\n@contextmanager\ndef each(s):\n    s.append(1)\n"
@@ -99,6 +118,15 @@ STAYS: dict[str, Evaluation] = {
         "class Made:\n    def __new__(cls):\n        buf.append(1)\nbuf = []", "Made()"
     ),
     "dictionary_of_attributes": Evaluation("", "model.__dict__['n'] = 1", "scale(model.n)"),
+    "counted_by_the_forward": Evaluation(
+        COUNTING.format("self.calls += 1"), "net(total)", "scale(net(x))"
+    ),
+    "decorated": changes(
+        "def counted(f):\n    def inner():\n        buf.append(1)\n        f()\n    return inner\n"
+        "@counted\ndef show():\n    pass\nbuf = []",
+        "show()",
+    ),
+    "endless": Evaluation("def walk(node):\n    walk(node.next)", "walk(model)"),
     # written by a library
     "into_out": changes(BUFFER, "torch.add(total, 1, out=buf)"),
     "in_place_by_option": changes(
@@ -216,6 +244,11 @@ def test_an_evaluation_that_training_feels_stays(name: str) -> None:
 
 
 GOES: dict[str, Evaluation] = {
+    "counted_in_training_alone": Evaluation(
+        COUNTING.format("if self.training:\n            self.calls += 1"),
+        "net(total)",
+        "scale(net(x))",
+    ),
     "nothing": Evaluation(),
     "its_own_buffer": Evaluation("", f"{BUFFER}\nbuf.view(-1).copy_(total)\nbuf += 1"),
     "computed_from_what_training_has": Evaluation(
@@ -278,3 +311,11 @@ train()
 """
     )
     assert plan_of(source)["skipped_validation"] == []
+
+
+def test_a_variable_of_another_module_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "config.py").write_text("best = 0\n\ndef rate():\n    return best\n")
+    evaluation = Evaluation("import config", "config.best = total", "scale(config.rate())")
+    script = tmp_path / "train.py"
+    script.write_text(evaluation.source)
+    assert locate_file(script, Options(), [tmp_path]).skipped == []
