@@ -315,7 +315,7 @@ def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat)
     document = PlanDocument(
         eligible=True,
         mode="train",
-        loop=Loop(str(file), line, line),
+        loop=Loop(file=str(file), line=line, end_line=line, function=None, outer_lines=[]),
         scope="step",
         label=WHOLE_STEP,
         warnings=warnings,

@@ -6,9 +6,8 @@ on. The schema in data/plan.schema.json is made of these types.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, TypedDict
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.documents import plain
@@ -16,8 +15,7 @@ from instrumentor_analysis.documents import plain
 SCHEMA = "instrument-plan/1"
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(TypedDict):
     """Why a script is declined.
 
     Attributes:
@@ -32,8 +30,7 @@ class Reason:
     remedy: str
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(TypedDict):
     """The loop whose iterations are timed.
 
     Attributes:
@@ -44,28 +41,25 @@ class Loop:
     file: str
     line: int
     end_line: int | None
-    function: str | None = None
-    outer_lines: tuple[int, ...] = ()
+    function: str | None
+    outer_lines: list[int]
 
 
-@dataclass(frozen=True)
-class TimedLines:
+class TimedLines(TypedDict):
     """The clock starts ahead of the first and is read behind the last."""
 
     start_line: int
     end_line: int
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(TypedDict):
     """A statement."""
 
     file: str
     line: int
 
 
-@dataclass(frozen=True)
-class Backward:
+class Backward(TypedDict):
     """The first backward.
 
     Attributes:
@@ -74,11 +68,10 @@ class Backward:
 
     file: str
     line: int
-    others: tuple[int, ...]
+    others: list[int]
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(TypedDict):
     """What tells that a statement is a part of the step.
 
     Attributes:
@@ -95,15 +88,13 @@ class Evidence:
     name: str
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(TypedDict):
     """A call in the loop."""
 
     line: int
 
 
-@dataclass(frozen=True)
-class Sync:
+class Sync(TypedDict):
     """Where the region's work is cut off.
 
     Attributes:
@@ -117,8 +108,7 @@ class Sync:
     api: str | None
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(TypedDict):
     """The script's own count of steps.
 
     Attributes:
@@ -130,8 +120,7 @@ class Counter:
     position: str
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(TypedDict):
     """The run ends behind a statement, once enough samples are taken.
 
     Attributes:
@@ -143,24 +132,11 @@ class Stop:
     file: str
 
 
-@dataclass(frozen=True)
-class EditLine:
-    """One edit.
-
-    Attributes:
-        pass_name: of which kind of edit it is.
-        kind: insert-before, insert-after, disable, move-after or prelude.
-        to: where a moved statement goes.
-    """
-
-    pass_name: str
-    kind: str
-    file: str
-    line: int
-    to: int | None
-    reason: str
-
-    JSON_NAMES: ClassVar[Mapping[str, str]] = {"pass_name": "pass"}
+#: One edit: of which pass and kind it is, and for a moved statement where ``to``.
+EditLine = TypedDict(
+    "EditLine",
+    {"pass": str, "kind": str, "file": str, "line": int, "to": int | None, "reason": str},
+)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ from instrumentor.locate.syntax import FUNCTIONS, callee
 from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
 from instrumentor_analysis.caveats import Caveat
-from instrumentor_analysis.documents import plain
 
 #: Label of a plan without edits: samples run from one optimizer step's end to the next.
 WHOLE_STEP = "whole step"
@@ -94,18 +93,18 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The explanation with the ordered edits."""
-        edits = [
-            EditLine(
-                e.edit.pass_name,
-                e.edit.kind.value,
-                str(e.file),
-                e.edit.at.line if e.edit.at else 1,
-                e.edit.to.line if e.edit.to else None,
-                e.edit.reason,
-            )
+        edits: list[EditLine] = [
+            {
+                "pass": e.edit.pass_name,
+                "kind": e.edit.kind.value,
+                "file": str(e.file),
+                "line": e.edit.at.line if e.edit.at else 1,
+                "to": e.edit.to.line if e.edit.to else None,
+                "reason": e.edit.reason,
+            }
             for e in self.edits
         ]
-        return {**self.explanation, "edits": plain(edits)}
+        return {**self.explanation, "edits": edits}
 
 
 def make_plan(located: Located, options: Options) -> Plan:
@@ -189,26 +188,32 @@ def explain_located(located: Located) -> dict[str, Any]:
         eligible=True,
         mode="train" if region.sites else region.label,
         loop=Loop(
-            str(source.path),
-            loop.lineno,
-            loop.end_lineno,
-            candidate.scope.name if isinstance(candidate.scope, FUNCTIONS) else None,
-            tuple(o.lineno for o in reversed(source.loops_around(loop))),
+            file=str(source.path),
+            line=loop.lineno,
+            end_line=loop.end_lineno,
+            function=candidate.scope.name if isinstance(candidate.scope, FUNCTIONS) else None,
+            outer_lines=[o.lineno for o in reversed(source.loops_around(loop))],
         ),
-        region=TimedLines(min(r.begin.lineno for r in located.regions), max(end_lines)),
-        forward=Place(str(forward.source.path), forward.statement.lineno),
+        region=TimedLines(
+            start_line=min(r.begin.lineno for r in located.regions), end_line=max(end_lines)
+        ),
+        forward=Place(file=str(forward.source.path), line=forward.statement.lineno),
         backward=_backward(located),
         call=_call(located),
         evidence=tuple(
-            Evidence(f.part, str(f.source.path), f.line, f.by.value, f.name)
+            Evidence(part=f.part, file=str(f.source.path), line=f.line, by=f.by.value, name=f.name)
             for f in findings(located)
         ),
-        sync=Sync(region.sync.action, _sync_line(located, region), region.sync.api or None),
+        sync=Sync(
+            action=region.sync.action,
+            line=_sync_line(located, region),
+            api=region.sync.api or None,
+        ),
         counter=_counter(located),
         accumulation=located.accumulation,
         scope=located.scope,
         label=region.label,
-        stop=Stop(stop.strategy, stop.unit.lineno, str(stop.source.path)),
+        stop=Stop(strategy=stop.strategy, line=stop.unit.lineno, file=str(stop.source.path)),
         skipped_validation=_lines(located, "validation"),
         skipped_checkpoints=_lines(located, "checkpoint"),
         deferred_host_reads=tuple(sorted({n for d in located.deferred for n in d.reads})),
@@ -220,7 +225,9 @@ def explain_located(located: Located) -> dict[str, Any]:
 
 def _counter(located: Located) -> Counter | None:
     found = located.counter
-    return None if found is None else Counter(found.name, found.line, found.position)
+    if found is None:
+        return None
+    return Counter(name=found.name, line=found.line, position=found.position)
 
 
 def _spelled(site: Site) -> bool:
@@ -238,8 +245,8 @@ def _backward(located: Located) -> Backward | None:
     source, statement = site.backward_source, site.backward_statement
     if _spelled(site):
         source, statement = located.candidate.source, site.statement
-    others = tuple(sorted(lines - {site.backward_statement.lineno}))
-    return Backward(str(source.path), statement.lineno, others)
+    others = sorted(lines - {site.backward_statement.lineno})
+    return Backward(file=str(source.path), line=statement.lineno, others=others)
 
 
 def _call(located: Located) -> Call | None:
@@ -247,7 +254,7 @@ def _call(located: Located) -> Call | None:
     site = next(iter(located.regions[0].sites), None)
     if site is None or not site.chain or _spelled(site):
         return None
-    return Call(site.statement.lineno)
+    return Call(line=site.statement.lineno)
 
 
 def _sync_line(located: Located, region: Region) -> int:
@@ -264,5 +271,8 @@ def _lines(located: Located, what: str) -> tuple[int, ...]:
 
 def explain_declined(declined: Declined) -> dict[str, Any]:
     """The same document for a script that is declined."""
-    reasons = [Reason(str(r.file), r.line, r.kind, r.message, r.hint) for r in declined.reasons]
+    reasons = [
+        Reason(file=str(r.file), line=r.line, kind=r.kind, message=r.message, remedy=r.hint)
+        for r in declined.reasons
+    ]
     return PlanDocument(reasons=tuple(reasons)).to_json()

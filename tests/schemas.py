@@ -54,7 +54,7 @@ def _reached(kinds: Sequence[type[Any]]) -> list[type[Any]]:
 
 def _described(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The schema of one class with what its docstring says, under the names of the document."""
-    summary, _, attributes = cleandoc(schema["description"]).partition("\n\nAttributes:\n")
+    summary, _, attributes = cleandoc(schema.get("description", "")).partition("\n\nAttributes:\n")
     told = _attributes(attributes)
     properties: dict[str, Any] = {}
     for field, value in schema["properties"].items():
@@ -64,7 +64,7 @@ def _described(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, An
         properties[names.get(field, field)] = value
     return {
         "type": "object",
-        "description": _in_json(summary),
+        **({"description": _in_json(summary)} if summary else {}),
         "properties": properties,
         "required": list(properties),
     }

@@ -60,7 +60,7 @@ def made() -> dict[str, Any]:
     types = described([PlanDocument, EditLine])
     document = types.pop("PlanDocument")
     edits = {"type": "array", "items": {"$ref": "#/$defs/EditLine"}}
-    edits["description"] = "The ordered edits; only when eligible."
+    edits["description"] = "The ordered edits; only when eligible. to: where a statement moves."
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"{explanation.SCHEMA}: what `instrument explain --json` prints",
