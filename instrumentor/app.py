@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from instrumentor import about, console
-from instrumentor.commands import common, following
+from instrumentor.commands import VERBS, common, following
 from instrumentor.commands.signature import Declared, Only, Without, verb
 from instrumentor.config import find_defaults
 from instrumentor.errors import EXIT_CODES, UsageError
@@ -34,25 +34,6 @@ _CHECKED: dict[Any, tuple[type, str]] = {
     list: (list, "a list"),
     str: (str, "a text"),
     Path: (str, "a text"),
-}
-# What is no option of ours goes to the script: `explain train.py --config x.yaml --json`.
-_OURS_AND_THEIRS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
-_SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
-#: Each verb in the order of the help: an example, and whose the words after the script are.
-_VERBS: dict[str, tuple[str, dict[str, bool]]] = {
-    "run": ("instrument run --steps 20 train.py --config single_chip.yaml", _SCRIPT_LAST),
-    "explain": ("instrument explain train.py", _OURS_AND_THEIRS),
-    "apply": ("instrument apply train.py -o train.bench.py", {}),
-    "report": ("instrument report mnist_baseline --html report.html", {}),
-    "compare": ("instrument compare mnist_baseline mnist_bf16 --fail-on-regression 3", {}),
-    "history": ("instrument history train.py --baseline main", {}),
-    "doctor": ("instrument doctor train.py", _OURS_AND_THEIRS),
-    "diagnose": ("instrument diagnose run.log", {}),
-    "restore": ("instrument restore", {}),
-    "profile": ("instrument profile pytest -svv tests/test_mnist.py", _SCRIPT_LAST),
-    "tune": ("instrument tune --batch-sizes 64,128,256 train.py", _SCRIPT_LAST),
-    "skill": ("instrument skill > SKILL.md", {}),
-    "kernel": ("", {}),  # a group
 }
 
 
@@ -75,7 +56,7 @@ class _Group(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def application(verbs: Iterable[str] = _VERBS, *, outline: bool = False) -> typer.Typer:
+def application(verbs: Iterable[str] = VERBS, *, outline: bool = False) -> typer.Typer:
     """The command line with these verbs: to build them all takes 50 ms.
 
     Args:
@@ -94,7 +75,7 @@ def application(verbs: Iterable[str] = _VERBS, *, outline: bool = False) -> type
     )
     app.callback(invoke_without_command=True)(_start)
     for name in verbs:
-        example, settings = _VERBS[name]
+        example, settings = VERBS[name]
         module = _module(name)
         if name == "kernel":
             app.add_typer(module.app, name=name)
@@ -161,7 +142,7 @@ def _defaults() -> dict[str, Any]:
     table, path = find_defaults(Path.cwd())
     if not table:
         return {}
-    verbs = {name: getattr(_module(name), name).declared for name in _VERBS if name != "kernel"}
+    verbs = {name: getattr(_module(name), name).declared for name in VERBS if name != "kernel"}
     known = {name: _by_key(declared.values()) for name, declared in verbs.items()}
     every = {key: each for options in known.values() for key, each in options.items()}
     for key, value in table.items():
@@ -199,9 +180,9 @@ def _enough(argv: Sequence[str]) -> typer.Typer:
     # A key in a file is held against the options of every verb.
     if list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]:
         return application()
-    if argv[0] in _VERBS:
+    if argv[0] in VERBS:
         return application([argv[0]])
-    return application([word for word in argv if word in _VERBS])
+    return application([word for word in argv if word in VERBS])
 
 
 def invoke(argv: Sequence[str]) -> int:

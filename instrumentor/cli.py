@@ -9,20 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# What `--dry-run SCRIPT` may be told otherwise; a test holds these against its options.
-_PREVIEW_VARIABLES = tuple(
-    f"INSTRUMENT_{name}"
-    for name in (
-        *("STEPS", "WARMUP", "SCOPE", "LOOP", "MODE", "REGION", "KEEP_VALIDATION", "HOST_READS"),
-        "FULL",
-    )
-)
-
-# A test holds these against the application, which is not built to look at a first word.
-VERBS = (
-    *("run", "explain", "apply", "report", "compare", "history", "doctor", "diagnose", "restore"),
-    *("profile", "tune", "skill", "kernel"),
-)
 _RUN_MODULES = ("run", "explain")
 
 # Verbs without children, threads or temporary files of their own.
@@ -117,6 +103,8 @@ def as_meant(argv: list[str]) -> list[str]:
     """
     from pathlib import Path
 
+    from instrumentor.commands import VERBS
+
     first = argv[0] if argv else ""
     if first == "-m":
         return as_meant(["run", *argv])
@@ -137,6 +125,7 @@ def _unknown(word: str) -> Exception:
     """The error of a first word that is neither a verb nor a script."""
     import difflib
 
+    from instrumentor.commands import VERBS
     from instrumentor.errors import UsageError
 
     near = difflib.get_close_matches(word, VERBS, 1)
@@ -151,9 +140,12 @@ def _plain_preview(argv: list[str]) -> bool:
     import os
     from pathlib import Path
 
-    if any(os.environ.get(name) for name in _PREVIEW_VARIABLES):
-        return False
     from instrumentor.config import find_defaults
+    from instrumentor.option_fields import options_of
+    from instrumentor.options import Options
+
+    if any(os.environ.get(f"INSTRUMENT_{name.upper()}") for name in (*options_of(Options), "full")):
+        return False
 
     return not find_defaults(Path.cwd())[0]
 

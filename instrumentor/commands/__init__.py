@@ -1,1 +1,23 @@
 """One module per verb; each imports what it needs only when it runs."""
+
+from __future__ import annotations
+
+# What is no option of ours goes to the script: `explain train.py --config x.yaml --json`.
+_OURS_AND_THEIRS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
+_SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+#: Each verb, in the order of the help: an example, and whose the words after the script are.
+VERBS: dict[str, tuple[str, dict[str, bool]]] = {
+    "run": ("instrument run --steps 20 train.py --config single_chip.yaml", _SCRIPT_LAST),
+    "explain": ("instrument explain train.py", _OURS_AND_THEIRS),
+    "apply": ("instrument apply train.py -o train.bench.py", {}),
+    "report": ("instrument report mnist_baseline --html report.html", {}),
+    "compare": ("instrument compare mnist_baseline mnist_bf16 --fail-on-regression 3", {}),
+    "history": ("instrument history train.py --baseline main", {}),
+    "doctor": ("instrument doctor train.py", _OURS_AND_THEIRS),
+    "diagnose": ("instrument diagnose run.log", {}),
+    "restore": ("instrument restore", {}),
+    "profile": ("instrument profile pytest -svv tests/test_mnist.py", _SCRIPT_LAST),
+    "tune": ("instrument tune --batch-sizes 64,128,256 train.py", _SCRIPT_LAST),
+    "skill": ("instrument skill > SKILL.md", {}),
+    "kernel": ("", {}),  # a group
+}
