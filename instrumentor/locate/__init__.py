@@ -67,32 +67,38 @@ def _locate(source: Source, options: Options, roots: Sequence[Path] | None) -> L
     chosen = choose(program, options) if b"backward" in source.data else None
     if isinstance(chosen, Located) and all(f.is_typed for f in chosen.forwards):
         return chosen
-    if roots is not None:
-        wider = program.whole
-        if len(wider.sources) > 1:
-            found = choose(wider, options)
-            if isinstance(found, Located):
-                return found
-            if not isinstance(chosen, Located) and found is not None:
-                if chosen is None or found.kind != "no-loop":
-                    chosen = found
-            program = wider
+    wider = program.whole
+    if len(wider.sources) > 1:
+        found = choose(wider, options)
+        if isinstance(found, Located):
+            return found
+        names_more = found is not None and (chosen is None or found.kind != "no-loop")
+        if names_more and not isinstance(chosen, Located):
+            chosen = found
+        program = wider
     if isinstance(chosen, Located):
         return chosen
     reason = chosen or no_loop(program, Knowledge(program), [])
-    if (
-        options.mode == "auto"
-        and reason.kind == "no-loop"
-        and infers_only(program, Knowledge(program))
-    ):
-        try:
-            found = locate_inference(program, Knowledge(program), options.loop)
-            if is_reachable(program, found.candidate):
-                return found  # a script's own loop, not a function that a library offers
-        except Declined as declined:
-            if declined.reasons[0].kind != "no-inference-loop":
-                raise
+    if options.mode == "auto" and reason.kind == "no-loop":
+        inference = _own_inference(program, options)
+        if inference is not None:
+            return inference
     raise Declined(reason)
+
+
+def _own_inference(program: Program, options: Options) -> Located | None:
+    """The inference loop of a program that only infers; None when it has none that it runs."""
+    knowledge = Knowledge(program)
+    if not infers_only(program, knowledge):
+        return None
+    try:
+        found = locate_inference(program, knowledge, options.loop)
+    except Declined as declined:
+        if declined.reasons[0].kind != "no-inference-loop":
+            raise
+        return None
+    # a script's own loop, not a function that a library offers
+    return found if is_reachable(program, found.candidate) else None
 
 
 def _locate_other(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:

@@ -21,6 +21,8 @@ from instrumentor.locate.values import Class, External, Free, Item, Member, Obje
 _PASSING = frozenset(
     {Kind.DATA, Kind.LOGGER, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.LOSS}
 )
+#: Kinds that a forward may be run of.
+_RUN = frozenset({Kind.MODEL, Kind.ENGINE, Kind.AVERAGE})
 _PREPARES = re.compile(
     r"batch|data|load|sample|prepare|collate|transform|token|label|target|noise|mask|augment|"
     r"random|generate|shuffle|buffer|memory|replay|env|repackage|schedul|adjust|lr|seed|next|get|"
@@ -93,22 +95,27 @@ def _of_method(
         return PASSES
     if qualified and not _is_object(knowledge, source, scope, owner):
         return _of_library(knowledge, source, scope, call, qualified)
-    found = knowledge.kinds.of(source, scope, owner)
-    if found is not None and found[0] in (Kind.MODEL, Kind.ENGINE, Kind.AVERAGE):
-        if word in catalogue.RETURNS_SELF:
-            return PASSES
-        if word in catalogue.NOT_FORWARD:
-            return NOTHING
-        if found != (Kind.ENGINE, Evidence.SPELLING):
-            return _model(knowledge, source, scope, owner) or PASSES
+    kind, evidence = knowledge.kinds.of(source, scope, owner) or (None, None)
+    if kind in _RUN and (kind, evidence) != (Kind.ENGINE, Evidence.SPELLING):
+        return _of_model(knowledge, source, scope, owner, word)
     if word in catalogue.NOT_DIFFERENTIABLE:
         return NOTHING
-    if found is not None and found[0] in _PASSING:
-        return PASSES
     runs = any(knowledge.is_model(source, scope, a) for a in arguments(call))
-    if not runs and (word in catalogue.COMMON_METHODS or word in catalogue.NOT_FORWARD):
+    common = word in catalogue.COMMON_METHODS or word in catalogue.NOT_FORWARD
+    if kind in _PASSING or (common and not runs):
         return PASSES
     return _unread(knowledge, source, scope, call, word)
+
+
+def _of_model(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, owner: ast.expr, word: str
+) -> Effect:
+    """A method of a model, known by its name to run no forward or taken to run one."""
+    if word in catalogue.RETURNS_SELF:
+        return PASSES
+    if word in catalogue.NOT_FORWARD:
+        return NOTHING
+    return _model(knowledge, source, scope, owner) or PASSES
 
 
 def _is_object(knowledge: Knowledge, source: Source, scope: ScopeNode, owner: ast.expr) -> bool:

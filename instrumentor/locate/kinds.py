@@ -190,23 +190,29 @@ class Kinds:
     @cached_property
     def leaves(self) -> frozenset[Value]:
         """Tensors that are trained: given to an optimizer, or made to need a gradient."""
-        given, made = set[Value](), set[Value]()
+        given = {v for v in self._given_to_optimizers() if isinstance(v, (Object, Item, Member))}
+        # what data is set to is no parameter
+        return frozenset(given | {v for v in self._set_to_train() if isinstance(v, Object)})
+
+    def _given_to_optimizers(self) -> Iterator[Value]:
+        for source, scope, node in self._expressions(ast.Call):
+            assert isinstance(node, ast.Call)
+            if node.args and self.of(source, scope, node) == (Kind.OPTIMIZER, Evidence.TYPE):
+                for group in self.names.of(source, scope, node.args[0]):
+                    if isinstance(group, Group):
+                        yield from (value for item in group.items for value in item)
+
+    def _set_to_train(self) -> Iterator[Value]:
+        """`x.requires_grad_()` and `x.requires_grad = True`."""
         for source, scope, node in self._expressions(ast.Call):
             assert isinstance(node, ast.Call)
             if callee(node) == "requires_grad_" and isinstance(node.func, ast.Attribute):
                 if not any(isinstance(a, ast.Constant) and a.value is False for a in node.args):
-                    made.update(self.names.of(source, scope, node.func.value))
-            elif node.args and self.of(source, scope, node) == (Kind.OPTIMIZER, Evidence.TYPE):
-                groups = self.names.of(source, scope, node.args[0])
-                given.update(v for g in groups if isinstance(g, Group) for i in g.items for v in i)
+                    yield from self.names.of(source, scope, node.func.value)
         for source in self.program.sources.values():
             for put in self.names.puts(source):
                 if put.name == "requires_grad" and getattr(put.bound.value, "value", False) is True:
-                    made.update(self.names.of(source, put.scope, put.owner))
-        return frozenset(
-            {v for v in given if isinstance(v, (Object, Item, Member))}
-            | {v for v in made if isinstance(v, Object)}  # what data is set to is no parameter
-        )
+                    yield from self.names.of(source, put.scope, put.owner)
 
     @cached_property
     def frozen(self) -> frozenset[Value]:

@@ -230,9 +230,11 @@ def _costly(knowledge: Knowledge, source: Source, statement: ast.stmt) -> bool:
         return False
     if isinstance(statement, LOOPS) or any(isinstance(n, LOOPS) for n in own_nodes(statement)):
         return True
+    scope = source.scope_of(statement)
     return any(
         dotted(c.func) in _WAITS_FOR_INPUT
-        or knowledge.is_save(source, source.scope_of(statement), c)
+        or any(knowledge.has_backward(f) for f in knowledge.program.resolve(source, scope, c))
+        or knowledge.is_save(source, scope, c)
         or is_validation_name(callee(c))
         or bool(_COSTLY.search(callee(c)))
         for c in own_calls(statement)

@@ -113,7 +113,7 @@ SHAPES = (
     accepted("generator_step"),
     accepted("bare_except"),
     accepted("joined_statements"),
-    accepted("two_loops", elsewhere=True, open="behind the samples the second loop trains on"),
+    accepted("two_loops", elsewhere=True),
     _with_loop("two_loops", 18),
     # several optimizers
     accepted("gan", "step"),
