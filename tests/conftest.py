@@ -216,6 +216,25 @@ def run_cli() -> RunCli:
     return run
 
 
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    """A folder that holds a device node, as far as the tool looks."""
+    folder = tmp_path / "devices"
+    folder.mkdir()
+    (folder / "0").touch()
+    return folder
+
+
+@pytest.fixture
+def tracy(device: Path) -> dict[str, str]:
+    """Environment with the stand-in of Tracy, its programs and a device."""
+    return {
+        "PYTHONPATH": str(STANDINS),
+        "INSTRUMENT_DEVICE_ROOT": str(device),
+        "INSTRUMENT_TRACY_TOOLS_FOLDER": str(STANDINS / "tools-tracy"),
+    }
+
+
 @pytest.fixture(scope="session", params=["this", "3.8"])
 def interpreter(request: pytest.FixtureRequest) -> Path:
     """The interpreter of the tests, and the oldest one that scripts may run under."""

@@ -16,8 +16,8 @@ import pytest
 
 from instrumentor.doctor import Check, Situation, Status, disk, doctor, failed
 from instrumentor.environment import Machine, Package, find_tools
+from tests.conftest import STANDINS
 
-STANDINS = Path(__file__).parent / "standins"
 MODULES = ("yaml", "click", "loguru", "seaborn")
 
 MakeSituation = Callable[..., Situation]

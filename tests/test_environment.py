@@ -18,8 +18,7 @@ from instrumentor.environment import (
 )
 from instrumentor.errors import UsageError
 from instrumentor.interpreter import Package
-
-STANDINS = Path(__file__).parent / "standins"
+from tests.conftest import STANDINS
 
 
 def make_tools(folder: Path, *names: str) -> Path:

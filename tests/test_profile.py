@@ -16,7 +16,6 @@ from instrumentor.errors import UsageError
 from instrumentor_analysis.perf_trace import COLUMNS, join, read_messages
 from tests.conftest import RunCli
 
-STANDINS = Path(__file__).resolve().parent / "standins"
 STEPS = """\
 import json, sys, tracy
 print(json.dumps([__name__, sys.argv, sys.path[0]]), flush=True)
@@ -24,18 +23,6 @@ for step in ("a", "b"):
     tracy.signpost(step + "_start")
     tracy.signpost(step + "_end")
 """
-
-
-@pytest.fixture
-def tracy(tmp_path: Path) -> dict[str, str]:
-    device = tmp_path / "devices"
-    device.mkdir()
-    (device / "0").touch()
-    return {
-        "PYTHONPATH": str(STANDINS),
-        "INSTRUMENT_DEVICE_ROOT": str(device),
-        "INSTRUMENT_TRACY_TOOLS_FOLDER": str(STANDINS / "tools-tracy"),
-    }
 
 
 @pytest.fixture

@@ -10,20 +10,24 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-PLACES = ("module", "function", "method", "main")
-LOOPS = ("for", "enumerate", "tqdm", "while", "refill", "islice")
-FORWARDS = ("loss", "logits", "autocast", "helper")
-BACKWARDS = ("plain", "divided", "summed", "scaled", "autograd", "accelerator")
-SYNCS = ("none", "bare", "guarded", "mark_step")
-UPDATES = ("plain", "synced", "manager", "scheduler", "clipped")
-COUNTERS = ("none", "before", "after")
-ACCUMULATIONS = ("none", "branch", "continue", "nested", "compare")
-READS = ("none", "before", "print", "dependent", "behind", "tensor")
-INITIALS = ("none", "bare", "bound", "guarded")
-IN_LOOPS = ("none", "validation", "checkpoint", "both")
-GUARDS = ("none", "except", "bare", "finally")
-VALUES = ("none", "used", "unused")
-INDENTS = ("    ", "  ", "\t")
+AXES = {
+    "place": ("module", "function", "method", "main"),
+    "loop": ("for", "enumerate", "tqdm", "while", "refill", "islice"),
+    "forward": ("loss", "logits", "autocast", "helper"),
+    "backward": ("plain", "divided", "summed", "scaled", "autograd", "accelerator"),
+    "sync": ("none", "bare", "guarded", "mark_step"),
+    "update": ("plain", "synced", "manager", "scheduler", "clipped"),
+    "counter": ("none", "before", "after"),
+    "accumulation": ("none", "branch", "continue", "nested", "compare"),
+    "read": ("none", "before", "print", "dependent", "behind", "tensor"),
+    "initial": ("none", "bare", "bound", "guarded"),
+    "in_loop": ("none", "validation", "checkpoint", "both"),
+    "guard": ("none", "except", "bare", "finally"),
+    "value": ("none", "used", "unused"),
+    "indent": ("    ", "  ", "\t"),
+    "outer": (0, 1, 2),
+}
+SWITCHES = ("helper", "zero_first", "logged", "comments", "joined", "crlf", "final_newline")
 
 
 @dataclass(frozen=True)
@@ -54,37 +58,11 @@ class Shape:
     final_newline: bool = True
 
 
-def _one(choices: tuple[str, ...]) -> st.SearchStrategy[str]:
-    return st.sampled_from(choices)
-
-
 def shapes() -> st.SearchStrategy[Shape]:
     """Any combination that makes sense."""
-    return st.builds(
-        Shape,
-        place=_one(PLACES),
-        outer=st.integers(0, 2),
-        loop=_one(LOOPS),
-        forward=_one(FORWARDS),
-        backward=_one(BACKWARDS),
-        helper=st.booleans(),
-        sync=_one(SYNCS),
-        update=_one(UPDATES),
-        zero_first=st.booleans(),
-        counter=_one(COUNTERS),
-        accumulation=_one(ACCUMULATIONS),
-        read=_one(READS),
-        initial=_one(INITIALS),
-        in_loop=_one(IN_LOOPS),
-        guard=_one(GUARDS),
-        value=_one(VALUES),
-        logged=st.booleans(),
-        indent=_one(INDENTS),
-        comments=st.booleans(),
-        joined=st.booleans(),
-        crlf=st.booleans(),
-        final_newline=st.booleans(),
-    ).map(_sensible)
+    axes = AXES | dict.fromkeys(SWITCHES, (False, True))
+    chosen = {name: st.sampled_from(choices) for name, choices in axes.items()}
+    return st.builds(Shape, **chosen).map(_sensible)
 
 
 def _sensible(shape: Shape) -> Shape:

@@ -58,6 +58,9 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
             for each in declined.reasons
         ]
         raise Declined(*reasons) from None
+    except RecursionError:
+        text = "an expression is nested too deeply to be followed"
+        raise Declined(Reason(source.path, 1, "too-deep", text, "Give it names.")) from None
 
 
 def _locate(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import STANDINS, RepoFactory, RunCli, git
+from tests.conftest import RepoFactory, RunCli, git
 from tests.end_to_end.small import processes_with, snapshot
 
 
@@ -76,25 +76,6 @@ def measured(git_repo: RepoFactory, measure: Measure) -> Measure:
         return measure(git_repo({"train.py": source}), *options, "train.py", **more)
 
     return run
-
-
-@pytest.fixture
-def device(tmp_path: Path) -> Path:
-    """A folder that holds a device node, as far as the tool looks."""
-    folder = tmp_path / "devices"
-    folder.mkdir()
-    (folder / "0").touch()
-    return folder
-
-
-@pytest.fixture
-def tracy(device: Path) -> dict[str, str]:
-    """Environment with the stand-in of Tracy, its programs and a device."""
-    return {
-        "PYTHONPATH": str(STANDINS),
-        "INSTRUMENT_DEVICE_ROOT": str(device),
-        "INSTRUMENT_TRACY_TOOLS_FOLDER": str(STANDINS / "tools-tracy"),
-    }
 
 
 @pytest.fixture

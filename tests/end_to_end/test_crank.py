@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.end_to_end.conftest import STANDINS, Measure, Ran
+from tests.conftest import STANDINS
+from tests.end_to_end.conftest import Measure, Ran
 from tests.end_to_end.small import read, records
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")

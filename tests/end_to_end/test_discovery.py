@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from instrumentor import RunOptions, run
-from instrumentor.edits import Statement
-from instrumentor.plan import Plan, make_plan
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read
-from tests.end_to_end.test_witness import TRAIN
+from tests.end_to_end.test_witness import TRAIN, begins_late
 from tests.warned import texts
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")
@@ -129,18 +125,6 @@ def test_a_script_that_never_updates_stays_declined(measured: Measure) -> None:
 def test_a_region_that_the_run_proved_wrong_is_planned_again(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def begins_late(located: Any, options: Any) -> Plan:
-        plan = make_plan(located, options)
-        if options.region is not None:
-            return plan
-        late = [
-            replace(each, edit=replace(each.edit, at=Statement(12, 8)))
-            if ".begin(" in each.edit.code
-            else each
-            for each in plan.edits
-        ]
-        return replace(plan, edits=tuple(late))
-
     monkeypatch.setattr("instrumentor.prepare.make_plan", begins_late)
     repo = git_repo({"train.py": TRAIN})
     result = run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import RepoFactory
-from tests.end_to_end.conftest import STANDINS, Measure
+from tests.conftest import STANDINS, RepoFactory
+from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read, records, script
 from tests.warned import texts
 

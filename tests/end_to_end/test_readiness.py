@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import RepoFactory, RunCli
-from tests.end_to_end.conftest import STANDINS, Measure
+from tests.conftest import STANDINS, RepoFactory, RunCli
+from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import script, start
 from tests.waiting import HANG_S, wait_for
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import RepoFactory, RunCli, git
-from tests.end_to_end.conftest import STANDINS
+from tests.conftest import STANDINS, RepoFactory, RunCli, git
 from tests.end_to_end.small import read
 from tests.end_to_end.test_crank import SCRIPTS, shortened
 

@@ -59,21 +59,23 @@ def test_lines_that_were_chosen_say_what_they_leave_out(measured: Measure) -> No
     assert "a forward that feeds the backward runs outside of the timed region" in ran.out
 
 
+def begins_late(located: Any, options: Any) -> Plan:
+    """The plan of TRAIN begins at the loss: the critic's forward lies ahead of the clock."""
+    plan = make_plan(located, options)
+    if options.region is not None:
+        return plan
+    edits = [
+        replace(each, edit=replace(each.edit, at=Statement(12, 8)))
+        if ".begin(" in each.edit.code
+        else each
+        for each in plan.edits
+    ]
+    return replace(plan, edits=tuple(edits))
+
+
 def test_a_wrong_region_has_no_figures(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan begins at the loss: the critic's forward lies ahead of the clock."""
-
-    def begins_late(located: Any, options: Any) -> Plan:
-        plan = make_plan(located, options)
-        edits = [
-            replace(each, edit=replace(each.edit, at=Statement(12, 8)))
-            if ".begin(" in each.edit.code
-            else each
-            for each in plan.edits
-        ]
-        return replace(plan, edits=tuple(edits))
-
     monkeypatch.setattr("instrumentor.prepare.make_plan", begins_late)
     repo = git_repo({"train.py": TRAIN})
     with pytest.raises(NotVerified) as caught:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from instrumentor.profilers import LaunchRequest
-
-STANDINS = Path(__file__).resolve().parents[1] / "standins"
+from tests.conftest import STANDINS
 
 RequestFactory = Callable[..., LaunchRequest]
 

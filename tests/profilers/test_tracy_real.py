@@ -23,10 +23,10 @@ from instrumentor.interpreter import ask
 from instrumentor.process import run
 from instrumentor.profilers import TRACY, LaunchRequest
 from instrumentor.profilers.tracy_options import REQUIRED, read_options
+from tests.conftest import STANDINS
 
 pytestmark = pytest.mark.ttnn
 
-STANDINS = Path(__file__).resolve().parents[1] / "standins"
 RequestFactory = Callable[..., LaunchRequest]
 
 SCRIPT = """\

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from instrumentor.profilers.base import RUNTIME
-from instrumentor.runtime import torch_hook
+torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
+
+from instrumentor.profilers.base import RUNTIME  # noqa: E402
+from instrumentor.runtime import torch_hook  # noqa: E402
 
 HOOK = RUNTIME / "torch_hook.py"
 STEP = """\
@@ -22,46 +22,20 @@ import os, runpy, sys, torch
 hook = runpy.run_path(os.environ["INSTRUMENT_HOOK"])
 model = torch.nn.Linear(64, 32)
 x = torch.randn(16, 64)
-{before}
 profile = hook["open_profile"]()
 loss = model(x).sum()
 loss.backward()
-hook["close_profile"](profile, {device!r})
+hook["close_profile"](profile, "cpu")
 print("the script goes on")
 """
 
-Hooked = Callable[..., "tuple[Path, list[dict[str, str]], str]"]
 
-
-@pytest.fixture
-def hooked(tmp_path: Path) -> Hooked:
-    """Runs a step under the hook; gives output folder, records, and what was printed."""
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("needs torch")
-
-    def run(device: str = "cpu", before: str = "") -> tuple[Path, list[dict[str, str]], str]:
-        output, record = tmp_path / "torch_profile", tmp_path / "timings.jsonl"
-        done = subprocess.run(
-            [sys.executable, "-c", STEP.format(device=device, before=before)],
-            env={
-                **os.environ,
-                "INSTRUMENT_HOOK": str(HOOK),
-                "INSTRUMENT_HOOK_OUTPUT": str(output),
-                "INSTRUMENT_RECORD": str(record),
-            },
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        lines = record.read_text().splitlines() if record.exists() else []
-        return output, [json.loads(line) for line in lines], done.stdout
-
-    return run
-
-
-def test_a_real_step_gives_table_and_trace(hooked: Hooked) -> None:
-    output, records, _ = hooked()
-    assert records == []
+def test_a_real_step_gives_table_and_trace(tmp_path: Path) -> None:
+    output, record = tmp_path / "torch_profile", tmp_path / "timings.jsonl"
+    own = {"HOOK": HOOK, "HOOK_OUTPUT": output, "RECORD": record}
+    env = {**os.environ, **{f"INSTRUMENT_{name}": str(path) for name, path in own.items()}}
+    printed = subprocess.check_output([sys.executable, "-c", STEP], env=env, text=True)
+    assert printed == "the script goes on\n" and not record.exists()
     assert json.loads((output / "trace.json").read_text(), strict=False)["traceEvents"]
     with (output / "ops.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -78,27 +52,26 @@ def test_a_real_step_gives_table_and_trace(hooked: Hooked) -> None:
         assert 0 <= float(row["self_time_us"]) <= float(row["duration_us"])
 
 
-def test_xla_is_declined_with_a_warning(hooked: Hooked) -> None:
-    output, records, printed = hooked(device="xla")
-    assert [record["event"] for record in records] == ["warning"]
-    assert "xla" in records[0]["text"]
-    assert not output.exists()
-    assert "the script goes on" in printed
-
-
-def test_a_failing_profiler_is_a_warning(hooked: Hooked) -> None:
-    broken = "import torch.profiler\ntorch.profiler.profile = None"
-    output, records, printed = hooked(before=broken)
-    assert "could not be started" in records[0]["text"]
-    assert not output.exists()
-    assert "the script goes on" in printed
-
-
-def test_a_failing_export_is_a_warning(hooked: Hooked) -> None:
-    broken = "os.environ['INSTRUMENT_HOOK_OUTPUT'] = '/dev/null/no'"
-    _, records, printed = hooked(before=broken)
-    assert "result was lost" in records[0]["text"]
-    assert "the script goes on" in printed
+@pytest.mark.parametrize(
+    ("device", "profiler", "output", "text"),
+    [
+        ("xla", torch.profiler.profile, "out", "torch.profiler does not see xla operations"),
+        ("cpu", None, "out", "could not be started"),
+        ("cpu", torch.profiler.profile, "/dev/null/no", "result was lost"),
+    ],
+)
+def test_what_goes_wrong_is_a_warning_and_the_script_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    device: str, profiler: object, output: str, text: str,
+) -> None:  # fmt: skip
+    record = tmp_path / "timings.jsonl"
+    monkeypatch.setenv("INSTRUMENT_HOOK_OUTPUT", str(tmp_path / output))
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(record))
+    monkeypatch.setattr(torch.profiler, "profile", profiler)
+    torch_hook.close_profile(torch_hook.open_profile(), device)
+    (told,) = (json.loads(line) for line in record.read_text().splitlines())
+    assert told["event"] == "warning" and text in told["text"]
+    assert not (tmp_path / "out").exists()
 
 
 def test_self_time_is_what_nested_operations_leave() -> None:
