@@ -24,7 +24,8 @@ TESTED_IN = {
     "tests/end_to_end/test_in_place.py": "commands/restore",
     "tests/end_to_end/test_readiness.py": "commands/doctor",
     "tests/end_to_end/test_sampling.py": "commands/repeat",
-    "tests/end_to_end/test_tune.py": "commands/tune tune/lab tune/listener",
+    "tests/end_to_end/test_tune.py": "commands/tune tune/listener tune/trials",
+    "tests/end_to_end/test_tune_slurm.py": "tune/slurm",
     "tests/end_to_end/test_witness.py": "verification",
     "tests/kernels/test_cli.py": "commands/kernel",
     "tests/kernels/test_run.py": "kernels/rendering kernels/tt_lang",
@@ -32,7 +33,9 @@ TESTED_IN = {
     "tests/locate/test_renaming.py": "locate/bindings locate/names locate/vocabulary",
     "tests/locate/test_forward.py": "locate/dataflow locate/held",
     "tests/locate/test_gradients.py": "locate/differentiable locate/values",
-    "tests/locate/test_rules.py": "locate/constants locate/loops locate/tree locate/understand",
+    "tests/locate/test_rules.py": (
+        "locate/constants locate/instead locate/loops locate/remarks locate/tree locate/understand"
+    ),
     "tests/locate/test_accumulation.py": "locate/modes",
     "tests/passes/test_golden.py": (
         "locate/inference passes/cache_clears passes/checkpoints passes/early_stop "
@@ -71,6 +74,7 @@ TESTED_IN = {
     ),
     "tests/analysis/reports/test_console.py": "analysis/reports/terminal",
     "tests/analysis/reports/test_html.py": "analysis/reports/page",
+    "tests/analysis/reports/test_kernel_html.py": "analysis/reports/kernel_tables",
     "tests/analysis/reports/comparison/test_html.py": (
         "analysis/reports/comparison/cells analysis/reports/comparison/charts "
         "analysis/reports/comparison/rows"
