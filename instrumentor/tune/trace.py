@@ -24,7 +24,7 @@ def apply(target: Target, changes: Changes) -> None:
     """Set the size of the trace region, and keep gradients where they are.
 
     Raises:
-        NotApplicable: the program cache is off, or `os` means something else in the script.
+        NotApplicable: the program cache is off.
     """
     source = target.entry
     _refuse_without_cache(target)
@@ -37,7 +37,6 @@ def apply(target: Target, changes: Changes) -> None:
     if early is not None:
         changes.insert(Kind.INSERT_AFTER, source, early, line, _REASON)
         return
-    _refuse_other_os(source)
     code = f"import os\n\n{line}\n"
     changes.insert(Kind.PRELUDE, source, None, code, _REASON, rebinds=("os",))
 
@@ -63,34 +62,19 @@ def _early_os_import(source: Source) -> ast.stmt | None:
             modules = [alias.name for alias in statement.names]
             if any(alias.name == "os" and not alias.asname for alias in statement.names):
                 return statement if _standard(modules) else None
-            if not _standard(modules):
-                return None
         elif isinstance(statement, ast.ImportFrom):
-            if statement.level or not _standard([statement.module or ""]):
-                return None
-        elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+            modules = ["." * statement.level + (statement.module or "")]
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            modules = []
+        else:
+            return None
+        if not _standard(modules):
             return None
     return None
 
 
 def _standard(modules: list[str]) -> bool:
     return all(name.partition(".")[0] in sys.stdlib_module_names for name in modules)
-
-
-def _refuse_other_os(source: Source) -> None:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Name):
-            other = isinstance(node.ctx, ast.Store) and node.id == "os"
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            plain = isinstance(node, ast.Import)
-            other = any(
-                a.asname == "os" or (a.name == "os" and not a.asname and not plain)
-                for a in node.names
-            )
-        else:
-            continue
-        if other:
-            raise NotApplicable(source.path, node.lineno, "`os` is not the module there")
 
 
 def _keep_gradients(target: Target, changes: Changes) -> None:
