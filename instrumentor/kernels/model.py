@@ -199,21 +199,9 @@ def kernel_json(kernel: Kernel) -> dict[str, Any]:
         "end_line": kernel.end_line,
         "decorator": kernel.decorator,
         "factory": kernel.factory or None,
-        "grid": {
-            "kind": kernel.grid.kind,
-            "text": kernel.grid.text,
-            "size": list(kernel.grid.size) if kernel.grid.size else None,
-        },
+        "grid": vars(kernel.grid),
         "threads": [vars(thread) for thread in kernel.threads],
-        "buffers": [
-            {
-                "name": buffer.name,
-                "line": buffer.line,
-                "tiles": list(buffer.tiles) if buffer.tiles else None,
-                "factor": buffer.factor,
-            }
-            for buffer in kernel.buffers
-        ],
+        "buffers": [vars(buffer) for buffer in kernel.buffers],
         "parameters": list(kernel.parameters),
     }
 

@@ -89,7 +89,7 @@ def found_json(found: Found) -> dict[str, Any]:
         "script": str(found.script),
         "kernels": [kernel_json(kernel) for kernel in found.kernels],
         "invocations": [invocation_json(invocation) for invocation in found.invocations],
-        "tensors": [{**vars(tensor), "shape": list(tensor.shape)} for tensor in found.tensors],
+        "tensors": [vars(tensor) for tensor in found.tensors],
     }
 
 

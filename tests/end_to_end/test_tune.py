@@ -290,10 +290,3 @@ def test_without_a_lever_that_applies_nothing_is_run(
     assert "no setting can be applied:" in done.stderr
     assert "  dtype: " in done.stderr and "  batch_size: " in done.stderr
     assert not (repo / "repo_tune").exists()
-
-
-def test_levers_of_another_device_are_not_tried(repo: Path, run_cli: RunCli) -> None:
-    env = {**ENV, "TUNING_DEVICE": "cpu"}
-    done = run_cli("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
-    assert done.returncode == 3, done.stderr
-    assert "nothing to try: the steps ran on cpu" in done.stderr

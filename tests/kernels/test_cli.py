@@ -125,7 +125,7 @@ def test_iterate_once_then_restore(run_cli: RunCli, kernels: Path, standin: Envi
     first = once()
     assert first.returncode == 0, first.stderr
     assert "nothing validates the kernel" in first.stderr
-    assert "change: Share the blocks out" in first.stderr  # before anything is edited
+    assert "change: Distribute the blocks" in first.stderr  # before anything is edited
     script.write_text(script.read_text().replace("BLOCK = 1", "BLOCK = 2"))
     second = once()
     assert "version 2: FASTER, 43.44 us" in second.stdout
