@@ -80,25 +80,3 @@ def uses(node: ast.AST) -> set[str]:
             if child.value.id == "self":
                 found.add(f"self.{child.attr}")
     return found
-
-
-def simple_targets(statement: ast.stmt) -> list[str] | None:
-    """Plain names bound by an assignment, in order; None when a target is anything else."""
-    if isinstance(statement, ast.Assign):
-        targets: list[ast.expr] = list(statement.targets)
-    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        targets = [statement.target]
-    else:
-        return None
-    names: list[str] = []
-    while targets:
-        target = targets.pop(0)
-        if isinstance(target, ast.Name):
-            names.append(target.id)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            targets = list(target.elts) + targets
-        elif isinstance(target, ast.Starred):
-            targets.insert(0, target.value)
-        else:
-            return None
-    return names

@@ -429,13 +429,6 @@ class Knowledge:
             or any(callee(c) == "eval" and not c.args for c in own_calls(node))
         )
 
-    def is_validation_function(self, function: Function) -> bool:
-        """No backward, gradients off or `.eval()`, and a loop over data: a validation."""
-        if self.has_backward(function):
-            return False
-        loops = any(isinstance(s, (ast.For, ast.While)) for s in own_nodes(function.node))
-        return loops and self.evaluates(function)
-
 
 _WRAPS_BACKWARD = (Kind.ACCELERATOR, Kind.ENGINE, Kind.OPTIMIZER, Kind.SCALER, Kind.MODEL)
 _NO_VALUE = External("")

@@ -237,10 +237,6 @@ class Source:
     def scope_of(self, statement: ast.stmt) -> ScopeNode:
         return self.places[statement].scope
 
-    @cached_property
-    def newline_style(self) -> str:
-        return "\r\n" if b"\r\n" in self.data else "\n"
-
 
 def _holds_suite(node: ast.AST) -> bool:
     return isinstance(node, ast.stmt)
