@@ -247,7 +247,7 @@ def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
     )  # fmt: skip
     assert snapshot(repo) == before
     said = done.stderr.decode()
-    assert f"Found the training loop at {repo / name}:" in said
+    assert f"Found the training loop at {name}:" in said
     assert "Would insert at 4 places: signposts" in said
     assert said.rstrip().endswith(f"Next: instrument run {shlex.quote(name)}")
 
