@@ -174,21 +174,15 @@ def _whole_step(it: Iteration) -> Span | None:
     in_branches = any(is_inside(source, it.plain.end, u) for u in candidate.updates)
     in_branches = in_branches and always_meets([it.plain.end], units)
     wanted = it.options.scope == "step"
-    if not wanted and not (it.options.scope == "auto" and (_steps_in_helper(it) or in_branches)):
+    together = _steps_in_helper(it) or in_branches
+    if not wanted and (it.options.scope != "auto" or not together):
         return None
-    why = "the helper also steps the optimizer" if _steps_in_helper(it) else _IN_BRANCHES
     span = replace(
         it.plain,
         label="step",
         whole=True,
         helper_syncs=bool(steps) and all(syncs_itself(knowledge, u.helper) for u in steps),
-        warning=None
-        if wanted
-        else _longer(
-            source,
-            it.final.statement,
-            f"{why}: a sample is forward + backward + optimizer",
-        ),
+        warning=None if wanted else _with_optimizer(it),
     )
     if not units:
         return span
@@ -202,6 +196,12 @@ def _whole_step(it: Iteration) -> Span | None:
             other_ends=tuple(End(u, "step") for u in others if u is not end),
         )
     )
+
+
+def _with_optimizer(it: Iteration) -> Caveat:
+    why = "the helper also steps the optimizer" if _steps_in_helper(it) else _IN_BRANCHES
+    text = f"{why}: a sample is forward + backward + optimizer"
+    return _longer(it.candidate.source, it.final.statement, text)
 
 
 def _steps_in_helper(it: Iteration) -> bool:

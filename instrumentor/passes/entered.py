@@ -22,21 +22,8 @@ def entered(located: Located, region: Region) -> tuple[str, ...]:
 
     One name of the loop that is not what the model is given may be a batch or a number.
     """
-    source, loop = located.candidate.source, located.candidate.loop
-    statement = region.forward
-    if len(region.batch) > 1 or region.forward_source is not source or statement is loop:
-        return ()
-    if source.scope_of(statement) is not located.candidate.scope:
-        return ()
-    around = []
-    for parent in source.parents(statement):
-        if parent is loop:
-            break
-        around.append(parent)
-    else:
-        return ()  # in a helper, whose names are not bound here
-    # In a branch the names might not be bound.
-    if not all(isinstance(parent, (ast.With, ast.AsyncWith)) for parent in around):
+    statement, loop = region.forward, located.candidate.loop
+    if len(region.batch) > 1 or not _certainly_bound(located, region):
         return ()
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or statement.value is None:
         return ()
@@ -52,6 +39,19 @@ def entered(located: Located, region: Region) -> tuple[str, ...]:
     return tuple(n for n in dict.fromkeys(names) if n not in gone and n not in ("_", "self"))[
         :_MOST
     ]
+
+
+def _certainly_bound(located: Located, region: Region) -> bool:
+    """Whether the forward stands in the loop itself, in no branch and in no helper."""
+    source, loop = located.candidate.source, located.candidate.loop
+    if region.forward_source is not source or region.forward is loop:
+        return False
+    if source.scope_of(region.forward) is not located.candidate.scope:
+        return False
+    for parent in source.parents(region.forward):
+        if parent is loop or not isinstance(parent, (ast.With, ast.AsyncWith)):
+            return parent is loop
+    return False
 
 
 def _given(value: ast.expr) -> Iterator[str]:

@@ -53,36 +53,28 @@ def _other_sources(located: Located) -> list[Source]:
 def _anchor(source: Source) -> Statement | None:
     last: ast.stmt | None = None
     for statement in source.tree.body:
-        if not _is_preamble(statement, first=last is None):
+        if not _is_preamble(statement):
             break
         last = statement
     return address(last) if last is not None else None
 
 
-def _is_preamble(statement: ast.stmt, *, first: bool) -> bool:
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return True
-    if isinstance(statement, ast.Expr):
-        value = statement.value
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+def _is_preamble(statement: ast.stmt) -> bool:
+    """An import, the docstring, or what sets the environment up."""
+    match statement:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
             return True
-        return isinstance(value, ast.Call) and dotted(value.func).startswith(
-            ("os.environ", "os.putenv", "sys.path", "warnings.", "xr.", "site.")
-        )
-    if isinstance(statement, ast.Assign):
-        return all(dotted(t).startswith(("os.environ", "sys.path")) for t in statement.targets)
-    if isinstance(statement, ast.Try):
-        return all(
-            isinstance(s, (ast.Import, ast.ImportFrom, ast.Pass))
-            for s in (
-                *statement.body,
-                *(x for h in statement.handlers for x in h.body if not _binds_name(x)),
-            )
-        )
-    if isinstance(statement, ast.If) and not statement.orelse:
-        return all(_is_preamble(s, first=False) for s in statement.body)
+        case ast.Expr(value=ast.Call(func=function)):
+            return dotted(function).startswith(_SETS_UP)
+        case ast.Assign(targets=targets):
+            return all(dotted(t).startswith(("os.environ", "sys.path")) for t in targets)
+        case ast.Try(body=body, handlers=handlers):
+            handled = [s for h in handlers for s in h.body if not isinstance(s, ast.Assign)]
+            wanted = (ast.Import, ast.ImportFrom, ast.Pass)
+            return all(isinstance(s, wanted) for s in (*body, *handled))
+        case ast.If(body=body, orelse=[]):
+            return all(map(_is_preamble, body))
     return False
 
 
-def _binds_name(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign)
+_SETS_UP = ("os.environ", "os.putenv", "sys.path", "warnings.", "xr.", "site.")

@@ -87,6 +87,11 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "schedules": ("v = validate(model)", "scheduler.step(v)", "v is read"),
     "leaves_the_loop": ("v = validate(model)", "if v < 1:\n    break", "v decides"),
     "configures": ("v = validate(model)\nrate = v * 2", "optimizer.lr = rate", "is read"),
+    "seen_by_a_handler": (
+        "try:\n    v = validate(model)\n    v = 3\nexcept ValueError:\n    launch(v)",
+        "",
+        "v is read",
+    ),
     "unreadable": ("launch(validate(model))", "", "what it does cannot be read"),
     "own_attribute": ("self.v = validate(model)", "loss_scale(self.v)", "is read"),
     "of_a_library": ("trainer.evaluate()", "", "not in the program's own files"),

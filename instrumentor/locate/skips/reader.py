@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from instrumentor.locate.names import is_property
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.skips.calls import LibraryCalls
 from instrumentor.locate.skips.effects import Effects, Mode, cells_of, unread
+from instrumentor.locate.skips.implicit import WALKS, counted, methods_run_by
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.storage import Arguments, Cell, Frame, Storage
 from instrumentor.locate.syntax import (
@@ -29,7 +29,7 @@ from instrumentor.locate.syntax import (
     below,
     own_nodes,
 )
-from instrumentor.locate.values import Class, Method, Object
+from instrumentor.locate.values import Class, Method
 
 _DEPTH = 12
 _GETATTR = "builtins.getattr"
@@ -159,38 +159,21 @@ class EffectsReader:
             found.add(self._summary(function, self.storage.arguments(frame, call, function)))
         if functions:
             return found
-        for argument in arguments(call):  # what is handed to a library it may call
-            if isinstance(argument, (ast.Name, ast.Attribute)):
-                for value in self.program.names.of(*where, argument):
-                    handed = value.function if isinstance(value, Method) else value
-                    if isinstance(handed, Function):
-                        found.add(self._summary(handed, ()))
+        for function in self._handed(frame, call):
+            found.add(self._summary(function, ()))
         if not made:
             found.add(self._library.of(frame, statement, call))
-            found.changed |= self._counted(*where, call.func, set())
+            found.changed |= {Cell(a) for a in counted(self.program, *where, call.func, set())}
         return found
 
-    def _counted(
-        self, source: Source, scope: ScopeNode, module: ast.expr, seen: set[ast.AST]
-    ) -> set[Cell]:
-        """What modules of the program add to with each forward, whatever it computes."""
-        found: set[Cell] = set()
-        for value in self.program.names.of(source, scope, module):
-            cls = value.made_by if isinstance(value, Object) else None
-            forwards = (
-                self.program.methods(cls, "forward", overrides=False)
-                if isinstance(cls, Class)
-                else []
-            )
-            for forward in (f for f in forwards if f.node not in seen):
-                seen.add(forward.node)
-                for node in own_nodes(forward.node):
-                    if isinstance(node, ast.Call):
-                        found |= self._counted(forward.source, forward.node, node.func, seen)
-                    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
-                        if not _in_training(forward.source, node):
-                            found.add(Cell(node.target.attr))
-        return found
+    def _handed(self, frame: Frame, call: ast.Call) -> Iterator[Function]:
+        """Functions that a library is given, and may call."""
+        for argument in arguments(call):
+            if isinstance(argument, (ast.Name, ast.Attribute)):
+                for value in self.program.names.of(frame.source, frame.scope, argument):
+                    handed = value.function if isinstance(value, Method) else value
+                    if isinstance(handed, Function):
+                        yield handed
 
     def functions(self, frame: Frame, call: ast.Call) -> list[Function]:
         """The program's functions that a call may run, `getattr(x, "name")()` included."""
@@ -219,7 +202,7 @@ class EffectsReader:
         reach = self.storage.of(frame, iterable)
         if reach.once:
             found.changed |= reach.cells
-        self._implicit(frame, iterable, iterable, found, _WALKS)
+        self._implicit(frame, iterable, iterable, found, WALKS)
 
     def _implicit(
         self,
@@ -230,18 +213,11 @@ class EffectsReader:
         words: tuple[str, ...] = (),
     ) -> None:
         """Methods of the program's classes that syntax runs."""
-        words = words or _IMPLICIT.get(type(node), ())
-        attribute = node.attr if isinstance(node, ast.Attribute) else ""
-        for value in self.program.names.of(frame.source, frame.scope, owner):
-            if not (isinstance(value, Object) and isinstance(value.made_by, Class)):
-                continue
-            for word in words or (attribute,):
-                every = value.node is None
-                for method in self.program.methods(value.made_by, word, overrides=every):
-                    first = next(iter(all_parameters(method.node)), None)
-                    if first is not None and (words or is_property(method.node)):
-                        own = ((first.arg, self.storage.of(frame, owner)),)
-                        found.add(self._summary(method, own))
+        for method in methods_run_by(self.program, frame.source, frame.scope, node, owner, words):
+            first = next(iter(all_parameters(method.node)), None)
+            if first is not None:
+                own = ((first.arg, self.storage.of(frame, owner)),)
+                found.add(self._summary(method, own))
 
     def _summary(self, function: Function, given: Arguments) -> Effects:
         key = (function.node, given)
@@ -265,13 +241,6 @@ class EffectsReader:
         return found
 
 
-_WALKS = ("__iter__", "__next__")
-_IMPLICIT: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.withitem: ("__enter__", "__exit__"),
-    ast.Subscript: ("__getitem__", "__setitem__"),
-}
-
-
 def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt], bool]]:
     for name in ("body", "orelse", "finalbody"):
         part = getattr(statement, name, None)
@@ -283,14 +252,6 @@ def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt]
 
 def _is_suite(node: ast.AST) -> bool:
     return isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case))
-
-
-def _in_training(source: Source, statement: ast.stmt) -> bool:
-    """Below `if self.training:`, which an evaluation does not come to."""
-    return any(
-        isinstance(parent, ast.If) and ast.unparse(parent.test).endswith(".training")
-        for parent in source.parents(statement)
-    )
 
 
 def _asks_for_mode(frame: Frame, test: ast.expr) -> bool:

@@ -265,6 +265,11 @@ GOES: dict[str, Evaluation] = {
         "metric.update(total, total)\nprint(metric.compute())\nmetric.reset()",
         "x = x.to(device)",
     ),
+    "a_metric_made_from_what_training_has": Evaluation(
+        "import torchmetrics\nconfig = load()\nmetric = torchmetrics.Accuracy(config)",
+        "metric.update(total, total)",
+        "scale(config)",
+    ),
     "a_context_of_a_library": Evaluation("", "with torch.autocast('cpu'):\n    print(total)"),
     "rank": Evaluation(
         "import torch.distributed as dist", "if dist.get_rank() == 0:\n    print(total)"
@@ -318,4 +323,4 @@ def test_a_variable_of_another_module_is_not_its_own(tmp_path: Path) -> None:
     evaluation = Evaluation("import config", "config.best = total", "scale(config.rate())")
     script = tmp_path / "train.py"
     script.write_text(evaluation.source)
-    assert locate_file(script, Options(), [tmp_path]).skipped == []
+    assert not locate_file(script, Options(), [tmp_path]).skipped
