@@ -171,8 +171,7 @@ def _whole_step(it: Iteration) -> Span | None:
     knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
     steps = step_updates(candidate, it.group)
     units = [_step_unit(candidate, it.group, u) for u in steps]
-    in_branches = any(is_inside(source, it.plain.end, u) for u in candidate.updates)
-    in_branches = in_branches and always_meets([it.plain.end], units)
+    in_branches = _in_branches(it, units)
     wanted = it.options.scope == "step"
     together = _steps_in_helper(it) or in_branches
     if not wanted and (it.options.scope != "auto" or not together):
@@ -196,6 +195,12 @@ def _whole_step(it: Iteration) -> Span | None:
             other_ends=tuple(End(u, "step") for u in others if u is not end),
         )
     )
+
+
+def _in_branches(it: Iteration, units: list[ast.stmt]) -> bool:
+    """Whether every branch of the iteration's end steps the optimizer."""
+    inside = any(is_inside(it.candidate.source, it.plain.end, u) for u in it.candidate.updates)
+    return inside and always_meets([it.plain.end], units)
 
 
 def _with_optimizer(it: Iteration) -> Caveat:
