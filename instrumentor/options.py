@@ -120,7 +120,7 @@ class Options:
     host_reads: str = option(
         MEASURE,
         "moved",
-        "Host reads of a step: behind the timed region, or where the script has them (on XLA they "
+        "Host reads of a step: after the timed region, or where the script has them (on XLA they "
         "may run the forward again).",
         metavar="|".join(HOST_READS),
     )
