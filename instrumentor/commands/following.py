@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OF_THIS_COMMAND = frozenset({"json", "full", "dry_run", "summary", "discover", "module"})
 
 
-def typed(context: typer.Context, without: Iterable[str] = ()) -> list[str]:
+def typed(context: typer.Context) -> list[str]:
     """The options of the command line, as they are typed."""
     words: list[str] = []
     for option in context.command.params:
@@ -26,7 +26,7 @@ def typed(context: typer.Context, without: Iterable[str] = ()) -> list[str]:
         source = context.get_parameter_source(name)
         if option.param_type_name != "option" or source is None or source.name != "COMMANDLINE":
             continue
-        if name in _OF_THIS_COMMAND or name in without:
+        if name in _OF_THIS_COMMAND:
             continue
         value = context.params[name]
         spelled = max(option.opts, key=len)
