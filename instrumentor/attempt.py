@@ -50,7 +50,7 @@ class Attempt:
     @property
     def warnings(self) -> tuple[Caveat, ...]:
         """How it ended, where that is worth a word although it counts as done."""
-        if not self.finished.outstayed:
+        if not self.finished.outlived:
             return ()
         return (
             Caveat(
@@ -94,17 +94,12 @@ def attempt(
     """
     launch = profiler.launch(request)
     on_launch(launch)
-    records: list[Mapping[str, Any]] = []
-
-    def on_record(record: Mapping[str, Any]) -> None:
-        records.append(record)
-        progress.record(record)
-
+    told = _Told(progress)
     watch = process.Watch(
-        on_line=_Lines(progress),
-        on_record=on_record,
-        on_stall=_Stalls(progress, records),
-        on_event=_Endings(progress),
+        on_line=told.line,
+        on_record=told.record,
+        on_stall=told.stall,
+        on_event=told.event,
         timeout_s=limits.timeout_s,
         stall_s=limits.stall_s,
         # Tracy is at work for minutes in the script's own process when the script is through.
@@ -114,14 +109,14 @@ def attempt(
     if finished.returncode != 0 and launch.side_log is not None:
         _append(launch.side_log, log)
     text = process.excerpt(log)
-    code = 0 if finished.outstayed else finished.returncode  # our ending is no failure of its own
+    code = 0 if finished.outlived else finished.returncode  # our ending is no failure of its own
     collected, failure = _collect(profiler, request.scratch, output, text, code)
     hidden = collected.script_exit_code if collected else None
     made = Attempt(
         launch=launch,
         finished=finished,
         artifacts=collected,
-        records=tuple(records),
+        records=tuple(told.records),
         exit_code=_script_code(launch, hidden, code),
         failure=failure,
         overflowed=any(each.name == OVERFLOW for each in diagnose(text)),
@@ -143,69 +138,65 @@ def _script_code(launch: Launch, hidden: int | None, returncode: int) -> int | N
     return returncode if hidden is None else hidden
 
 
-class _Lines:
-    """Hands lines on; says at once when the device's lock is waited for, which has no end."""
+class _Told:
+    """Hands on what a process does, and says what it means; never ends the run for it."""
 
     def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.told = False
+        self.records: list[Mapping[str, Any]] = []
+        self._progress, self._note = progress, progress.note
+        self._locked = self._ending = False
 
-    def __call__(self, line: str) -> None:
-        self.progress.line(line)
-        if LOCKED in line and not self.told:
-            self.told = True
+    def line(self, line: str) -> None:
+        """At once when the device's lock is waited for, which has no end."""
+        self._progress.line(line)
+        if LOCKED in line and not self._locked:
+            self._locked = True
             for each in diagnose(line)[:1]:
-                self.progress.note(f"{each.title}: {each.cause} {each.remedy}")
+                self._note(f"{each.title}: {each.cause} {each.remedy}")
 
+    def record(self, record: Mapping[str, Any]) -> None:
+        self.records.append(record)
+        self._progress.record(record)
 
-class _Stalls:
-    """Says what nothing-happens looks like; never ends the run for it."""
-
-    def __init__(self, progress: Progress, records: Sequence[Mapping[str, Any]]) -> None:
-        self.progress = progress
-        self.records = records
-
-    def __call__(self, stall: process.Stall) -> bool:
+    def stall(self, stall: process.Stall) -> bool:
+        """What nothing-happens looks like."""
         known = reasons(diagnose("\n".join(stall.last_lines)))
         last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
         pids = ", ".join(map(str, stall.pids))
-        self.progress.note(f"nothing has happened for {stall.idle_s:.0f} s (pids {pids}){last}")
+        self._note(f"nothing has happened for {stall.idle_s:.0f} s (pids {pids}){last}")
         for each in known[:1]:
-            self.progress.note(f"{each.title}: {each.cause} {each.remedy}")
+            self._note(f"{each.title}: {each.cause} {each.remedy}")
         if any(record.get("event") == "complete" for record in self.records):
-            self.progress.note(
+            self._note(
                 "all samples are taken: the profiler is writing its report, or the script is "
                 "waiting for a thread or process that it did not stop; Ctrl-C ends it and keeps "
                 "the samples"
             )
         return False
 
-
-class _Endings:
-    """Says once, when the run is being ended, that this may take a moment."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.told = False
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Once, when the run is being ended, that this may take a moment."""
         if event.get("event") == "closing":
-            self.progress.note(
+            self._note(
                 f"all samples are taken, and the script is still shutting down ({event['why']}): "
                 "waiting "
                 "for it; Ctrl-C ends it and keeps the samples"
             )
-        if event.get("event") == "outstayed":
-            self.told = True
+        if event.get("event") == "outlived":
+            self._ending = True
             alive = "; ".join(event["processes"])
-            self.progress.note(
+            self._note(
                 "the script was asked to stop and still has a thread or process running "
                 f"({alive}): ending it gently; the measurement is complete"
             )
-        if event.get("event") == "signalled" and event.get("signal") == "SIGINT" and not self.told:
-            self.told = True
+        if (
+            event.get("event") == "signalled"
+            and event.get("signal") == "SIGINT"
+            and not self._ending
+        ):
+            self._ending = True
             pids = ", ".join(map(str, event["pids"]))
-            self.progress.note(
+            self._note(
                 f"ending the run gently (pids {pids}), which releases the device; "
                 "Ctrl-C again stops waiting for it"
             )
@@ -232,7 +223,7 @@ def _failure(made: Attempt, text: str, log: Path, limits: Limits) -> InstrumentE
         if known:
             return _known(what, known)
         return RunFailed(what, f"Give it more time, or see {log} for what it waits for.")
-    if finished.outstayed:
+    if finished.outlived:
         return made.failure
     if finished.returncode != 0 or made.exit_code not in (0, None):
         return _explained(made, text, log)

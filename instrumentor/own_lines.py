@@ -80,8 +80,3 @@ class OwnLines:
                 continue
             kept.append(f'{match["indent"]}File "{own[0]}", line {own[1]}{match["rest"]}')
         return "\n".join(kept)
-
-
-def in_own_lines(text: str, copy: Path, root: Path, replacements: Mapping[Path, bytes]) -> str:
-    """See :meth:`OwnLines.traceback`."""
-    return OwnLines(copy, root, replacements).traceback(text)

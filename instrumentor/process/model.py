@@ -26,7 +26,7 @@ class Finished:
         left_running: processes that were not ended because they hold a device.
         ended: processes that had to be ended.
         run_id: the mark in the environment of every process of the run.
-        outstayed: it was ended for still running when the measurement was complete.
+        outlived: it was ended for still running when the measurement was complete.
         ending: processes that are still being ended, gently: the user asked not to wait for it.
     """
 
@@ -38,7 +38,7 @@ class Finished:
     left_running: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
     run_id: str = ""
-    outstayed: bool = False
+    outlived: bool = False
     ending: tuple[int, ...] = ()
 
 
@@ -65,7 +65,7 @@ class Watch:
         on_record: gets each object of the record file.
         on_stall: gets a :class:`Stall` once per standstill; a true answer ends the run.
         on_event: gets what the guard does, as ``{"event": "signalled", "signal": ..., "pids"}``,
-            and ``{"event": "outstayed", "processes": [...]}`` ahead of an ending for that, or
+            and ``{"event": "outlived", "processes": [...]}`` ahead of an ending for that, or
             ``{"event": "closing", "why": ...}`` when the run is only slow to end.
         timeout_s: limit for the whole run.
         stall_s: how long nothing may happen.

@@ -121,7 +121,7 @@ class _Run:
 
     def _follow(self) -> Finished:
         """The loop: what the guard says, what the script writes, what the clock says."""
-        timed_out = interrupted = outstayed = asked = False
+        timed_out = interrupted = outlived = asked = False
         stillness = Stillness(self.watch, self.start, lambda: below(self.guard_pid))
         while self._hear():
             moved = self._read()
@@ -132,16 +132,16 @@ class _Run:
                 break
             late = self.watch.timeout_s is not None and now - self.start >= self.watch.timeout_s
             if not asked and self.returncode is None and not interrupted:
-                outstayed = self._outstays(now, late)
-                timed_out = late and not outstayed
-            stalled = not (asked or outstayed) and stillness.ends(now, moved, self.last_lines)
-            if (interrupted or timed_out or outstayed or stalled) and not asked:
+                outlived = self._outlives(now, late)
+                timed_out = late and not outlived
+            stalled = not (asked or outlived) and stillness.ends(now, moved, self.last_lines)
+            if (interrupted or timed_out or outlived or stalled) and not asked:
                 asked = True
                 self._send({"event": "end"})
         self._read(final=True)
-        return self._result(timed_out, interrupted, outstayed and not interrupted)
+        return self._result(timed_out, interrupted, outlived and not interrupted)
 
-    def _outstays(self, now: float, late: bool) -> bool:
+    def _outlives(self, now: float, late: bool) -> bool:
         """Whether the run goes on although its measurement is complete; tells it then."""
         limit, since = self.watch.settle_s, self.complete_since
         if limit is None or since is None:
@@ -151,7 +151,7 @@ class _Run:
             return False
         if self.watch.on_event is not None:
             self.watch.on_event(
-                {"event": "outstayed", "processes": described(below(self.guard_pid))}
+                {"event": "outlived", "processes": described(below(self.guard_pid))}
             )
         return True
 
@@ -214,7 +214,7 @@ class _Run:
                     self.watch.on_record(entry)
         return moved
 
-    def _result(self, timed_out: bool, interrupted: bool, outstayed: bool) -> Finished:
+    def _result(self, timed_out: bool, interrupted: bool, outlived: bool) -> Finished:
         told = self.finished
         if told is None and self.stop.requests > 1:
             # The guard goes on ending them after we are gone.
@@ -243,6 +243,6 @@ class _Run:
             left_running=tuple(told["left"]),
             ended=tuple(told["ended"]),
             run_id=self.run_id,
-            outstayed=outstayed,
+            outlived=outlived,
             ending=tuple(told.get("ending", ())),
         )

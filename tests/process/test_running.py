@@ -347,12 +347,12 @@ COMPLETE = 'print(\'{"event": "complete"}\', file=stream)'
 def test_what_goes_on_after_the_record_is_complete_is_ended(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
     ended = recording(tmp_path, COMPLETE, Clock(), settle_s=9, on_event=told.append)
-    assert ended.outstayed and ended.ended
+    assert ended.outlived and ended.ended
     assert not (ended.interrupted or ended.timed_out)
     events = [event["event"] for event in told]
-    assert events.count("outstayed") == 1
-    assert events.index("outstayed") < events.index("signalled")
-    (alive_then,) = told[events.index("outstayed")]["processes"]
+    assert events.count("outlived") == 1
+    assert events.index("outlived") < events.index("signalled")
+    (alive_then,) = told[events.index("outlived")]["processes"]
     assert alive_then.startswith(f"pid {told[0]['pid']}: ") and alive_then.endswith("1 thread")
 
 
@@ -361,13 +361,13 @@ def test_without_a_complete_record_only_the_time_limit_ends_it(
     tmp_path: Path, settle_s: float | None, written: str
 ) -> None:
     ended = recording(tmp_path, written, Clock(), settle_s=settle_s, timeout_s=30)
-    assert ended.timed_out and not ended.outstayed
+    assert ended.timed_out and not ended.outlived
     assert ended.duration_s >= 30
 
 
 def test_the_time_limit_of_a_complete_record_is_no_failure(tmp_path: Path) -> None:
     ended = recording(tmp_path, COMPLETE, Clock(), settle_s=60, timeout_s=30)
-    assert ended.outstayed and not ended.timed_out
+    assert ended.outlived and not ended.timed_out
 
 
 def test_another_record_gives_the_time_again(tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_another_record_gives_the_time_again(tmp_path: Path) -> None:
     further = [f"wait_for({str(tmp_path / str(number))!r}); {SAMPLE}" for number in (1, 2, 3)]
     source = "\n    ".join([COMPLETE, *further])
     ended = recording(tmp_path, source, clock, settle_s=9, on_record=on_record)
-    assert ended.outstayed and seen == [0, 6, 12, 18]
+    assert ended.outlived and seen == [0, 6, 12, 18]
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_what_is_slow_to_end_is_waited_for(tmp_path: Path, source: str, why: str
 
     source = f"{source}; {COMPLETE}; wait_for('go'); os._exit(0)"
     ended = recording(tmp_path, source, clock, settle_s=9, on_event=on_event)
-    assert (ended.returncode, ended.outstayed, ended.ended) == (0, False, ())
+    assert (ended.returncode, ended.outlived, ended.ended) == (0, False, ())
     closing = [event["why"] for event in told if event["event"] == "closing"]
     assert len(closing) == 1 and why in closing[0]
 
@@ -420,7 +420,7 @@ def test_an_interruption_of_a_complete_record_is_one(tmp_path: Path) -> None:
     ended = recording(
         tmp_path, COMPLETE, Clock(), stop, settle_s=60, on_record=lambda entry: stop.request()
     )
-    assert ended.interrupted and not ended.outstayed
+    assert ended.interrupted and not ended.outlived
 
 
 def test_a_failing_listener_ends_the_run(tmp_path: Path) -> None:
