@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from instrumentor.environment import device_holders
+from instrumentor.device_nodes import device_holders
 
 
 class MachineLoad:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from instrumentor.device import end_gently, find_smi, held, reset
+from instrumentor.device_nodes import Holder, device_holders, device_root
 from instrumentor.doctor import (
     CHECKS,
     Check,
@@ -21,7 +22,7 @@ from instrumentor.doctor import (
     failed,
     interpreter,
 )
-from instrumentor.environment import Holder, Machine, device_holders, device_root
+from instrumentor.environment import Machine
 from instrumentor.errors import NotReady
 from instrumentor.progress import Progress
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from instrumentor.attempt import Attempt
 from instrumentor.bundle import FOLDER_NAME, MODULE, module_text
+from instrumentor.device_nodes import device_root
 from instrumentor.discovery import Observed, discover, look, may_help, prepared_again, prepared_by
 from instrumentor.doctor import Situation
 from instrumentor.edits import Kind
-from instrumentor.environment import device_root
 from instrumentor.errors import (
     InstrumentError,
     Interrupted,

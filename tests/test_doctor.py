@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from instrumentor.doctor import Check, Situation, Status, disk, doctor, failed
-from instrumentor.environment import Machine, Package, find_tools
+from instrumentor.environment import Machine, Package
+from instrumentor.tracy_tools import find_tools
 from tests.conftest import STANDINS
 
 MODULES = ("yaml", "click", "loguru", "seaborn")

@@ -9,15 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.environment import (
-    device_holders,
-    examine,
-    find_devices,
-    find_tools,
-    find_tt_xla,
-)
+from instrumentor.device_nodes import device_holders, find_devices
+from instrumentor.environment import examine, find_tt_xla
 from instrumentor.errors import UsageError
 from instrumentor.interpreter import Package
+from instrumentor.tracy_tools import find_tools
 from tests.conftest import STANDINS
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from instrumentor.device import find_smi
+from instrumentor.device_nodes import Holder, device_holders, device_root
 from instrumentor.doctor.model import Check, Situation, Status
-from instrumentor.environment import Holder, device_holders, device_root
 
 
 def devices(situation: Situation) -> Iterator[Check]:

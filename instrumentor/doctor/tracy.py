@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator
 
 from instrumentor.doctor.model import Check, Situation, Status
-from instrumentor.environment import TOOL_NAMES, Machine, spelled, tool_names
+from instrumentor.environment import Machine
 from instrumentor.errors import NotReady
 from instrumentor.profilers.tracy import PROGRAMS_PER_READ, check_port, free_port
 from instrumentor.profilers.tracy_options import read_options
+from instrumentor.tracy_tools import TOOL_NAMES, spelled, tool_names
 
 # What Tracy's own report generation imports, and the names to install them by.
 REPORT_MODULES = {

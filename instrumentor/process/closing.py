@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instrumentor.environment import opened_below
+from instrumentor.device_nodes import opened_below
 
 if TYPE_CHECKING:
     import psutil

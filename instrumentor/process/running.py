@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from instrumentor.environment import device_root
+from instrumentor.device_nodes import device_root
 from instrumentor.errors import NotReady, RunFailed
 from instrumentor.process.closing import LEAVING, Closing
 from instrumentor.process.model import Finished, Stop, Watch

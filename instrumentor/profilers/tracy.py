@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from instrumentor.environment import tools_in
 from instrumentor.errors import NotReady, RunFailed, UsageError
 from instrumentor.profilers.base import (
     RUNTIME,
@@ -31,6 +30,7 @@ from instrumentor.profilers.base import (
     move_folder,
 )
 from instrumentor.profilers.tracy_options import absolute_entries, read_options
+from instrumentor.tracy_tools import tools_in
 from instrumentor_analysis.caveats import Caveat
 
 FOLDER = "tracy_profile"

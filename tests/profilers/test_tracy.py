@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from instrumentor.diagnose import diagnose, last_traceback
-from instrumentor.environment import find_tools
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.interpreter import Package
 from instrumentor.process import Finished, Stall, Stop, Watch, run
@@ -33,6 +32,7 @@ from instrumentor.profilers.tracy import (
     shell_safe,
 )
 from instrumentor.profilers.tracy_options import parse_options, read_options
+from instrumentor.tracy_tools import find_tools
 from instrumentor_analysis.host_layers import read_zones
 from tests.conftest import STANDINS
 from tests.waiting import HANG_S, Clock

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from instrumentor.diagnose import diagnose
-from instrumentor.environment import tool_names
 from instrumentor.failures import failures
 from instrumentor.interpreter import ask
 from instrumentor.process import run
 from instrumentor.profilers import TRACY, LaunchRequest
 from instrumentor.profilers.tracy_options import REQUIRED, read_options
+from instrumentor.tracy_tools import tool_names
 from tests.conftest import STANDINS
 
 pytestmark = pytest.mark.ttnn

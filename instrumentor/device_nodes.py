@@ -1,0 +1,83 @@
+"""The devices of this machine, by their nodes, and who has them open; nothing opens one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+DEVICE_ROOT = Path("/dev/tenstorrent")
+DEVICE_ROOT_VARIABLE = "INSTRUMENT_DEVICE_ROOT"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that has a device open. ``age_s`` in seconds."""
+
+    pid: int
+    user: str
+    age_s: float
+    command: str
+    devices: tuple[Path, ...]
+
+
+def find_devices(
+    root: Path | None = None, env: Mapping[str, str] | None = None
+) -> tuple[Path, ...]:
+    """The device nodes, in numeric order; empty when there is no Tenstorrent card."""
+    root = root or device_root(env)
+    if not root.is_dir():
+        return ()
+    nodes = [path for path in root.iterdir() if not path.is_dir()]
+    return tuple(sorted(nodes, key=lambda path: (len(path.name), path.name)))
+
+
+def device_root(env: Mapping[str, str] | None = None) -> Path:
+    """The folder of the device nodes; ``INSTRUMENT_DEVICE_ROOT`` names another one for tests."""
+    environment = os.environ if env is None else env
+    return Path(environment.get(DEVICE_ROOT_VARIABLE) or DEVICE_ROOT)
+
+
+def device_holders(root: Path | None = None) -> tuple[Holder, ...]:
+    """The processes that have a device open, as far as this user may see."""
+    import getpass
+    import time
+
+    import psutil
+
+    prefix = str(root or device_root()) + os.sep
+    holders = []
+    for process in psutil.process_iter():
+        try:
+            opened = opened_below(process.pid, prefix)
+            if not opened:
+                continue
+            with process.oneshot():
+                holders.append(
+                    Holder(
+                        pid=process.pid,
+                        user=process.username() or getpass.getuser(),
+                        age_s=max(0.0, time.time() - process.create_time()),
+                        command=" ".join(process.cmdline()) or process.name(),
+                        devices=tuple(Path(path) for path in opened),
+                    )
+                )
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return tuple(holders)
+
+
+def opened_below(pid: int, prefix: str) -> list[str]:
+    """Files below a folder that a process has open, as far as this user may see."""
+    opened = set()
+    try:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                target = str(link.readlink())
+                if target.startswith(prefix):
+                    opened.add(target)
+    except OSError:  # ended meanwhile, or another user's
+        return []
+    return sorted(opened)
