@@ -92,6 +92,17 @@ KEPT: dict[str, tuple[str, str, str]] = {
         "",
         "v is read",
     ),
+    "seen_by_what_ends_in_any_case": (
+        "try:\n    v = validate(model)\n    v = 3\nfinally:\n    launch(v)",
+        "",
+        "v is read",
+    ),
+    "kept_by_continue": (
+        "for turn in range(3):\n    v = validate(model)\n    if ready:\n        continue\n"
+        "    v = 3\nlaunch(v)",
+        "",
+        "v is read",
+    ),
     "unreadable": ("launch(validate(model))", "", "what it does cannot be read"),
     "own_attribute": ("self.v = validate(model)", "loss_scale(self.v)", "is read"),
     "of_a_library": ("trainer.evaluate()", "", "not in the program's own files"),
@@ -316,6 +327,31 @@ def test_what_stays_ahead_of_the_samples_is_timed() -> None:
     at = lines.index("v = validate(model)")
     assert lines[at - 1] == "_instrument.aside('validation at train.py:14')  # [instrument]"
     assert lines[at + 1] == "_instrument.aside()  # [instrument]"
+
+
+def test_a_score_that_the_step_or_another_function_reads_stays() -> None:
+    first = f"{VALIDATE}v = validate(model)"
+    assert plan_of(looped(STEP.replace("y)", "y) * v"), before=first))["skipped_validation"] == []
+    source = (
+        HEAD
+        + VALIDATE
+        + """\
+
+def rate():
+    return v * 2
+
+def main():
+    global v
+    v = validate(model)
+    for x, y in loader:
+        loss = criterion(model(x), y) * rate()
+        loss.backward()
+        optimizer.step()
+
+main()
+"""
+    )
+    assert plan_of(source)["skipped_validation"] == []
 
 
 def test_final_validation_is_not_reached_and_stays() -> None:

@@ -68,10 +68,11 @@ class Aliases:
                 function = function.value
                 if function is node:
                     return not self._keeps_to_itself(source, source.scope_of(statement), node)
-        if isinstance(statement, ast.Assign) and _below(node, statement.targets):
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AugAssign):
+            targets = [statement.target]
+        if any(n is node for target in targets for n in below(target)):
             return False
-        if isinstance(statement, ast.AugAssign) and _below(node, [statement.target]):
-            return statement.target is node
         return not any(_asks_what_it_is(parent, node) for parent in own_nodes(statement))
 
     def _keeps_to_itself(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
@@ -93,10 +94,6 @@ class Aliases:
         frame = Frame(*made.where)
         reaches = [self.facts.storage.of(frame, a) for a in arguments(made.node)]
         return all(r.plain or not (r.cells or r.held) for r in reaches)
-
-
-def _below(node: ast.AST, expressions: list[ast.expr]) -> bool:
-    return any(n is node for e in expressions for n in below(e))
 
 
 def _asks_what_it_is(test: ast.AST, node: ast.AST) -> bool:

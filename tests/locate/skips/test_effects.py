@@ -126,6 +126,11 @@ STAYS: dict[str, Evaluation] = {
         "@counted\ndef show():\n    pass\nbuf = []",
         "show()",
     ),
+    "function_of_both": Evaluation(
+        f"{STATE}\ndef note():\n    state['n'] += 1\n    return state['n']",
+        "note()",
+        "scale(note())",
+    ),
     "endless": Evaluation("def walk(node):\n    walk(node.next)", "walk(model)"),
     # written by a library
     "into_out": changes(BUFFER, "torch.add(total, 1, out=buf)"),
