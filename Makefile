@@ -1,6 +1,6 @@
 # make demo        measure a training step of the MNIST experiment, end to end
-# make test        the tests but the slow ones (10 minutes of CPU)
-# make test-all    the whole test suite (25 minutes of CPU)
+# make test        the tests but the slow ones
+# make test-all    the whole test suite
 # make test-xla    the suite that needs torch_xla 2.9.0 (CPython 3.11, up to 7.5 GB of disk)
 # make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1 GB)
 # make bench       the benchmarks: ratios, measured in one run

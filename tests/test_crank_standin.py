@@ -15,6 +15,8 @@ import pytest
 from tests.waiting import HANG_S
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")
+# What relies on it is pinned in tests/end_to_end/test_crank.py.
+pytestmark = pytest.mark.slow
 
 CRANK = Path(__file__).parent / "standins" / "crank"
 HEAD = """\
