@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from instrumentor.run_options import ProfileOptions, RunOptions, RunResult
     from instrumentor.runner import run
     from instrumentor.workspace import restore
+    from instrumentor_analysis.caveats import Caveat
     from instrumentor_analysis.compare import compare
     from instrumentor_analysis.comparison.model import Comparison
     from instrumentor_analysis.comparison.side import Side, load_side
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _ANALYSIS = "instrumentor_analysis"
 _HOMES = {
     "AnalysisError": f"{_ANALYSIS}.errors",
+    "Caveat": f"{_ANALYSIS}.caveats",
     "Comparison": f"{_ANALYSIS}.comparison.model",
     "Declined": "locate.model",
     "Diagnosis": "diagnose",
@@ -99,6 +101,7 @@ _HOMES = {
 
 __all__ = [
     "AnalysisError",
+    "Caveat",
     "Comparison",
     "Declined",
     "Diagnosis",
