@@ -298,7 +298,7 @@ class _Walk:
             self._fill(key, given)
         functions = knowledge.program.resolve(source, scope, call)
         read = [self._applied(f, call) for f in functions if not is_stub(f)]
-        read += [self._body(function) for function in self._lambdas(call.func)]
+        read += [self._body(function) | given for function in self._lambdas(call.func)]
         if read and callee(call) != "forward":
             return NO_VALUE.union(*read)
         handed = self._handed(call)

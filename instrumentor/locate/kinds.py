@@ -191,8 +191,9 @@ class Kinds:
     def leaves(self) -> frozenset[Value]:
         """Tensors that are trained: given to an optimizer, or made to need a gradient."""
         given = {v for v in self._given_to_optimizers() if isinstance(v, (Object, Item, Member))}
-        # what data is set to is no parameter
-        return frozenset(given | {v for v in self._set_to_train() if isinstance(v, Object)})
+        made = {v for v in self._set_to_train() if isinstance(v, Object)}
+        # a batch that needs a gradient, for a penalty, is no parameter
+        return frozenset(given | {v for v in made if external_name(v.made_by).startswith("torch.")})
 
     def _given_to_optimizers(self) -> Iterator[Value]:
         for source, scope, node in self._expressions(ast.Call):

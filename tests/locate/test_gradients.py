@@ -76,6 +76,7 @@ def test_what_carries_no_gradient(made_of_it: str) -> None:
         "a, b = out, x\nloss = a.mean()",
         "if (y > 0).any():\n    loss = out.mean()\nelse:\n    loss = x.mean()",
         "loss = (lambda: out.mean())()",
+        "error = lambda a, b: ((a - b) ** 2).mean()\nloss = error(out, y)",
         "loss = apply(lambda value: value.mean(), out)",
     ],
 )
@@ -100,6 +101,17 @@ def test_generation_feeds_through_tokens_only() -> None:
         """
     )
     assert around(rewritten(source), "_instrument.begin(")[1].startswith("logits = model(")
+
+
+def test_a_batch_that_needs_a_gradient_is_no_parameter() -> None:
+    body = """\
+real = next(batches)
+real = real.to(device)
+loss = criterion(model(real), y)
+loss.backward()
+real.requires_grad = True
+"""
+    assert made(body)[0][0] == "loss = criterion(model(real), y)"
 
 
 HOOKED = """\
