@@ -301,8 +301,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         plan, kernel = self.plan, self.plan.kernel
         chosen = plan.invocation
         return {
-            **self.facts(self.launch.argv),
             "schema": SCHEMA,
+            **self.facts(self.launch.argv),
             "warnings": [str(each) for each in dict.fromkeys(self.warnings)],
             "name": self.script.stem,
             "kernel": kernel.qualified,

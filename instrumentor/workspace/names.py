@@ -112,6 +112,9 @@ WRITTEN_SUFFIXES = frozenset(
 )
 """Files that training scripts write: a link to one of these could be written through."""
 
+OUR_RECORDS = frozenset(["run.json", "session.json", "journal.jsonl"])
+"""Each folder that this tool writes holds one of them, with its schema near the beginning."""
+
 
 class Role(str, Enum):
     """What the folder is for."""
@@ -154,10 +157,14 @@ def is_environment(folder: Path) -> bool:
 
 
 def is_our_run(folder: Path) -> bool:
-    """Whether the folder is the output folder of an earlier run of this tool."""
+    """Whether the folder is the output of an earlier run, kernel session or tuning of this tool."""
+    return any(_is_ours(folder / name) for name in OUR_RECORDS)
+
+
+def _is_ours(record: Path) -> bool:
     try:
-        with (folder / "run.json").open("rb") as stream:
-            return b'"instrument-run/' in stream.read(4096)
+        with record.open("rb") as stream:
+            return b'"schema": "instrument-' in stream.read(4096)
     except OSError:
         return False
 

@@ -95,7 +95,7 @@ class Planner:
                     break
             if last == "pyvenv.cfg" or "conda-meta" in folder.split("/"):
                 reasons[folder.partition("conda-meta")[0].rstrip("/")] = "environment"
-            elif last == "run.json" and folder and names.is_our_run(self.root / folder):
+            elif last in names.OUR_RECORDS and folder and names.is_our_run(self.root / folder):
                 reasons[folder] = "output of an earlier run"
         kept = {f: r for f, r in reasons.items() if f and not self._forced_or_anchor(f)}
         self.left_out.update((f, r) for f, r in kept.items() if not f.endswith("__pycache__"))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from instrumentor import run_facts
 from instrumentor.errors import NotReady, UsageError
+from instrumentor.kernels import run as kernel_run
+from instrumentor.kernels import session
 from instrumentor.project import find_project
+from instrumentor.tune import journal
 from instrumentor.workspace import ShadowPlan, plan_shadow, planner, shadow
 from tests.conftest import git
 
@@ -94,13 +99,22 @@ def test_environments_and_tool_caches_are_left_out(git_repo, ignored: bool) -> N
 
 
 @pytest.mark.parametrize("ignored", [True, False])
-def test_our_own_earlier_output_is_left_out(git_repo, ignored: bool) -> None:
+@pytest.mark.parametrize(
+    ("record", "schema"),
+    [
+        ("run.json", run_facts.SCHEMA),
+        ("run.json", kernel_run.SCHEMA),
+        (session.FILE, session.SCHEMA),
+        (journal.NAME, journal.SCHEMA),
+    ],
+)
+def test_our_own_earlier_output_is_left_out(git_repo, ignored: bool, record, schema) -> None:
     repo = git_repo({"train.py": "", ".gitignore": "mnist_*/\n" if ignored else ""})
     write(repo, "mnist_baseline/tracy_profile/x.tracy")
-    (repo / "mnist_baseline" / "run.json").write_text('{"schema": "instrument-run/1"}')
-    write(repo, "other/run.json")
+    (repo / "mnist_baseline" / record).write_text(json.dumps({"event": "tune", "schema": schema}))
+    write(repo, f"other/{record}")
     planned = plan(repo)
-    assert set(planned.copies) == {"train.py", ".gitignore", "other/run.json"}
+    assert set(planned.copies) == {"train.py", ".gitignore", f"other/{record}"}
     assert left_out(planned) == {"mnist_baseline": "output of an earlier run"}
 
 
