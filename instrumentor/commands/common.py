@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,8 @@ Arguments = Annotated[
 Configuration = Annotated[
     list[str] | None, typer.Argument(help="Its own arguments (--config is read).")
 ]
+
+_NEAR = 0.85  # --stepz is --steps, but --model is not --module
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def script_of(
 
 
 def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[str]) -> None:
-    """Say which of the script's arguments look like options of this command.
+    """Say which of the script's arguments are or resemble options of this command.
 
     What stands behind the script is the script's; who meant us finds out before the run.
     """
@@ -97,6 +100,19 @@ def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[s
             f"Passed to {script.name}: {' '.join(taken)} (options of instrument go "
             "before the script)"
         )
+    for word, meant in _mistyped(script, arguments, ours).items():
+        console.say(f"{word} is passed to {script.name}; did you mean {meant}?")
+
+
+def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[str, str]:
+    """Arguments that are nearly an option of ours and that the script does not mention."""
+    words = (word.partition("=")[0] for word in arguments if word.startswith("--"))
+    near = {word: get_close_matches(word, sorted(ours), 1, _NEAR) for word in words}
+    unknown = {word: found[0] for word, found in near.items() if found and word not in ours}
+    if not unknown or not script.is_file():
+        return {}
+    text = script.read_text(encoding="utf-8", errors="replace").replace("_", "-")
+    return {word: it for word, it in unknown.items() if word[2:].replace("_", "-") not in text}
 
 
 def configured(context: typer.Context) -> frozenset[str]:

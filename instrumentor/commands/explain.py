@@ -52,6 +52,7 @@ def explain(
         from instrumentor.corpus import show
 
         raise typer.Exit(show([script, *map(Path, handed)], None, None))
+    common.tell_handed_over(context, script, handed)
     from instrumentor.prepare import explain as explain_script
 
     if asked.discover:

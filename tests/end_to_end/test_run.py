@@ -411,6 +411,23 @@ def test_options_behind_the_script_are_the_scripts_and_that_is_said(
     assert "Passed to" not in plain.err
 
 
+def test_an_option_behind_the_script_that_was_probably_mistyped_is_asked_about(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": f"{script()}\n# --step_s 3\n"})
+
+    def told(verb: str, *words: str) -> str:
+        done = run_cli(*verb.split(), "train.py", *words, cwd=repo)
+        assert done.returncode == 0, done.stderr
+        return "\n".join(line for line in done.stderr.splitlines() if "is passed to" in line)
+
+    asked = "--stepz is passed to train.py; did you mean --steps?"
+    assert told("run --dry-run", "--stepz=5", "--lr", "--model", "--step-s", "--steps") == asked
+    typed = told("run --dry-run", "--dry-rnu", "--stepz", "5")
+    assert typed == f"--dry-rnu is passed to train.py; did you mean --dry-run?\n{asked}"
+    assert told("explain", "--stepz", "5") == asked
+
+
 def test_report_renders_an_earlier_run_again(
     git_repo: RepoFactory, measure: Measure, run_cli: RunCli
 ) -> None:
