@@ -90,14 +90,12 @@ def find_interpreter(
         found = _as_interpreter(Path(value))
         if found is not None:
             return Interpreter(found, variable, notes=tuple(notes))
-        notes.append(f"{variable}={value} holds no python and was passed over")
+        notes.append(f"{variable}={value} holds no Python and was skipped")
     there = {folder: _as_interpreter(project / folder) for folder in PROJECT_ENVIRONMENTS}
     for folder, found in there.items():
         if found is not None:
             others = [each for each, path in there.items() if path and each != folder]
-            notes += [
-                f"{each} is there as well as {folder}, and was passed over" for each in others
-            ]
+            notes += [f"{each} exists beside {folder}, and was skipped" for each in others]
             return Interpreter(found, str(folder), True, tuple(notes))
     return Interpreter(Path(sys.executable), "this interpreter", notes=tuple(notes))
 

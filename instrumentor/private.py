@@ -66,7 +66,7 @@ def _refusal(base: Path) -> str:
     fault = _fault(base, tighten=not is_named(base))
     above = base.parent.lstat().st_mode
     if not fault and above & stat.S_IWOTH and not above & stat.S_ISVTX:
-        fault = f"lies in {base.parent}, where every user can exchange it"
+        fault = f"lies in {base.parent}, where every user can replace it"
     return fault
 
 
@@ -87,7 +87,7 @@ def _fault(folder: Path, *, tighten: bool) -> str:
     if stat.S_ISLNK(facts.st_mode):
         return "is a symbolic link"
     if not stat.S_ISDIR(facts.st_mode):
-        return "is no folder"
+        return "is not a folder"
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         facts = os.fstat(descriptor)

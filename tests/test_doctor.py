@@ -189,7 +189,7 @@ def test_warnings(make_situation: MakeSituation) -> None:
     checks = doctor(
         make_situation(
             packages=packages,
-            notes=("VIRTUAL_ENV=/gone holds no python and was passed over",),
+            notes=("VIRTUAL_ENV=/gone holds no Python and was skipped",),
             programs_per_step=600,
             env_changes={"PATH": "/usr/bin"},
         )

@@ -51,7 +51,7 @@ def test_interpreter_in_order(tmp_path: Path) -> None:
     crank = make_python(project / "env" / "crank_env")
     found = find_interpreter(project, None, {})
     assert (found.path, found.source, found.of_project) == (crank, "env/crank_env", True)
-    assert found.notes == ("env/xla_env is there as well as env/crank_env, and was passed over",)
+    assert found.notes == ("env/xla_env exists beside env/crank_env, and was skipped",)
     configured = find_interpreter(project, asked, env, configured=True)
     assert configured == Interpreter(asked, "pyproject.toml", of_project=True)
 

@@ -60,7 +60,7 @@ def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = (
         NotComparable: as :func:`compare`; or there is no run on a side.
     """
     if not base or not new:
-        raise NotComparable("there is no run on one side", "Give a run on each side of the --.")
+        raise NotComparable("one side has no run", "Give a run on each side of the --.")
     every = _without_tracy([*base, *new])
     groups = every[: len(base)], every[len(base) :]
     old, now = _named_apart(_in_the_middle(groups[0]), _in_the_middle(groups[1]))
@@ -96,7 +96,7 @@ def compare_all(sides: Sequence[Side], earlier: Medians = ()) -> tuple[Compariso
         NotComparable: as :func:`compare`; or there are fewer than two sides.
     """
     if len(sides) < 2:
-        raise NotComparable("there is one run only", "Give two runs at least.")
+        raise NotComparable("only one run was given", "Give at least two.")
     return tuple(compare_runs(sides[:1], [side], earlier) for side in sides[1:])
 
 

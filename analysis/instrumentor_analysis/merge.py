@@ -70,7 +70,7 @@ def align(frame: Table) -> Aligned:
     warning = Caveat(
         "different-ops",
         f"the {len(devices)} devices did not run the same ops; not on all of them: {listed}: "
-        "do not trust the figures of these ops and of later ones of the same name",
+        "the figures of these ops, and of later ones of the same name, are unreliable",
         "wrong",
     )
     return Aligned(devices, blocks, (warning,) if absent else ())

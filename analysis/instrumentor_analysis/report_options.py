@@ -140,7 +140,7 @@ def parse_id_range(text: str) -> tuple[int | None, int | None]:
     found = re.fullmatch(r"\s*([\d,]*)\s*-\s*([\d,]*)\s*", text)
     low, high = (found.group(i).replace(",", "") for i in (1, 2)) if found else ("", "")
     if not low and not high:
-        raise BadOption(f"{text!r} is no range of IDs", "Write 5-10, 31- or -12.")
+        raise BadOption(f"{text!r} is not a range of IDs", "Write 5-10, 31- or -12.")
     return (int(low) if low else None), (int(high) if high else None)
 
 

@@ -82,7 +82,7 @@ def compare(
     groups = _groups(runs)
     runs = [run for group in groups for run in group]
     if len(runs) < 2:
-        raise UsageError("one run is no comparison", "Give BASE and NEW: two run folders.")
+        raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
     html, markdown, fail_on_regression = asked.html, asked.markdown, asked.fail_on_regression
     if fail_on_regression is not None and not 0 <= fail_on_regression < 1e6:
         raise UsageError(f"--fail-on-regression {fail_on_regression:g}: must be 0 or more percent")

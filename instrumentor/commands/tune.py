@@ -129,7 +129,7 @@ def _fate(folder: Path, *, quiet: bool) -> str:
         console.say(f"Linked into the copies: {listed(linked, 5)} (your own, not copied)")
     if changed:
         console.warn(
-            f"files of your own changed during the trials: {listed(changed)}; "
+            f"your own files changed during the trials: {listed(changed)}; "
             "they are linked, not copied: --no-link DIR copies them"
         )
     whole = all(run.get("linked_whole", True) for run in runs)

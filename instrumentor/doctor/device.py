@@ -23,7 +23,7 @@ def devices(situation: Situation) -> Iterator[Check]:
             "Load the driver (tt-kmd), or measure with --profiler torch or wallclock.",
         )
     else:
-        yield Check("device", Status.OK, f"no Tenstorrent device, {situation.profiler} needs none")
+        yield Check("device", Status.OK, f"no Tenstorrent device; {situation.profiler} needs none")
 
 
 def holders(situation: Situation) -> Iterator[Check]:

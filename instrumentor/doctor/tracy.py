@@ -70,7 +70,7 @@ def tracy(situation: Situation) -> Iterator[Check]:
             )
         return
     if not situation.ask_tracy:
-        yield Check("tracy", Status.OK, "tracy is there; not started: it comes with the project")
+        yield Check("tracy", Status.OK, "tracy is installed, not started: it is the project's")
         return
     try:
         options = read_options(machine.python, _tracy_environment(situation), situation.cwd)

@@ -95,7 +95,7 @@ def refuse_lost_results(found: Found, kernel: Kernel, chosen: Invocation | None)
             continue
         reason = ""
         if invocation.kernel.returns is None:
-            reason = "the kernel returns something that only running it can make"
+            reason = "the kernel returns something that only a real run can produce"
         elif not leaf.call.args and not leaf.call.keywords:
             reason = "it has no argument that could stand for its result"
         if reason:

@@ -35,7 +35,7 @@ def find_kernels(script: Path, roots: Sequence[Path] = ()) -> Found:
     except OSError as error:
         raise UsageError(f"{script}: cannot be read: {error.strerror}") from error
     except SyntaxError as error:
-        raise UsageError(f"{script}:{error.lineno or 1}: no Python: {error.msg}") from error
+        raise UsageError(f"{script}:{error.lineno or 1}: not valid Python: {error.msg}") from error
     program = Program.load(entry, roots)
     for path in [p for p in program.sources if _is_tt_lang(p, roots)]:
         del program.sources[path]

@@ -140,7 +140,7 @@ class Iteration:
         if number == 1 and version.state == "invalid":
             raise UsageError(
                 f"the baseline does not pass its validation: {version.problem}",
-                "Begin from a kernel that is right, or correct the criteria.",
+                "Start from a kernel that is correct, or fix the criteria.",
             )
         self.session = self.session.add(version, texts)
         return version
@@ -169,7 +169,9 @@ class Iteration:
             if result.report.wall_us is not None:
                 walls.append(result.report.wall_us)
             if {n: digest(data) for n, data in self.texts().items()} != dict(version.sha256):
-                raise NotReady("the files changed while they were measured", "It is done again.")
+                raise NotReady(
+                    "the files changed while they were measured", "It is measured again."
+                )
             if verdict is not None and not verdict.ok:
                 return replace(
                     version,

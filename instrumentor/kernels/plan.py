@@ -165,7 +165,7 @@ def _edits(
             address(one.statement),
             watch_text(one),
             pass_name=WATCH,
-            reason=f"{one.qualified} goes behind the gate",
+            reason=f"{one.qualified} is called through the gate",
         )
     yield from _call_edits(source, sites, numbers, chosen)
 
@@ -191,7 +191,7 @@ def _call_edits(
 
 def _reason(group: Sequence[Site], chosen: Invocation | None) -> str:
     if chosen is None:
-        return "says where it stands; the first call at run time is let through"
+        return "says where the call is; the first one at run time runs"
     if chosen.leaf in group:
         once = ", once" if chosen.loops else ""
         return f"invocation {chosen.number} of {chosen.kernel.qualified}: the one that runs{once}"

@@ -135,9 +135,9 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
     other = [name for name, value in settings.items() if before.get(name) != value]
     if other:
         raise UsageError(
-            f"{file}: began with another {other[0]}: {before.get(other[0])!r}, now "
+            f"{file}: was started with another {other[0]}: {before.get(other[0])!r}, now "
             f"{settings[other[0]]!r}",
-            "Numbers would not be comparable: begin another one with --session DIR.",
+            "The numbers would not be comparable: start a new session with --session DIR.",
         )
     return Session(folder, settings, versions, best)
 

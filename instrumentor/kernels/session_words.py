@@ -50,14 +50,14 @@ def summary_lines(session: Session) -> Iterator[str]:
     if best is not baseline:
         yield f"Speed-up  {document['speedup']:.2f}x: {document['statement']}"
     else:
-        yield "Speed-up  none that is significant"
+        yield "Speed-up  none significant"
     yield "Changes"
     for version in session.versions[1:]:
         yield f"  {version_line(version)}"
     if len(session.versions) == 1:
         yield "  none was measured"
     if best.bottleneck:
-        yield f"Left      {best.bottleneck}"
+        yield f"Limit     {best.bottleneck}"
 
 
 def summary_json(session: Session) -> dict[str, Any]:

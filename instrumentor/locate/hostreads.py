@@ -80,10 +80,10 @@ def _measured(
         hint = "--host-reads moved measures the step without it"
     else:
         text = (
-            f"this host read{others} runs behind the timed region: on XLA the script as written "
+            f"this host read{others} runs after the timed region: on XLA the script as written "
             "may run its forward a second time, which these figures leave out"
         )
-        hint = "--host-reads as-written measures it where it is"
+        hint = "--host-reads as-written measures it in place"
     kind = f"host-reads-{'as-written' if as_written else 'moved'}"
     return Caveat(kind, text, "caution" if xla else "note", source.at(lines[0]), hint)
 

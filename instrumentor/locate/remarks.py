@@ -117,7 +117,7 @@ def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
             if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
                 yield Caveat(
                     "own-limit",
-                    "the script leaves its loop on a count of its own; it may end before --steps "
+                    "the script ends its loop by a count of its own, possibly before --steps "
                     "samples",
                     place=source.at(node.lineno),
                 )

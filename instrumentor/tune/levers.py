@@ -188,7 +188,7 @@ def lever(name: str) -> Lever:
         if one.name == name:
             return one
     known = ", ".join(one.name for one in LEVERS)
-    raise UsageError(f"--settings: there is no setting {name!r}", f"Levers: {known}.")
+    raise UsageError(f"--settings: there is no setting {name!r}", f"Settings: {known}.")
 
 
 @dataclass(frozen=True)

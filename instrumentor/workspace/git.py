@@ -119,8 +119,9 @@ def _failed(root: Path, command: str, told: str) -> NotReady:
     locked = _LOCKED.search(told)
     if locked:
         return NotReady(
-            f"git {command} failed in {root}: {locked['file']} is there, as while git is at work",
-            f"If no git runs there, one was killed: rm {shlex.quote(locked['file'])}",
+            f"git {command} failed in {root}: {locked['file']} exists",
+            "Wait for the git that is running there; if there is none, one was killed: "
+            f"rm {shlex.quote(locked['file'])}",
         )
     lines = told.strip().splitlines() or ["no message"]
     fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])

@@ -125,17 +125,17 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
     """
     facts = path.lstat()
     if not stat.S_ISREG(facts.st_mode):
-        raise _declined(path, "not-a-file", "is no plain file", "Run it without --in-place.")
+        raise _declined(path, "not-a-file", "is not a regular file", "Run it without --in-place.")
     if facts.st_nlink > 1:
         raise _declined(
             path,
             "hard-linked",
-            f"has {facts.st_nlink} names (hard links): the others would lead to another file",
+            f"has {facts.st_nlink} names (hard links): the others would keep the original text",
             "Give it a file of its own (cp FILE NEW; mv NEW FILE), or run without --in-place.",
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise NotReady(
-            f"{path.parent} cannot be written: a file in it cannot be exchanged",
+            f"{path.parent} cannot be written: a file in it cannot be replaced",
             "Make the folder writable, or run without --in-place.",
         )
     repository = _repository(path)
@@ -183,8 +183,8 @@ def put(entry: Entry, text: bytes, disk: Disk) -> None:
             raise NotReady(f"{entry.path} was changed while the run began", "Run again.")
     except OSError as error:
         raise NotReady(
-            f"{entry.path} cannot be exchanged: {error.strerror}",
-            "Make that possible, or run without --in-place.",
+            f"{entry.path} cannot be replaced: {error.strerror}",
+            "Remove the cause, or run without --in-place.",
         ) from error
 
 

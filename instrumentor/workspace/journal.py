@@ -301,7 +301,7 @@ def foreign(entry: Entry) -> str:
     """
     folder = entry.path.parent
     if not entry.path.is_absolute() or os.path.normpath(entry.path) != str(entry.path):
-        return "is no plain path"
+        return "is not a plain path"
     if os.path.realpath(folder) != str(folder):
         return f"is named through a link: its folder is {os.path.realpath(folder)}"
     if ".git" in entry.path.parts:

@@ -93,7 +93,7 @@ class Linked:
         """What to tell about changed files, and where there is one the option that copies them."""
         names = list(changed)
         if not optional:
-            told = "files of your own changed during the run"
+            told = "your own files changed during the run"
             return f"{told}: {listed(names)}; they are linked, not copied"
         behind = [
             link
@@ -102,7 +102,7 @@ class Linked:
         ]
         options = " ".join(f"--no-link {shlex.quote(str(link))}" for link in behind)
         return (
-            f"files of your own changed during the run: {listed(names)}; "
+            f"your own files changed during the run: {listed(names)}; "
             f"they are linked, not copied: {options} copies them"
         )
 

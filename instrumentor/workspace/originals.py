@@ -62,7 +62,7 @@ class Originals:
         if not os.path.lexists(before.path):
             return [f"{name} is gone"]
         if not stat.S_ISREG(before.path.lstat().st_mode):
-            return [f"{name} is no regular file any more"]
+            return [f"{name} is no longer a regular file"]
         now = _fingerprint(before.path, None)
         found = []
         if now.sha256 != before.sha256:

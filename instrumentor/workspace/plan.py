@@ -174,7 +174,7 @@ def relative_name(project: Project, path: Path) -> str:
     if environment is not None:
         raise UsageError(
             f"{real} belongs to the environment {environment}, an installed package",
-            "Instrument a script of your own whose loop stands in your project.",
+            "Instrument a script of your own whose loop is in your project.",
         )
     return real.relative_to(project.root).as_posix()
 

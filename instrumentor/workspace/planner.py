@@ -272,9 +272,9 @@ class Planner:
         self.copies[name] = size
         if len(self.copies) > MAX_FILES:
             raise NotReady(
-                f"{self.root} holds more than {MAX_FILES:,} files: too wide for a temporary copy",
-                "Give the widest folder with --link DIR, or put the script into a project folder "
-                "of its own (git init there).",
+                f"{self.root} holds more than {MAX_FILES:,} files: too many for a temporary copy",
+                "Link the folder with most of them (--link DIR), or put the script into a project "
+                "folder of its own (git init there).",
             )
 
     def _facts(self, name: str) -> os.stat_result | None:

@@ -148,7 +148,7 @@ def test_id_ranges(written: str, bounds: tuple[int | None, int | None]) -> None:
 
 @pytest.mark.parametrize("written", ["", "-", "5", "a-b", "1-2-3"])
 def test_what_is_no_id_range(written: str) -> None:
-    with pytest.raises(BadOption, match="no range of IDs"):
+    with pytest.raises(BadOption, match="not a range of IDs"):
         parse_id_range(written)
 
 

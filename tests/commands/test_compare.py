@@ -138,7 +138,7 @@ def test_options_may_stand_behind_the_groups(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["A"], "one run is no comparison"),
+        (["A"], "a comparison takes two runs"),
         (["A", "nothing"], "does not exist"),
         (["A", "B", "--batch-size", "1"], "for each of the 2 runs"),
         (["A", "B", "--batch-size", "1,x"], "for each of the 2 runs"),

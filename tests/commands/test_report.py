@@ -547,7 +547,7 @@ def _empty_window(folder: Path) -> Path:
         ((TRAINING, "--step", "9"), "there is no step 9"),
         ((TRAINING, "--step", "two"), "--step two: must be a number or all"),
         ((TRAINING, "--step", "1", "--signpost", "x"), "each choose a window"),
-        ((TRAINING, "--id-range", "5"), "'5' is no range of IDs"),
+        ((TRAINING, "--id-range", "5"), "'5' is not a range of IDs"),
         ((TRAINING, "--id-range", "900-"), "no op in the ID range; the IDs run from 26 to 34"),
         ((TRAINING, "--arch", "quasar"), "unknown architecture 'quasar'"),
         ((TRAINING, "--group-by", "colour"), "--group-by colour"),

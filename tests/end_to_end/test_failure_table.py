@@ -183,6 +183,6 @@ def test_an_unknown_log_shows_what_it_says_of_errors_and_is_no_success(
     assert done.returncode == 1
     assert "No known failure in odd.log" in done.stdout
     assert "  line 2: widget refused" in done.stdout and "line 20" not in done.stdout
-    assert "note: torch_xla's own profiler has nothing to ask" in done.stdout
+    assert "note: the plug-in does not support torch_xla's own profiler" in done.stdout
     document = json.loads(run_cli("diagnose", "odd.log", "--json", cwd=tmp_path).stdout)
     assert document["telling_lines"][0]["line_number"] == 2

@@ -215,7 +215,7 @@ WRITES = (
     "open('data/tokens.bin', 'wb').write(b'TOKENS')\nopen('data/cached/new.bin', 'w').write('n')"
 )
 CHANGED = (
-    "files of your own changed during the run: data/tokens.bin, data/cached/new.bin; "
+    "your own files changed during the run: data/tokens.bin, data/cached/new.bin; "
     "they are linked, not copied: --no-link data copies them"
 )
 

@@ -124,7 +124,7 @@ def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
     done = run_cli("tune", *FEW, "--levers", "bfp8", "train.py", cwd=repo, env=ENV)
     assert done.returncode == 0, done.stderr
     assert "Linked into the copies: data (your own, not copied)" in done.stderr
-    assert "warning: files of your own changed during the trials: data/cache.txt;" in done.stderr
+    assert "warning: your own files changed during the trials: data/cache.txt;" in done.stderr
     assert "Wrote repo_tune/ (files in linked folders changed: see above)" in done.stderr
 
 
@@ -264,7 +264,7 @@ def test_without_submitit_trials_are_plain_processes(repo: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--levers", "speed", "train.py"), "Levers: optimization_level, dtype"),
+        (("--levers", "speed", "train.py"), "Settings: optimization_level, dtype"),
         (("--steps", "5", "train.py"), "cannot show a significant difference"),
         (("--executor", "cloud", "train.py"), "local, slurm"),
         (("--executor-option", "x", "train.py"), "KEY=VALUE"),

@@ -149,7 +149,7 @@ def test_reads_stay_on_request_and_the_figures_say_which_program_they_are_of(on_
     assert moved["deferred_host_reads"] == reads
     (said,) = [w for w in moved["warnings"] if w["kind"] == "host-reads-moved"]
     assert (said["weight"], said["place"]) == (weight, f"train.py:{first}")
-    assert f"(also at {first + 2}) runs behind the timed region: on XLA" in said["message"]
+    assert f"(also at {first + 2}) runs after the timed region: on XLA" in said["message"]
     left = plan_of(source, host_reads="as-written")
     assert left["deferred_host_reads"] == []
     (said,) = [w for w in left["warnings"] if w["kind"] == "host-reads-as-written"]

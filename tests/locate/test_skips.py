@@ -227,7 +227,7 @@ def test_a_mode_that_depends_stays_with_its_evaluation(switch: str) -> None:
     function = VALIDATE.replace("    return", f"    {switch}\n    return")
     source = looped(STEP, before=function + "validate(model)")
     assert plan_of(source)["skipped_validation"] == []
-    assert "the mode in which it leaves the model cannot be told" in stays(source)[0]
+    assert "the mode in which it leaves the model cannot be determined" in stays(source)[0]
 
 
 def test_switches_of_the_script_itself_stay() -> None:

@@ -177,4 +177,4 @@ def test_closing_survives_what_is_gone_already(repo: Path) -> None:
 def test_a_path_that_is_not_plain_is_foreign(repo: Path, path: str) -> None:
     entry = record_of(repo).entries[0]
     assert journal.foreign(entry) == ""
-    assert journal.foreign(replace(entry, path=Path(path))) == "is no plain path"
+    assert journal.foreign(replace(entry, path=Path(path))) == "is not a plain path"

@@ -102,7 +102,7 @@ def test_the_sentence_names_files_links_and_the_way_out(root: Path) -> None:
     before = taken(root)
     changed = [Path(f"data/{name}.bin") for name in "abcde"]
     assert before.sentence(changed) == (
-        "files of your own changed during the run: data/a.bin, data/b.bin, data/c.bin and 2 more; "
+        "your own files changed during the run: data/a.bin, data/b.bin, data/c.bin and 2 more; "
         "they are linked, not copied: --no-link data copies them"
     )
     assert "--no-link data --no-link weights.bin" in before.sentence(

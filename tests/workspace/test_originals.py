@@ -63,7 +63,7 @@ def test_mode_time_and_absence_are_found(git_repo) -> None:
         "train.py: mode changed from 0644 to 0600",
         "train.py: mtime changed from 1 to 2 ns",
         "gone.py is gone",
-        "linked.py is no regular file any more",
+        "linked.py is no longer a regular file",
     )
 
 

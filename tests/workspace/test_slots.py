@@ -156,7 +156,7 @@ def test_projects_of_one_name_have_different_places(git_repo) -> None:
 def test_a_cache_that_is_a_file_is_reported(repo, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(NotReady, match="is no folder") as caught, opened(repo):
+    with pytest.raises(NotReady, match="is not a folder") as caught, opened(repo):
         pass
     assert "INSTRUMENT_CACHE" in caught.value.hint
 

@@ -60,7 +60,7 @@ class Finding:
         """The gain in words."""
         if self.gain is None:
             return "not known"
-        return "none to speak of" if self.gain < 1.05 else f"at most {self.gain:.2g}x"
+        return "negligible" if self.gain < 1.05 else f"at most {self.gain:.2g}x"
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:

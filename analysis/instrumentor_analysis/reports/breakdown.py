@@ -13,8 +13,8 @@ VARIES_PERCENT = 5.0
 _BOUNDS = {"DRAM": "good", "FLOP": "good", "BOTH": "good", "SLOW": "room", "HOST": "bad"}
 _DEVICE_NOTE = (
     "Waited: in collectives, for the device that arrived last. "
-    "Clocks of chips do not agree: of a collective the shortest duration is the last arrival, and "
-    "the others waited for as long as theirs were longer."
+    "The chips' clocks do not agree, so the device with the shortest duration of a collective is "
+    "taken to have arrived last; the others waited for the difference."
 )
 
 

@@ -60,7 +60,7 @@ class _Page:
         yield ""
         if limit is None:
             other = "auto-profile" if self.facts.mode == "perf" else "perf"
-            yield f"Bottleneck  not known from this run: no goal is missed; see --mode {other} too"
+            yield f"Bottleneck  none found in this run: no goal is missed; see --mode {other} too"
             return
         yield f"Bottleneck  {self.paint(limit.title, 'red')}  [{GOALS[limit.goal]}]"
         yield f"  seen      {limit.evidence}"

@@ -53,8 +53,8 @@ def warnings_of(skips: Skips) -> list[Caveat]:
             found.append(
                 Caveat(
                     "random-numbers",
-                    "this evaluation is skipped and takes random numbers that nothing takes in "
-                    "its place: the order of the data and dropout may differ from the script's",
+                    "this evaluation is skipped, and nothing draws its random numbers in its "
+                    "place: the order of the data and dropout may differ from the script's",
                     "note",
                     skipped.source.at(skipped.statement.lineno),
                     "--keep-validation trains as the script does",

@@ -120,7 +120,7 @@ class _Attempt:
             return f"what it does cannot be read at {effects.unknown[0]}"
         for mode in effects.mode_left().values():
             if not mode.certain or not self._spelled(piece, mode.owner):
-                return "the mode in which it leaves the model cannot be told"
+                return "the mode in which it leaves the model cannot be determined"
         return _jumps(piece.statement)
 
     def _add_dependent(self, piece: Piece) -> bool | str:

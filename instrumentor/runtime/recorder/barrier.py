@@ -178,7 +178,7 @@ class Barrier:
         if len(self.ways) > 1:
             self.ways.pop(0)
         else:  # which waits for all that there is: other work on the machine
-            self.records.warn("reading took unlike times after " + self.ways[0].name)
+            self.records.warn("reading took different times after " + self.ways[0].name)
 
     def device_of(self, value: Any) -> Optional[str]:
         """As :func:`produced.device_holding`; what raises is told once."""
@@ -187,7 +187,7 @@ class Barrier:
         except Exception as error:  # an attribute of the script's own
             if self.looked_in:
                 self.looked_in = False
-                self.records.warn("the barrier cannot look in: %r" % (error,))
+                self.records.warn("the barrier cannot be checked: %r" % (error,))
         return None
 
 

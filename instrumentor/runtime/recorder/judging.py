@@ -89,7 +89,7 @@ def judge(evidence: Evidence, enough: bool) -> Dict[str, Any]:
     unverified: Dict[str, str] = {}
     notes: List[str] = []
     if evidence.processes:
-        text = "%d processes train together: a sample of one is no step" % evidence.processes
+        text = "%d processes train together: a sample of one is not a step" % evidence.processes
         problems.append({"check": "world size", "text": text, "places": [], "others": []})
     elif evidence.judged:
         for check in (check_backward, check_forward, check_optimizer, check_evaluation):

@@ -240,4 +240,4 @@ def test_sizes() -> None:
     assert tensor_bytes((1, 1), "float32") == 32 * 32 * 4
     assert tensor_bytes((2, 33, 32), "bfloat16") == 2 * 64 * 32 * 2
     assert element_bytes("unknown") == 2.0
-    assert Finding("k", 1, "", "", "", 1.01).worth == "none to speak of"
+    assert Finding("k", 1, "", "", "", 1.01).worth == "negligible"

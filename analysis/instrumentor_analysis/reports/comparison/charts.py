@@ -27,9 +27,9 @@ _SCATTER = (0.0, -6.0, 6.0, -3.0, 3.0, -9.0, 9.0)
 _COLOURS = {"faster": "good", "slower": "bad", "unsure": "tm", "base": "other"}
 _KEYS = (
     Key("other", "base"),
-    Key("good", "faster for sure"),
-    Key("bad", "slower for sure"),
-    Key("tm", "not sure"),
+    Key("good", "significantly faster"),
+    Key("bad", "significantly slower"),
+    Key("tm", "inconclusive"),
 )
 
 

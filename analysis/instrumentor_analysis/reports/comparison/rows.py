@@ -234,7 +234,7 @@ def differences(comparison: Comparison) -> Section:
     every = comparison.differences
     rows = [(each.what, each.base, each.new, _meaning(each.weight, each.meaning)) for each in every]
     return _section(
-        "Not the same on both sides",
+        "Differences between the two sides",
         (*_heads(comparison, "")[:3], ""),
         rows,
         tones=["room" if each.weight == "doubt" else "plain" for each in every],
