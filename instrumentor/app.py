@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -185,6 +186,14 @@ def _enough(argv: Sequence[str]) -> typer.Typer:
     return application([word for word in argv if word in VERBS])
 
 
+def _plain_help() -> None:
+    """Where no colour is wanted, help has no bold either."""
+    if not console.colored(sys.stdout):
+        from typer import rich_utils
+
+        rich_utils.FORCE_TERMINAL = False
+
+
 def invoke(argv: Sequence[str]) -> int:
     """Run one command line; returns its exit code.
 
@@ -193,6 +202,8 @@ def invoke(argv: Sequence[str]) -> int:
         KeyboardInterrupt: the user interrupted outside of a run.
         BrokenPipeError: nobody reads any more.
     """
+    if argv[-1:] in ([], ["kernel"]) or {"-h", "--help"}.intersection(argv):
+        _plain_help()
     try:
         code = _enough(argv)(list(argv), standalone_mode=False, prog_name="instrument")
     except typer.Exit as stop:

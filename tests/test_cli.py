@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -573,6 +575,52 @@ def test_version_and_help(run_cli: RunCli, tmp_path: Path) -> None:
     for name in COMMANDS:
         assert run_cli(*name.split(), "--help", cwd=tmp_path).returncode == 0
     assert run_cli(cwd=tmp_path).returncode in (0, 2)
+
+
+def on_a_terminal(cwd: Path, *arguments: str, **env: str) -> str:
+    """What a command prints on a pseudo-terminal."""
+    near, far = pty.openpty()
+    wanted = {**os.environ, "NO_COLOR": "", "TERM": "xterm", **env}
+    command = [sys.executable, "-m", "instrumentor", *arguments]
+    with subprocess.Popen(command, cwd=cwd, env=wanted, stdin=far, stdout=far, stderr=far):
+        os.close(far)
+        with os.fdopen(near, "rb", buffering=0) as stream:
+            return b"".join(iter(lambda: _read(stream), b"")).decode()
+
+
+def _read(stream: io.FileIO) -> bytes:
+    try:
+        return stream.read(4096) or b""
+    except OSError:  # EIO: the other end is closed
+        return b""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "-h"], ["kernel"], ["run", "--bogus"], ["nosuch.py"]]
+)
+def test_a_terminal_without_colours_gets_no_escape_sequences(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    assert "\x1b" not in on_a_terminal(tmp_path, *arguments, NO_COLOR="1")
+    assert "\x1b" not in on_a_terminal(tmp_path, *arguments, TERM="dumb")
+    if arguments != ["run", "--bogus"]:
+        assert "\x1b[" in on_a_terminal(tmp_path, *arguments)
+
+
+def test_the_shell_completes_verbs_options_and_their_values(
+    run_cli: RunCli, tmp_path: Path
+) -> None:
+    def completed(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        asked = {"_INSTRUMENT_COMPLETE": "complete_bash", **words}
+        return run_cli(cwd=tmp_path, env=asked).stdout.split()
+
+    assert completed("instrument ru") == ["run"]
+    assert completed("instrument run --warm") == ["--warmup"]
+    assert completed("instrument run --profiler w") == ["wallclock"]
+    assert completed("instrument kernel r") == ["run", "report"]
+    shown = run_cli("--show-completion", "bash", cwd=tmp_path).stdout
+    assert "_INSTRUMENT_COMPLETE=complete_bash" in shown and " instrument\n" in shown
 
 
 def test_the_skill_is_printed(run_cli: RunCli, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ class Declared:
             min=said.minimum,
             show_envvar=False,
             rich_help_panel=said.panel,
+            autocompletion=self._complete if "|" in (said.metavar or "") else None,
         )
         return inspect.Parameter(
             self.key,
@@ -81,6 +82,11 @@ class Declared:
             default=self.default,
             annotation=Annotated[self.type, typed],
         )
+
+    def _complete(self, incomplete: str) -> list[str]:
+        """The words, not the placeholders, among its alternatives."""
+        words = (self.option.metavar or "").split("|")
+        return [word for word in words if word.islower() and word.startswith(incomplete)]
 
     def value(self, typed: Any) -> Any:
         """What the field gets, or ``...`` for its own default."""
