@@ -137,6 +137,13 @@ class Asked:
     color: bool | None = option(
         OUTPUT, None, "Use colour always or never; default: on a terminal.", "--color/--no-color"
     )
+    verbose: bool = option(
+        OUTPUT,
+        False,
+        "Show the notes, too: warnings on which no figure depends.",
+        "--verbose",
+        "-v",
+    )
 
     @property
     def of_ops(self) -> bool:
@@ -246,7 +253,8 @@ def _text(found: Reported, asked: Asked, files: ReportFiles) -> str:
     if asked.summary:
         from instrumentor_analysis.reports.console import render
 
-        blocks.append(render(found.summary, width=console.terminal_width(), color=colored))
+        width = console.terminal_width()
+        blocks.append(render(found.summary, width=width, color=colored, notes=asked.verbose))
     return "\n".join(blocks)
 
 

@@ -39,3 +39,5 @@ def test_what_nearly_every_script_has_is_no_warning_on_the_terminal(
     assert (told["weight"], told["place"]) == ("note", "train.py:6")
     assert TIMER in run("--verbose")
     assert MESSAGE in run("--json")
+    assert TIMER not in run_cli("report", tmp_path / "()", cwd=repo).stdout
+    assert TIMER in run_cli("report", "--verbose", tmp_path / "()", cwd=repo).stdout
