@@ -13,7 +13,6 @@ from instrumentor_analysis.reports.drawing import (
     Bar,
     Dot,
     Drawing,
-    Label,
     Line,
     Shape,
     framed,
@@ -22,6 +21,7 @@ from instrumentor_analysis.reports.drawing import (
 from instrumentor_analysis.reports.roofline_chart import roofline
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 Kind = Literal["png", "svg", "pdf"]
@@ -66,8 +66,8 @@ def _picture(drawing: Drawing, kind: Kind, dpi: int) -> bytes:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(left, left + width), ylim=(top + height, top))
     axes.axis("off")
-    for shape in drawing.shapes:
-        _add(axes, shape)
+    for place, shape in enumerate(drawing.shapes):
+        _add(axes, shape).set_zorder(place)  # by itself it draws lines over bars
     buffer = io.BytesIO()
     # Otherwise the version would differ from machine to machine, and the date from run to run.
     metadata = {"Software": None} if kind == "png" else {"CreationDate": None}
@@ -75,32 +75,33 @@ def _picture(drawing: Drawing, kind: Kind, dpi: int) -> bytes:
     return buffer.getvalue()
 
 
-def _add(axes: Axes, shape: Shape) -> None:
+def _add(axes: Axes, shape: Shape) -> Artist:
     from matplotlib import patches
     from matplotlib.lines import Line2D
 
     colour, points = _light(shape.colour), 72 / _UNITS
     if isinstance(shape, Bar):
         place = (shape.x, shape.y), shape.width, shape.height
-        axes.add_patch(patches.Rectangle(*place, color=colour, alpha=shape.opacity, lw=0))
-    elif isinstance(shape, Dot):
+        bar = patches.Rectangle(*place, color=colour, alpha=shape.opacity, lw=0)
+        return axes.add_patch(bar)
+    if isinstance(shape, Dot):
         place_of = (shape.x, shape.y), shape.radius
-        axes.add_patch(patches.Circle(*place_of, color=colour, alpha=shape.opacity, lw=0))
-    elif isinstance(shape, Line):
+        dot = patches.Circle(*place_of, color=colour, alpha=shape.opacity, lw=0)
+        return axes.add_patch(dot)
+    if isinstance(shape, Line):
         xs, ys = zip(*shape.points, strict=True)
         style: Any = (0, (4, 3)) if shape.dashed else "solid"
         line = Line2D(xs, ys, color=colour, linewidth=shape.width * points, linestyle=style)
-        axes.add_line(line)
-    elif isinstance(shape, Label):
-        axes.text(
-            shape.x,
-            shape.y,
-            words.visible(shape.text),
-            color=colour,
-            fontsize=shape.size * points,
-            ha={"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-            va="baseline",
-            rotation=40 if shape.turned else 0,
-            rotation_mode="anchor",
-            parse_math=False,
-        )
+        return axes.add_line(line)
+    return axes.text(
+        shape.x,
+        shape.y,
+        words.visible(shape.text),
+        color=colour,
+        fontsize=shape.size * points,
+        ha={"start": "left", "middle": "center", "end": "right"}[shape.anchor],
+        va="baseline",
+        rotation=40 if shape.turned else 0,
+        rotation_mode="anchor",
+        parse_math=False,
+    )

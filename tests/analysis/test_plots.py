@@ -16,7 +16,7 @@ from instrumentor_analysis import plots
 from instrumentor_analysis.model import SlowOp
 from instrumentor_analysis.report_options import ReportOptions, per_op_report
 from instrumentor_analysis.reports import detail as details
-from instrumentor_analysis.reports.drawing import COLOURS, Bar, Drawing, Label
+from instrumentor_analysis.reports.drawing import COLOURS, Bar, Drawing, Label, Line
 from instrumentor_analysis.reports.stacked_chart import stacked
 from instrumentor_analysis.summary import analyse
 from instrumentor_analysis.table import Categorical, Table
@@ -56,13 +56,17 @@ def test_a_file_is_in_light_colours_and_names_its_figure() -> None:
 
 
 def test_pictures_show_what_is_drawn() -> None:
-    """Where a bar stands there is its colour, and beside it the background."""
+    """Where a bar stands there is its colour, not the line before it, but the one after it."""
     image = pytest.importorskip("matplotlib.image")
-    drawing = Drawing("", "", (0, 0, 100, 60), (Bar(20, 10, 30, 40, "#ff0000"),))
+    grid, over = (Line(((0, y), (100, y)), "#0000ff", width=4) for y in (30, 45))
+    shapes = grid, Bar(20, 10, 30, 40, "#ff0000"), over
+    drawing = Drawing("", "", (0, 0, 100, 60), shapes)
     pixels = image.imread(io.BytesIO(plots.encode(drawing, "png", dpi=100)))
     left, top = 14, 34  # What framed() adds.
     assert pixels[top + 30, left + 35, :3].tolist() == [1, 0, 0]
-    assert pixels[top + 30, left + 60, :3].tolist() == [1, 1, 1]
+    assert pixels[top + 20, left + 60, :3].tolist() == [1, 1, 1]
+    assert pixels[top + 30, left + 60, :3].tolist() == [0, 0, 1]
+    assert pixels[top + 45, left + 35, :3].tolist() == [0, 0, 1]
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
