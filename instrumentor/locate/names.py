@@ -65,6 +65,7 @@ class Names:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._answers: dict[object, Values] = {}
+        self._callers: dict[Function, list[tuple[Source, ScopeNode, ast.Call]]] = {}
         self._active: set[object] = set()
         self._cut = False
         self._work = 0
@@ -478,6 +479,14 @@ class Names:
 
     def callers(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         """Calls that run a function, found by the words that it goes by."""
+        found = self._callers.get(function)
+        if found is None:
+            found = self._calls_of(function)
+            if not self.busy or self._work > _MUCH:
+                self._callers[function] = found
+        return found
+
+    def _calls_of(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         words = {function.name}
         cls = function.source.class_of.get(function.node)
         if function.name == "__init__" and cls is not None:

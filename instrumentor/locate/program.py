@@ -48,6 +48,7 @@ class Program:
     sources: dict[Path, Source] = field(default_factory=dict)
     bindings: dict[Source, Bindings] = field(default_factory=dict, repr=False)
     _resolved: dict[ast.Call, list[Function]] = field(default_factory=dict, repr=False)
+    _modules: dict[tuple[str, Path], Path | None] = field(default_factory=dict, repr=False)
 
     @classmethod
     def single(cls, source: Source, roots: Sequence[Path] = ()) -> Program:
@@ -89,16 +90,19 @@ class Program:
             bases: Sequence[Path] = (base,)
         else:
             bases = (*self.roots, near.parent)
-        parts = name.split(".") if name else []
-        for base in bases:
+        return next(
+            (path for path in (self._module_in(base, name) for base in bases) if path), None
+        )
+
+    def _module_in(self, base: Path, name: str) -> Path | None:
+        key = (name, base)
+        if key not in self._modules:
+            parts = name.split(".") if name else []
             package = base.joinpath(*parts)
-            candidates = [package / "__init__.py"]
-            if parts:
-                candidates.insert(0, package.with_name(f"{parts[-1]}.py"))
-            for candidate in candidates:
-                if candidate.is_file():
-                    return candidate
-        return None
+            module = [package.with_name(f"{parts[-1]}.py")] if parts else []
+            files = (*module, package / "__init__.py")
+            self._modules[key] = next((path for path in files if path.is_file()), None)
+        return self._modules[key]
 
     def imported_files(self, source: Source) -> Iterator[Path]:
         for statement in source.places:

@@ -20,6 +20,7 @@ from instrumentor.locate.regions import Region
 from instrumentor.locate.skips.facts import Facts
 from instrumentor.locate.skips.pieces import find_pieces
 from instrumentor.locate.skips.proof import Skips, prove
+from instrumentor.locate.skips.storage import TooMuch
 from instrumentor_analysis.caveats import Caveat
 
 
@@ -35,6 +36,19 @@ def find_skips(
     Args:
         keep_validation: leave out saves alone.
     """
+    try:
+        return _find_skips(knowledge, candidate, regions, keep_validation)
+    except TooMuch:
+        why = "more leads to and from it than can be followed, so nothing is left out"
+        return Skips([], [Kept(candidate.source, candidate.loop, False, "validation", why)])
+
+
+def _find_skips(
+    knowledge: Knowledge,
+    candidate: Candidate,
+    regions: Sequence[Region],
+    keep_validation: bool,
+) -> Skips:
     facts = Facts(knowledge, candidate, regions)
     pieces = find_pieces(facts, keep_validation=keep_validation)
     whole = knowledge.program.whole

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Evidence, Kind
@@ -25,10 +24,11 @@ class Objects:
     knowledge: Knowledge
     #: What the step itself calls: calling it once more changes nothing that it does not.
     called_by_the_step: frozenset[Value] = frozenset()
+    _attributes: dict[str, bool] = field(default_factory=dict, repr=False)
 
     def is_module(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A torch module: made by a class of modules, or used as only modules are."""
-        if isinstance(node, ast.Attribute) and node.attr in self._module_attributes:
+        if isinstance(node, ast.Attribute) and self._holds_modules(node.attr):
             return True
         return any(
             v in self.called_by_the_step or self._module(v)
@@ -92,13 +92,13 @@ class Objects:
         found = self.knowledge.kinds.of_value(value)
         return found is not None and found[0] in _MODULES
 
-    @cached_property
-    def _module_attributes(self) -> frozenset[str]:
-        """Attributes under which some object of the program holds a module."""
-        names = self.knowledge.program.names
-        return frozenset(
-            put.name
-            for source in self.knowledge.program.sources.values()
-            for put in names.puts(source)
-            if put.name and any(map(self._module, names.of(source, put.scope, put.bound.value)))
-        )
+    def _holds_modules(self, attribute: str) -> bool:
+        """Whether some object of the program holds a module under an attribute of that name."""
+        if attribute not in self._attributes:
+            names = self.knowledge.program.names
+            self._attributes[attribute] = any(
+                self._module(value)
+                for source, put in names.puts_of(attribute)
+                for value in names.of(source, put.scope, put.bound.value)
+            )
+        return self._attributes[attribute]

@@ -22,6 +22,9 @@ from instrumentor.locate.syntax import ScopeNode, Source, arguments, last, own_n
 from instrumentor.locate.values import Class, Object
 
 _DEPTH = 24
+#: Expressions that are followed in one program; a trainer whose classes all know each other leads
+#: from each to every other one.
+_MOST = 100_000
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -77,6 +80,10 @@ class Reach:
         return Reach(every, fresh=self.fresh and not self.held, plain=self.plain)
 
 
+class TooMuch(Exception):
+    """More expressions lead to an object than are followed: nothing is proven of it."""
+
+
 UNKNOWN = Reach()
 FRESH = Reach(fresh=True)
 PLAIN = Reach(fresh=True, plain=True)
@@ -96,12 +103,13 @@ class Frame:
 
 @dataclass(eq=False)
 class Storage:
-    """Reaches of the expressions of a program."""
+    """Reaches of the expressions of a program; :class:`TooMuch` when it is all too entangled."""
 
     program: Program
     _kept: dict[tuple[Frame, ast.expr], Reach] = field(default_factory=dict, repr=False)
     #: Where the answer being made came back to itself: what is complete but for that is not kept.
     _cut: set[object] = field(default_factory=set, repr=False)
+    _followed: int = 0
 
     def of(self, frame: Frame, node: ast.expr) -> Reach:
         return self._of(frame, node, frozenset())
@@ -127,6 +135,9 @@ class Storage:
         return found
 
     def _expression(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
+        self._followed += 1
+        if self._followed > _MOST:
+            raise TooMuch
         if len(seen) > _DEPTH:
             self._cut.add(_DEPTH)
             return UNKNOWN

@@ -329,3 +329,10 @@ def test_a_variable_of_another_module_is_not_its_own(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(evaluation.source)
     assert not locate_file(script, Options(), [tmp_path]).skipped
+
+
+def test_nothing_goes_where_too_much_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("instrumentor.locate.skips.storage._MOST", 3)
+    plan = plan_of(GOES["deleted"].source)
+    assert plan["skipped_validation"] == []
+    assert any("more leads to and from it than can be followed" in str(w) for w in plan["warnings"])
