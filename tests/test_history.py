@@ -139,7 +139,7 @@ def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
     connection.execute("CREATE TABLE photos (id INTEGER)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="something else"):
+    with pytest.raises(UsageError, match="is not a history database"):
         History(path).add(tmp_path, document(), PLACE)
     assert path.read_bytes() == before
 
