@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def open_run(source: Path, *more: Path) -> RunFolder:
         to = source.readlink()
         raise NothingMeasured(f"{source} is a broken link to {to}", "Give the folder itself.")
     if not source.is_dir():
-        raise NothingMeasured(f"{source} does not exist", "Give the folder of an earlier run.")
+        raise NothingMeasured(f"{source} does not exist", _nearest_run(source))
     facts, warnings = _facts(source / "run.json")
     csvs = _ops_csvs(source)
     if len(csvs) > 1:
@@ -167,6 +168,14 @@ def open_run(source: Path, *more: Path) -> RunFolder:
             "Give a folder that `instrument run` made, a Tracy report folder, or an ops CSV.",
         )
     return folder
+
+
+def _nearest_run(missing: Path) -> str:
+    """The hint of a run that is not there: those beside it, the most similar name first."""
+    there = [run.parent for run in sorted(missing.parent.glob("*/run.json"))]
+    names = get_close_matches(missing.name, [run.name for run in there], 3, 0)
+    those = f": {', '.join(str(missing.with_name(name)) for name in names)}" if names else ""
+    return f"Give the folder of an earlier run{those}."
 
 
 def _tracy_reports(folder: Path) -> list[Path]:

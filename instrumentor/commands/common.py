@@ -94,6 +94,7 @@ def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[s
     What stands behind the script is the script's; who meant us finds out before the run.
     """
     ours = {name for parameter in context.command.params for name in parameter.opts}
+    ours |= {*context.help_option_names}
     taken = [word for word in arguments if word.partition("=")[0] in ours and word != "-"]
     if taken:
         console.say(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common
+from instrumentor.commands import common, following
 from instrumentor.commands.signature import Only, verb
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import WHERE, option
@@ -73,6 +73,9 @@ def doctor(
     else:
         for check in checks:
             _show(check)
+        if script is not None and not failed(checks):
+            target = following.target(script, arguments or [])
+            console.say(f"Next: {following.run(following.typed(context), target)}")
     raise typer.Exit(4 if failed(checks) else 0)
 
 

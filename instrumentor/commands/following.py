@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from instrumentor.options import Options
 
 # How an answer is shown, and what is asked once: no next command repeats them.
-_OF_THIS_COMMAND = frozenset({"json", "full", "dry_run", "summary", "discover", "module"})
+_OF_THIS_COMMAND = frozenset({"json", "full", "dry_run", "summary", "discover", "module", "fix"})
 
 
 def typed(context: typer.Context) -> list[str]:

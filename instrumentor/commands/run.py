@@ -19,6 +19,7 @@ from instrumentor.errors import InstrumentError, NotVerified
 from instrumentor.option_fields import MEASURE, option
 from instrumentor.options import Options
 from instrumentor.run_options import RunOptions, RunResult
+from instrumentor_analysis.reports.words import plural
 
 if TYPE_CHECKING:
     from instrumentor.run_preview import DryRun
@@ -183,7 +184,7 @@ def _describe(found: DryRun, options: RunOptions) -> None:
         console.say(f"Would instrument {names} in place while the run lasts")
     else:
         console.say(
-            f"Would copy {found.copied_files} files ({megabytes:.1f} MB) of "
+            f"Would copy {plural(found.copied_files, 'file')} ({megabytes:.1f} MB) of "
             f"{found.prepared.project.root}"
         )
     for path in found.linked:

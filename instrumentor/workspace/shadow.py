@@ -18,6 +18,7 @@ from instrumentor.workspace.environment import shadow_environment
 from instrumentor.workspace.plan import ShadowPlan, plan_shadow, relative_name
 from instrumentor.workspace.private_git import make_private_git
 from instrumentor.workspace.slots import Slot
+from instrumentor_analysis.reports.words import plural
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Shadow:
     def description(self) -> str:
         """What was copied, in a few words."""
         linked = f", {len(self.linked)} linked" if self.linked else ""
-        return f"{self.copied_files} files to {self.root}{linked}"
+        return f"{plural(self.copied_files, 'file')} to {self.root}{linked}"
 
     def environment(
         self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()

@@ -88,3 +88,18 @@ def test_a_link_that_leads_nowhere_or_around_is_named(tmp_path: Path) -> None:
     for name in ("gone", "around"):
         with pytest.raises(NothingMeasured, match=r"is a broken link to \w+"):
             open_run(tmp_path / name)
+
+
+def test_a_run_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    missing = tmp_path / "train_baseline"
+    with pytest.raises(NothingMeasured) as nothing:
+        open_run(missing)
+    assert nothing.value.hint == "Give the folder of an earlier run."
+    for name in ("mnist_bf16", "fresh_baseline", "other"):
+        (tmp_path / name).mkdir()
+        if name != "other":
+            (tmp_path / name / "run.json").write_text("{}")
+    with pytest.raises(NothingMeasured) as known:
+        open_run(missing)
+    found = f"{tmp_path / 'fresh_baseline'}, {tmp_path / 'mnist_bf16'}"
+    assert known.value.hint == f"Give the folder of an earlier run: {found}."

@@ -163,7 +163,7 @@ def test_a_killed_tool_leaves_no_process_and_the_next_start_sweeps(
 
     ran = measure(repo, "train.py", folder="repo_baseline-2")
     assert ran.code == 0, ran.err
-    assert "Copied 1 files" in ran.err
+    assert "Copied 1 file" in ran.err
 
 
 DECLINED = {

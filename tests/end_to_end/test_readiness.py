@@ -90,6 +90,7 @@ def test_doctor(
     done = run_cli("doctor", "--profiler", "wallclock", "train.py", cwd=repo)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok       interpreter" in done.stdout
+    assert done.stderr == "Next: instrument run --profiler wallclock train.py\n"
     done = run_cli("doctor", "--profiler", "tracy", "train.py", "--config", "x.yaml", "--json",
                    cwd=repo, env=tracy)  # fmt: skip
     document = json.loads(done.stdout)

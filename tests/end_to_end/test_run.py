@@ -59,7 +59,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(measured: Measure) -
     said = [line.partition("] ")[2] for line in lines if line.startswith("[")]
     assert said[0] == "Found the loop at train.py:34 (forward 36, backward 37, counter batch 34)"
     assert said[1] == "Profiler wallclock: asked for"
-    assert said[2].startswith("Copied 1 files to ")
+    assert said[2].startswith("Copied 1 file to ")
     assert said[3] == "Running 5 steps under wallclock"
     assert [line.split()[:2] for line in said[4:9]] == [["step", f"{n}:"] for n in range(1, 6)]
     assert said[4].endswith("(compile)")
@@ -391,7 +391,7 @@ def test_a_dry_run_of_a_run_shows_command_and_environment(
     assert ran.code == 0, ran.err
     assert not ran.folder.exists()
     assert ran.out.startswith("--- a/train.py\n+++ b/train.py\n")
-    assert "Would copy 1 files" in ran.err
+    assert "Would copy 1 file" in ran.err
     assert "INSTRUMENT_PROFILER=wallclock" in ran.err
     assert "train.py --config 'a b.yaml'" in ran.err
     document = json.loads(measure(repo, "--dry-run", "--json", "train.py", "x").out)
@@ -407,6 +407,8 @@ def test_options_behind_the_script_are_the_scripts_and_that_is_said(
     ran = measure(repo, "--dry-run", "train.py", "--steps=9", "--lr", "3", "--profiler", "torch")
     assert "Passed to train.py: --steps=9 --profiler (options of instrument go before" in ran.err
     assert "stop after 9 steps" not in ran.err
+    asked = measure(repo, "--dry-run", "train.py", "--help")
+    assert "Passed to train.py: --help (" in asked.err
     plain = measure(repo, "--dry-run", "train.py", "--lr", "3", "--steps-per-epoch", "4")
     assert "Passed to" not in plain.err
 

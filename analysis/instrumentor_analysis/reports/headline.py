@@ -168,9 +168,8 @@ def _between(wall: WallClock) -> str:
     found = f"{sure} interval {words.number(interval.low)} .. {words.number(interval.high)}"
     worth = effective_samples(wall.samples_ms)
     if wall.samples_ms and worth <= WORTH_SHARE * len(wall.samples_ms):
-        found += (
-            f"; neighbouring steps are correlated: worth {max(1, round(worth))} independent ones"
-        )
+        independent = words.plural(max(1, round(worth)), "independent step")
+        found += f"; neighbouring steps are correlated: worth {independent}"
     return found
 
 
