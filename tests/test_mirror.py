@@ -19,7 +19,7 @@ TESTED_IN = {
     "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
     "tests/test_engine.py": "marks",
     "tests/test_profile.py": "commands/profile",
-    "tests/test_runner.py": "pipeline progress reporting run_facts",
+    "tests/test_runner.py": "pipeline progress reporting",
     "tests/end_to_end/test_failure_table.py": "commands/diagnose",
     "tests/end_to_end/test_in_place.py": "commands/restore",
     "tests/end_to_end/test_readiness.py": "commands/doctor",
