@@ -117,8 +117,11 @@ def _show(result: RunResult, asked: Asked) -> None:
         console.out_json({**result.summary.to_json(), "folder": str(result.folder)})
         return
     if _is_empty(result):
+        from instrumentor.profilers.torch import NO_OPS
+
         console.say("Nothing was measured")
-        console.warn_all(result.warnings, notes=asked.verbose)
+        besides = [each for each in result.warnings if each.kind != NO_OPS]
+        console.warn_all(besides, notes=asked.verbose)
         return
     from instrumentor.commands.report import show_summary
 
