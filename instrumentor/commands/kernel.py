@@ -418,7 +418,7 @@ class _Rounds:
             if self.work.changed():
                 self.round()
             elif once:
-                self.say("The files are as they were measured last.")
+                self.say("The files have not changed since they were last measured.")
             while not once:
                 self.say(f"Edit {self.script} and save it; Ctrl-C ends.")
                 self.work.wait_for_change()

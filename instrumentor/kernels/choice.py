@@ -130,7 +130,7 @@ def refuse_unwrappable(site: Site) -> None:
             site.source.path,
             site.line,
             "compound-header",
-            "the call stands in an f-string or in the header of a compound statement, which is not "
+            "the call is in an f-string or in the header of a compound statement, which is not "
             "rewritten",
             "Put the call into a statement of its own, before this one.",
         )

@@ -52,9 +52,9 @@ class Closing:
     def why(self, now: float, patience_s: float) -> str:
         """What the run still does that leads to its end, in a few words; empty for nothing."""
         if self.leaving:
-            return "Python is leaving"
+            return "Python is exiting"
         if now - self._released < patience_s:
-            return "threads or memory are being given back"
+            return "threads or memory are being released"
         if any(opened_below(each.pid, f"{self.device_folder}/") for each in self.processes()):
             return "it has the device open"
         return ""

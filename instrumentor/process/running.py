@@ -182,7 +182,7 @@ class _Run:
         if event == "failed":
             raise NotReady(
                 f"{self.launch.argv[0]} could not be started: {message['text']}",
-                "See that the interpreter and the working directory exist.",
+                "Check that the interpreter and the working directory exist.",
             )
         if event == "started":
             self.guard_pid = message["guard"]
@@ -229,7 +229,7 @@ class _Run:
                     os.kill(pid, signal.SIGTERM)
             raise RunFailed(
                 f"The process that watches over the run was ended (code {self.guard.returncode}).",
-                f"The run's output so far stands in {self.log_path}.",
+                f"The run's output so far is in {self.log_path}.",
             )
         else:
             self.guard.wait()

@@ -49,8 +49,8 @@ NOTHING_ON_DEVICE = (
     "build also looks like this (`instrument doctor`).",
 )
 LEFT_EARLY = (
-    "Tracy's report is empty: the script left before the device's log was written (os._exit, or a "
-    "crash).",
+    "Tracy's report is empty: the script exited before the device's log was written (os._exit, or "
+    "a crash).",
     "Let the script end by itself, without os._exit: the log is written when the process ends.",
 )
 
@@ -142,7 +142,7 @@ class Tracy:
         scratch = request.scratch
         if not scratch.is_absolute() or not shell_safe(scratch):
             raise UsageError(
-                f"Tracy cannot work in {scratch}: it hands paths to a shell.",
+                f"Tracy cannot work in {scratch}: it passes paths to a shell.",
                 "Set TMPDIR to a folder whose path has no spaces or special characters.",
             )
         env = _environment(request)

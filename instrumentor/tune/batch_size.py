@@ -62,7 +62,7 @@ def find(target: Target) -> Place:
                 places[0].source.path, places[0].line, f"several batch sizes, at lines {lines}"
             )
     raise NotApplicable(
-        target.script, 1, "no number that is the batch size stands in the script or its YAML"
+        target.script, 1, "neither the script nor its YAML gives the batch size as a number"
     )
 
 

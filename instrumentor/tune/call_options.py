@@ -39,7 +39,7 @@ def where(target: Target) -> tuple[Source, int]:
     for source, _, call in _calls(target):
         return source, call.lineno
     raise NotApplicable(
-        target.script, 1, 'no torch.compile(..., backend="tt") stands in the script\'s modules'
+        target.script, 1, 'the script\'s modules have no torch.compile(..., backend="tt")'
     )
 
 

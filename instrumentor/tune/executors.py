@@ -70,7 +70,7 @@ def check(name: str) -> None:
         raise NotReady("--executor slurm: submitit is not installed", _INSTALL)
     if shutil.which("sbatch") is None:
         raise NotReady(
-            "--executor slurm: there is no sbatch on PATH", "Run this where Slurm's programs are."
+            "--executor slurm: there is no sbatch on PATH", "Run this on a machine with Slurm."
         )
 
 

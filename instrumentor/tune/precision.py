@@ -128,7 +128,7 @@ def _forward(target: Target) -> tuple[Source, ast.Call]:
     raise NotApplicable(
         source.path,
         forward.statement.lineno,
-        ("which argument is the model is not clear in this call"),
+        ("it is not clear which argument of this call is the model"),
     )
 
 

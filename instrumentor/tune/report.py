@@ -94,8 +94,8 @@ def notes(tuned: Tuned) -> Iterator[str]:
     yield from _of_the_baselines(tuned)
     if any(row.measured.outcome.losses for row in search.rows):
         yield (
-            "The loss is read behind the clock of each step, in these trials only: a loss that is "
-            "read is an output of the compiled graph."
+            "The loss is read after the clock of each step has stopped, in trials only: a loss "
+            "that is read is an output of the compiled graph."
         )
     else:
         yield "No loss was seen: the effect of a setting on it cannot be judged."
@@ -106,7 +106,7 @@ def notes(tuned: Tuned) -> Iterator[str]:
             "Memory of a Tenstorrent device is not measured."
         )
     if search.out_of_budget:
-        yield "The budget was used up before everything was tried: --resume goes on."
+        yield "The budget was used up before everything was tried: --resume continues."
 
 
 def _of_the_baselines(tuned: Tuned) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _of_the_baselines(tuned: Tuned) -> Iterator[str]:
     if drift:
         yield (
             f"The machine drifted: the first and the last baseline run differ by "
-            f"{drift * 100:.1f} %. Verdicts on differences of that size are not to be trusted; "
+            f"{drift * 100:.1f} %. Verdicts on differences of that size are unreliable; "
             "tune again when nothing else runs."
         )
     elif noise.time:

@@ -255,9 +255,9 @@ class Search:
         left = [c for c in self.choices if c.lever.name not in self.without_effect]
         if self.without_effect and not left:
             raise NothingToTry(
-                f"there is nothing to try: the steps ran on {device}, on which "
-                f"{', '.join(self.without_effect)} cannot act",
-                "Run it where the device is, or give other --settings.",
+                f"there is nothing to try: the steps ran on {device}, where "
+                f"{', '.join(self.without_effect)} would have no effect",
+                "Run on a machine with the device, or give other --settings.",
             )
         self.choices = left
 

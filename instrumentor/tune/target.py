@@ -148,7 +148,7 @@ def _config(entry: Source, arguments: Sequence[str], cwd: Path, project: Project
     if not path.is_file():
         return None
     if not path.is_relative_to(project.root):
-        return Config(path, f"{path} lies outside of {project.root}, which is what is copied")
+        return Config(path, f"{path} lies outside {project.root}, and only that is copied")
     if given.is_absolute() and found[1] == 0:
         return Config(path, "--config has an absolute path, which leads past the copy")
     return Config(path)

@@ -80,7 +80,7 @@ def _standard(modules: list[str]) -> bool:
 def _keep_gradients(target: Target, changes: Changes) -> None:
     for source, _, _, call in target.calls("zero_grad"):
         given = next((k for k in call.keywords if k.arg == "set_to_none"), None)
-        reason = "a traced step replays addresses: gradients must stay where they are"
+        reason = "a traced step replays addresses: gradients must keep theirs"
         if given is not None and isinstance(given.value, ast.Constant):
             if given.value.value is not False:
                 changes.replace(source, given.value, "False", reason)

@@ -122,7 +122,7 @@ class Trials:
         """Start a trial, or find the one that a killed tuning left running."""
         left = self.journal.unfinished(ask.key)
         if left is not None and (left[1] or read_result(left[0]) is not None):
-            self.listener.note(f"{ask.setting}: the trial of the tuning before goes on")
+            self.listener.note(f"{ask.setting}: the trial of the earlier tuning is still running")
             return _Running(ask, left[0], None)
         limit = self._own_limit()
         rest = self.deadline - time.monotonic() if self.deadline is not None else None

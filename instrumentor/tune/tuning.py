@@ -108,8 +108,8 @@ def resume(
     )
     if digest(target.files()) != told["digest"]:
         raise UsageError(
-            f"--resume {folder}: {target.script.name} or a file it uses changed since then",
-            "Start a new tuning: what was measured is of another script.",
+            f"--resume {folder}: {target.script.name} or a file it uses changed since",
+            "Start a new tuning: those measurements are of another script.",
         )
     executors.check(options.executor)
     found = _survey(target, options)
@@ -132,7 +132,7 @@ def _survey(target: Target, options: TuneOptions) -> Mapping[str, Site | Refusal
         reasons = (f"\n  {x.lever}: {x.file}:{x.line}: {x.reason}" for x in refused)
         raise NothingToTry(
             f"{target.script.name}: no setting can be applied:{''.join(reasons)}",
-            "Give other --settings, or change what the reasons name.",
+            "Give other --settings, or fix what the reasons name.",
         )
     return found
 
@@ -164,7 +164,7 @@ def _go(
             )
             search.run(options.strategy)
     except Timeout as error:
-        raise UsageError(f"{folder}: another tuning works in it") from error
+        raise UsageError(f"{folder}: another tuning is using it") from error
     tried = dict(found)
     for name, reason in search.without_effect.items():
         tried[name] = Refusal(name, found[name].file, found[name].line, reason)

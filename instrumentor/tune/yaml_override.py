@@ -71,7 +71,7 @@ def override(data: bytes, key: str, value: Any) -> bytes:
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     nodes = [v for k, v in pairs if getattr(k, "value", None) == key]
     if len(nodes) != 1 or not isinstance(nodes[0], yaml.ScalarNode):
-        raise ValueError(f"{key} is not there once with a plain value")
+        raise ValueError(f"{key} does not occur exactly once with a plain value")
     node = nodes[0]
     quote = node.style if node.style in ("'", '"') else ""
     spelled = ("true" if value else "false") if isinstance(value, bool) else str(value)
@@ -81,7 +81,7 @@ def override(data: bytes, key: str, value: Any) -> bytes:
     except yaml.YAMLError as error:
         raise ValueError(f"{key} cannot be set by its text: {error}") from error
     if after != {**before, key: value}:
-        raise ValueError(f"{key} cannot be set without changing more than it")
+        raise ValueError(f"{key} cannot be set without changing something else")
     return data[: len(data) - len(text.encode())] + new.encode()
 
 

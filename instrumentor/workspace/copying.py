@@ -48,7 +48,7 @@ def fill(plan: ShadowPlan, tree: Path, replacements: Mapping[str, bytes]) -> Fil
             f"the temporary copy of {plan.project.root} failed: {error}",
             _space_hint(plan)
             if error.errno in (errno.ENOSPC, errno.EDQUOT)
-            else "See that the file can be read, or set INSTRUMENT_CACHE to another folder.",
+            else "Check that the file can be read, or set INSTRUMENT_CACHE to another folder.",
         ) from error
 
 

@@ -127,7 +127,7 @@ def _failed(root: Path, command: str, told: str) -> NotReady:
     fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
     return NotReady(
         f"git {command} failed in {root}: {fatal}",
-        "See that `git status` works there. A folder owned by somebody else needs "
+        "Check that `git status` works there. A folder owned by somebody else needs "
         f"`git config --global --add safe.directory {root}`.",
     )
 

@@ -70,7 +70,7 @@ def check_loaded(
 def _remedy(ws: Workspace, name: Path, instead: Path | None) -> str:
     if instead is None:
         return (
-            f"Nothing imported {name} during the run. See that the script uses this file and not "
+            f"Nothing imported {name} during the run. Check that the script uses this file and not "
             "an installed copy of it, or run with --in-place."
         )
     if instead.is_relative_to(ws.project.root):

@@ -177,7 +177,7 @@ def _private_git(project: Project, slot: Slot) -> None:
     except OSError as error:
         raise NotReady(
             f"the git folder of {project.root} cannot be read: {error}",
-            "See that `git status` works there.",
+            "Check that `git status` works there.",
         ) from error
 
 

@@ -41,7 +41,7 @@ def test_a_process_that_ended_was_given_back(tmp_path: Path) -> None:
     closing.look(0.0)
     processes.pop()
     closing.look(1.0)
-    assert "given back" in closing.why(1.0, 5.0)
+    assert "released" in closing.why(1.0, 5.0)
 
 
 def test_a_device_that_is_open_and_python_that_leaves(tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ def test_a_device_that_is_open_and_python_that_leaves(tmp_path: Path) -> None:
         assert closing.why(100.0, 5.0) == "it has the device open"
     assert closing.why(100.0, 5.0) == ""
     closing.leaving = True
-    assert closing.why(100.0, 5.0) == "Python is leaving"
+    assert closing.why(100.0, 5.0) == "Python is exiting"

@@ -234,7 +234,7 @@ def test_unsafe_folders_are_reached_through_links(
 def test_a_scratch_folder_that_a_shell_would_read_is_declined(
     make_tracy_request: RequestFactory, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="hands paths to a shell"):
+    with pytest.raises(UsageError, match="passes paths to a shell"):
         TRACY.launch(make_tracy_request(scratch=tmp_path / "a b"))
 
 

@@ -85,5 +85,5 @@ def test_several_are_refused_with_their_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("own", ["", "    batch_size = sizes[0]\n", "    batch_size = True\n"])
 def test_none_is_refused(tmp_path: Path, own: str) -> None:
-    with pytest.raises(NotApplicable, match="no number that is the batch size"):
+    with pytest.raises(NotApplicable, match="neither the script nor its YAML"):
         batch_size.find(target_of(tmp_path, TRAIN.replace(OWN, own)))
