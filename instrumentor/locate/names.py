@@ -11,7 +11,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.bindings import (
@@ -410,7 +410,12 @@ class Names:
         new = (Object(function, call, (source, scope)),)
         if isinstance(function, (Function, Method)):
             inner = function.function if isinstance(function, Method) else function
-            return self._returned(inner) or new
+            found = self._returned(inner)
+            here = (source, scope)
+            return (
+                tuple(Object(v.made_by, call, here) if _built(v, inner) else v for v in found)
+                or new
+            )
         if isinstance(function, Object):  # the decorator that `torch.compile(backend=...)` makes
             made = external_name(function.made_by)
             if made in catalogue.RETURNS_ARGUMENT and function.node and not function.node.args:
@@ -549,6 +554,18 @@ class Names:
         own = self.program.enclosing_class(source, scope)
         # `self.part.step()` is another object's method, not the class's own
         return [] if own is not None and self.program.method(own, name) == found[0] else found
+
+
+def _built(value: Value, function: Function) -> TypeGuard[Object]:
+    """Whether a function makes what it returns of a type that nobody knows.
+
+    `instantiate(config)` makes the model and the optimizer: each call makes another object.
+    """
+    return (
+        isinstance(value, Object)
+        and not isinstance(value.made_by, (Class, External))
+        and value.where == (function.source, function.node)
+    )
 
 
 def external_name(value: Value) -> str:

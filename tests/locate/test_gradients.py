@@ -176,3 +176,19 @@ def test_the_same_shape_with_torch_is_a_loop() -> None:
     body = "loss = criterion(model(x), y)\nlayer.backward(loss)\noptimizer.step()"
     loop = f"layer = Layer()\nfor x, y in batches:\n    {body.replace(chr(10), chr(10) + '    ')}\n"
     assert around(rewritten(source + loop), "_instrument.begin(")[1].startswith("loss = criterion(")
+
+
+BUILT = """\
+def build(target, **settings):
+    kind = getattr(library, target)
+    return kind(**settings)
+net = build("Net")
+optimizer = build("Adam", params=net.parameters())
+diffuser = build("Diffuser")
+"""
+
+
+def test_a_builder_makes_another_object_at_each_call() -> None:
+    body = "loss = diffuser.loss_of(net, x)\nloss.backward()\noptimizer.step()"
+    found = made(body, BUILT)
+    assert found == [("loss = diffuser.loss_of(net, x)", Evidence.SPELLING, "diffuser.loss_of")]

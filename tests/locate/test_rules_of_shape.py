@@ -328,6 +328,7 @@ def test_a_closure_that_the_helper_calls_itself() -> None:
     "use",
     [
         "loss = optimizer.step(closure)",
+        "loss = optimizer.step(functools.partial(closure))",
         "loss = closure()\n    optimizer.step(closure)",
         "loss = closure()\n    optimizer.step()\n    optimizer.closure = closure",
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from instrumentor.locate.knowledge import Knowledge
@@ -15,7 +14,6 @@ from instrumentor.locate.syntax import (
     Source,
     below,
     callee,
-    dotted,
 )
 
 
@@ -28,9 +26,8 @@ def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
             if callee(call) == "step" and isinstance(call.func, ast.Attribute):
                 arguments = [*call.args, *(k.value for k in call.keywords if k.arg == "closure")]
                 for argument in arguments:
-                    name = dotted(argument)
                     if isinstance(argument, ast.Lambda) or _is_backward_closure(
-                        program, knowledge, source, scope, name
+                        program, knowledge, source, scope, argument
                     ):
                         yield Reason(
                             source.path,
@@ -69,18 +66,15 @@ def _is_handed_on(function: Function) -> bool:
 
 
 def _is_backward_closure(
-    program: Program, knowledge: Knowledge, source: Source, scope: ScopeNode, name: str
+    program: Program, knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr
 ) -> bool:
-    if not name:
-        return False
-    probe = (
-        ast.Call(func=ast.parse(name, mode="eval").body, args=[], keywords=[])
-        if re.fullmatch(r"[\w.]+", name)
-        else None
-    )
-    if probe is None:
-        return False
-    return any(knowledge.has_backward(f) for f in program.resolve(source, scope, probe))
+    """Whether calling what is handed to the optimizer runs a backward."""
+    if isinstance(node, ast.Call):
+        if program.names.qualified(source, scope, node.func) != "functools.partial":
+            return False
+        node = node.args[0] if node.args else node.func
+    call = ast.Call(func=node, args=[], keywords=[])
+    return any(knowledge.has_backward(f) for f in program.resolve(source, scope, call))
 
 
 def closure_reason(program: Program, knowledge: Knowledge) -> Reason | None:
@@ -92,9 +86,7 @@ def closure_reason(program: Program, knowledge: Knowledge) -> Reason | None:
             for call, _ in entries:
                 if callee(call) == "step" and (call.args or call.keywords):
                     for argument in [*call.args, *(k.value for k in call.keywords)]:
-                        if _is_backward_closure(
-                            program, knowledge, source, scope, dotted(argument)
-                        ):
+                        if _is_backward_closure(program, knowledge, source, scope, argument):
                             return Reason(
                                 source.path,
                                 call.lineno,
