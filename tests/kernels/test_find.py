@@ -135,7 +135,7 @@ def test_the_table_of_the_fixture() -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def (:\n")
-    with pytest.raises(UsageError, match=r"bad\.py:1: no Python"):
+    with pytest.raises(UsageError, match=r"bad\.py:1: not valid Python"):
         find_kernels(bad)
     with pytest.raises(UsageError, match="cannot be read"):
         find_kernels(tmp_path / "absent.py")

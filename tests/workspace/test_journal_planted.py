@@ -68,7 +68,7 @@ def test_a_journal_in_the_cache_names_files_of_its_repository_only(
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("../outside/.profile", "no plain path"),
+        ("../outside/.profile", "not a plain path"),
         ("link/.profile", "through a link"),
         (".git/hooks/pre-commit", "in a git folder"),
         ("sub/.git/hooks/pre-commit", "in a git folder"),
