@@ -87,7 +87,7 @@ def test_a_folder_that_the_user_named_stays_as_open_as_it_is(tmp_path: Path, mon
 def test_a_folder_that_others_can_exchange_is_refused(base: Path) -> None:
     private.made(base, "journal")
     base.parent.chmod(0o777)
-    assert "exchange" in private.refusal(base)
+    assert "replace" in private.refusal(base)
     base.parent.chmod(0o1777)
     assert private.refusal(base) == ""
 
@@ -102,7 +102,7 @@ def test_a_link_or_a_file_in_our_place_is_refused(base: Path, tmp_path: Path) ->
         private.made(base, "asked")
     base.unlink()
     base.touch()
-    assert "no folder" in private.refusal(base)
+    assert "not a folder" in private.refusal(base)
     base.unlink()
     base.mkdir()
     (base / "asked").symlink_to(tmp_path / "mine" / "asked")

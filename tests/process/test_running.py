@@ -391,7 +391,7 @@ def test_another_record_gives_the_time_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ('print(\'{"event": "leaving"}\', file=stream)', "leaving"),
+        ('print(\'{"event": "leaving"}\', file=stream)', "exiting"),
         ("device = open('dev/node')", "has the device open"),
     ],
 )
