@@ -12,12 +12,14 @@ from tests.conftest import RepoFactory, RunCli
 
 SCRIPT = """\
 import argparse
+import time
 
 import torch
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--width", type=int, default=16)
 parser.add_argument("--batch", type=int, default=32)
+parser.add_argument("--pause", type=float, default=0.01)
 args = parser.parse_args()
 torch.set_num_threads(1)
 model = torch.nn.Sequential(
@@ -28,6 +30,7 @@ loader = [(torch.randn(args.batch, 64), torch.zeros(args.batch).long()) for _ in
 for x, y in loader:
     optimizer.zero_grad()
     loss = torch.nn.functional.cross_entropy(model(x), y)
+    time.sleep(args.pause)  # most of the step, however busy the machine is
     loss.backward()
     optimizer.step()
 """
@@ -39,7 +42,7 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
     options = ("run", "--quiet", "--profiler", "torch", "--steps", "14", "--warmup", "3")
     made = run_cli(*options, "train.py", cwd=repo)
     assert made.returncode == 0, made.stderr
-    arguments = ("train.py", "--width", "16384", "--batch", "64")
+    arguments = ("train.py", "--width", "2048", "--batch", "64", "--pause", "0.1")
     wide = run_cli(*options, "--label", "wide", *arguments, cwd=repo)
     assert wide.returncode == 0, wide.stderr
 
