@@ -19,7 +19,7 @@ import torch
 parser = argparse.ArgumentParser()
 parser.add_argument("--width", type=int, default=16)
 parser.add_argument("--batch", type=int, default=32)
-parser.add_argument("--pause", type=float, default=0.01)
+parser.add_argument("--pause", type=float, default=0.004)
 args = parser.parse_args()
 torch.set_num_threads(1)
 model = torch.nn.Sequential(
@@ -42,7 +42,7 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
     options = ("run", "--quiet", "--profiler", "torch", "--steps", "14", "--warmup", "3")
     made = run_cli(*options, "train.py", cwd=repo)
     assert made.returncode == 0, made.stderr
-    arguments = ("train.py", "--width", "2048", "--batch", "64", "--pause", "0.1")
+    arguments = ("train.py", "--width", "2048", "--batch", "64", "--pause", "0.4")
     wide = run_cli(*options, "--label", "wide", *arguments, cwd=repo)
     assert wide.returncode == 0, wide.stderr
 
