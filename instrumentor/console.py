@@ -100,25 +100,58 @@ def paint(text: str, color: str, stream: TextIO) -> str:
     return painter(True)(text, color)
 
 
+class _Status:
+    """The last line of a terminal: what goes on now. Whatever is printed takes its place."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.drawn = False
+
+    @staticmethod
+    def possible() -> bool:
+        """On a terminal that can go back to the start of a line."""
+        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def print(self, text: str, stream: TextIO, end: str = "\n") -> None:
+        with self.lock:
+            self.wipe()
+            print(text, end=end, file=stream, flush=stream is sys.stderr)
+
+    def draw(self, text: str) -> None:
+        columns = shutil.get_terminal_size((100, 24)).columns
+        with self.lock:
+            self.drawn = True
+            print(f"\r\x1b[K{visible(text)[: columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    def wipe(self) -> None:
+        with self.lock:
+            if self.drawn:
+                self.drawn = False
+                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+_status = _Status()
+
+
 def out(text: str = "", *, painted: bool | None = None) -> None:
     """A line of the result; painted where colours were asked for, whatever the stream is."""
-    print(_shown(text, colored(sys.stdout) if painted is None else painted), file=sys.stdout)
+    _status.print(_shown(text, colored(sys.stdout) if painted is None else painted), sys.stdout)
 
 
 def raw(text: str) -> None:
     """Text of the result as it is (a diff keeps its own line ends)."""
-    sys.stdout.write(text)
+    _status.print(text, sys.stdout, end="")
     sys.stdout.flush()
 
 
 def out_json(value: object) -> None:
     """The result as JSON."""
-    print(json.dumps(value, indent=2), file=sys.stdout)
+    _status.print(json.dumps(value, indent=2), sys.stdout)
 
 
 def say(text: str) -> None:
     """A line about the work."""
-    print(_shown(text, colored(sys.stderr)), file=sys.stderr, flush=True)
+    _status.print(_shown(text, colored(sys.stderr)), sys.stderr)
 
 
 def warn(text: str) -> None:
@@ -171,17 +204,19 @@ def progress_bar() -> Callable[[int, int], None]:
     """A bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         return lambda done, total: None
-    width = 40
 
     def show(done: int, total: int) -> None:
         if done % 16 and done != total:
             return
-        filled = width * done // max(total, 1)
-        bar = "#" * filled + "-" * (width - filled)
         end = "\n" if done == total else ""
-        print(f"\r[{bar}] {done}/{total}", end=end, file=sys.stderr, flush=True)
+        print(f"\r{_bar(done, total)}", end=end, file=sys.stderr, flush=True)
 
     return show
+
+
+def _bar(done: int, total: int, width: int = 40) -> str:
+    filled = width * done // max(total, 1)
+    return f"[{'#' * filled}{'-' * (width - filled)}] {done}/{total}"
 
 
 SILENCE_S = 10.0  # the longest time for which nothing is said
@@ -203,10 +238,15 @@ _DOING = {
 
 
 class Narrator:
-    """Progress of a run as lines: the stage, each sample as it comes, elapsed time."""
+    """Progress of a run as lines: the stage, each sample as it comes, elapsed time.
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+    On a terminal the last line says at each second what goes on, with a bar where it is known how
+    many samples or trials there will be.
+    """
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False, total: int = 0) -> None:
         self.quiet = quiet
+        self.total = total  # samples of a pass
         self.verbose = verbose
         self.start = self.heard = self.since = time.monotonic()
         self.doing = "reading the script"
@@ -234,6 +274,7 @@ class Narrator:
         finally:
             done.set()
             thread.join()
+            _status.wipe()
 
     @classmethod
     @contextlib.contextmanager
@@ -245,8 +286,13 @@ class Narrator:
             yield
 
     def beat(self, now: float) -> None:
-        """Say what goes on, and for how long, when nothing was said for a while."""
-        if now - self.heard >= SILENCE_S:
+        """Say what goes on, and for how long: on a terminal always, else after a while."""
+        if not self.quiet and _status.possible():
+            total = max(self.steps, self.total)
+            bar = f"{_bar(self.steps, total, 20)} " if self.total and self.steps else ""
+            going = f"{bar}{self.doing} ({now - self.since:.0f} s)"
+            _status.draw(f"[{now - self.start:6.1f} s] {going}")
+        elif now - self.heard >= SILENCE_S:
             self._say(f"  still {self.doing} ({now - self.since:.0f} s)")
 
     def _now(self, doing: str) -> None:
@@ -257,6 +303,8 @@ class Narrator:
         """A stage begins."""
         if name == "running":
             self.steps = 0  # of this pass
+        elif name == "analysing":
+            self.total = 0
         words = {
             "found": "Found the loop at",
             "interpreter": "Interpreter",

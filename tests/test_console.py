@@ -204,6 +204,30 @@ def test_a_narrator_that_is_alive_speaks_by_itself(
     assert threading.active_count() == before
 
 
+def test_the_last_line_of_a_terminal_says_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    narrator = console.Narrator(total=4)
+    start = narrator.start
+    monkeypatch.setattr("time.monotonic", lambda: start)
+    narrator.beat(start + 1)
+    narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": "compile"})
+    narrator.beat(start + 2)
+    narrator.note("a stall")
+    assert terminal.getvalue().split("\r\x1b[K") == [
+        "",
+        "[   1.0 s] reading the script (1 s)",
+        "[   0.0 s]   step 1: step 1.0 ms (compile)\n",
+        "[   2.0 s] [#####---------------] 1/4 waiting for step 2 (2",
+        "warning: a stall\n",
+    ]
+    monkeypatch.setenv("TERM", "dumb")
+    console.Narrator().beat(start + 3)
+    assert "\x1b" not in terminal.getvalue().rpartition("a stall")[2]
+
+
 def test_quiet_still_warns(capsys: pytest.CaptureFixture[str]) -> None:
     narrator = console.Narrator(quiet=True)
     narrator.stage("running", "5 steps")

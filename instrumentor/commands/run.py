@@ -90,6 +90,7 @@ def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Ask
     # Outside of the script's own time, too, SIGTERM is to leave nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     narrator = asked.narrator
+    narrator.total = options.rewrite.steps
     try:
         with narrator.alive():
             result = run_script(script, arguments, options, narrator)

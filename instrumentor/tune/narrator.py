@@ -41,7 +41,8 @@ class Narrator(console.Narrator, Listener):
     def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
         """A trial starts."""
         rest = "" if left_s is None else f", at most {_duration(left_s)} left"
-        trial = f"trial {number} of at most {number + max(0, left - 1)}"
+        self.steps, self.total = number - 1, number + max(0, left - 1)
+        trial = f"trial {number} of at most {self.total}"
         self._say(f"{trial.capitalize()}{rest}: {ask.setting}")
         self._now(f"running {trial}: {ask.setting}")
 
