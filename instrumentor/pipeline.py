@@ -266,10 +266,12 @@ class InstrumentedRun(Pipeline[Result]):
             self.warnings.append(Caveat("linked-changed", text, "wrong"))
 
     def _remove_empty_folder(self) -> None:
-        if (self.folder / "timings.jsonl").exists():
+        said = [*self.folder.glob("*.jsonl"), *self.folder.glob("*.log")]
+        if any(path.stat().st_size for path in said):
             return
-        for name in ("changes.diff", "plan.json", "run.json", "run.log"):
-            (self.folder / name).unlink(missing_ok=True)
+        names = ("changes.diff", "plan.json", "run.json")
+        for path in (*said, *(self.folder / name for name in names)):
+            path.unlink(missing_ok=True)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
 

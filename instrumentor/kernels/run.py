@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor.attempt import Attempt
+from instrumentor.device import held
 from instrumentor.diagnose import last_traceback
 from instrumentor.environment import examine
 from instrumentor.errors import InstrumentError, NotReady, RunFailed
@@ -93,6 +95,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     prepared: PreparedKernel
     links_are_optional = False
     own_check: Verdict | None = None
+    verdict: Verdict | None = None
 
     def __init__(
         self,
@@ -128,6 +131,10 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         for name, why in self.environment.removed.items():
             self._warn(f"{name} was taken out of the environment: {why}")
 
+    def ready(self) -> AbstractContextManager[None]:
+        """The devices of this machine, unless run-test.sh takes the script to another one's."""
+        return held(self.machine.devices if self.start.via == "direct" else ())
+
     def _check_tt_lang(self) -> None:
         """See that tt-lang and tt-metal are there, before anything is copied or run.
 
@@ -161,6 +168,11 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     def plan_json(self) -> Mapping[str, Any]:
         """Of the plan."""
         return self.plan.to_json()
+
+    def execute(self) -> None:
+        """Measure, then validate: that runs on the devices as well."""
+        super().execute()
+        self.verdict = None if self.failure is not None else self._validate()
 
     def measure(self) -> None:
         """One process."""
@@ -250,13 +262,12 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     # -- what is left --------------------------------------------------------------------------
 
     def conclude(self) -> KernelRun:
-        """Validate and report; the failure is raised with what was printed before it."""
-        verdict = None if self.failure is not None else self._validate()
-        write_json(self.folder / "run.json", self._facts(verdict))
+        """Report; the failure is raised with what was printed before it."""
+        write_json(self.folder / "run.json", self._facts())
         if self.failure is not None:
             self.failure.result = self._partial()
             raise self.failure
-        return self._result(verdict)
+        return self._result()
 
     def _validate(self) -> Verdict | None:
         if self.own_check is not None:
@@ -274,9 +285,9 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             env=self.env,
         )
 
-    def _result(self, verdict: Verdict | None = None) -> KernelRun:
+    def _result(self) -> KernelRun:
         links = self.linked_changed, self.linked_whole
-        return KernelRun(self.folder, self._report(), self.exit_code or 0, verdict, *links)
+        return KernelRun(self.folder, self._report(), self.exit_code or 0, self.verdict, *links)
 
     def _partial(self) -> KernelRun | None:
         """What a failed run still printed."""
@@ -297,8 +308,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         write_reports(found, self.folder)
         return found
 
-    def _facts(self, verdict: Verdict | None) -> dict[str, Any]:
-        plan, kernel = self.plan, self.plan.kernel
+    def _facts(self) -> dict[str, Any]:
+        plan, kernel, verdict = self.plan, self.plan.kernel, self.verdict
         chosen = plan.invocation
         return {
             "schema": SCHEMA,

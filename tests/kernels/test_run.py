@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from instrumentor.device import LOCKS, held
 from instrumentor.errors import NotReady, RunFailed
 from instrumentor.kernels.choice import Choice
 from instrumentor.kernels.options import KernelOptions
@@ -37,6 +39,47 @@ def failed(kernels: Path, name: str, env: dict[str, str], **options: Any) -> Run
     return caught.value
 
 
+# -- the device ---------------------------------------------------------------------------------
+
+# Leaves with code 0 where another process holds the lock.
+_TAKEN = """
+import fcntl, sys
+try:
+    fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    sys.exit(0)
+sys.exit("the device is free")
+"""
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Path]:
+    """A device node; its lock is removed afterwards."""
+    node = tmp_path / "dev" / "0"
+    node.parent.mkdir()
+    node.touch()
+    yield node
+    lock_of(node).unlink(missing_ok=True)
+
+
+def lock_of(device: Path) -> Path:
+    return LOCKS / f"instrument-{'-'.join(device.parts[1:])}.lock"
+
+
+def test_a_kernel_runs_on_a_device_that_no_other_run_has(
+    kernels: Path, standin: Environment, device: Path
+) -> None:
+    env = standin(more={"INSTRUMENT_DEVICE_ROOT": str(device.parent)})
+    with held([device]), pytest.raises(NotReady, match=f"Another run uses {device}"):
+        measure(kernels, "add_one_core.py", env)
+    assert not (kernels / "add_one_core_kernel").exists()
+    taken = Criteria((sys.executable, "-c", _TAKEN, str(lock_of(device))))
+    run = measure(kernels, "add_one_core.py", env, criteria=taken)
+    assert run.verdict is not None and run.verdict.ok, run.verdict
+    with held([device]):  # given back
+        pass
+
+
 # -- what goes wrong ------------------------------------------------------------------------------
 
 
@@ -48,6 +91,20 @@ def test_a_kernel_that_fails_is_told_in_the_users_own_lines(
     assert f'File "{kernels}/add_one_core.py", line 49, in <module>' in error.message
     assert "in called" not in error.message
     assert "shadows" not in error.message
+
+
+def test_the_output_is_kept_when_the_watching_process_is_killed(
+    kernels: Path, standin: Environment
+) -> None:
+    script = kernels / "loop.py"
+    killing = (
+        "import os, signal\nprint('so far', flush=True)\nos.kill(os.getppid(), signal.SIGKILL)\n"
+    )
+    script.write_text(killing + script.read_text())
+    error = failed(kernels, "loop.py", standin())
+    log = kernels / "loop_kernel" / "run.log"
+    assert str(log) in error.hint
+    assert "so far" in log.read_text()
 
 
 def test_a_run_that_dies_keeps_what_it_printed(kernels: Path, standin: Environment) -> None:
