@@ -476,7 +476,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             why = "torch.profiler sees nothing of XLA work"
             self.reason = f"{self.reason}; wallclock in its place: {why}"
             self.warnings = [each for each in self.warnings if each.kind != NO_OPS]
-            self.warnings.append(Caveat(NO_OPS, f"wall clock only: {why}"))
+            self.warnings.append(Caveat(NO_OPS, f"{why}: wall clock only"))
 
     def _write_facts(self) -> None:
         options, last, untraced = self.options, self.last, self.untraced

@@ -12,7 +12,8 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -29,8 +30,13 @@ from instrumentor import (
     rewrite,
     run,
 )
+from instrumentor.attempt import Attempt
+from instrumentor.profilers import TORCH
 from instrumentor.run_preview import dry_run
-from instrumentor.runner import run_name
+from instrumentor.runner import TrainingRun, run_name
+from instrumentor.runtime.recorder.extra_step import ExtraStep
+from instrumentor.runtime.recorder.records import Records
+from instrumentor_analysis.caveats import Caveat, recorded
 from tests.conftest import ROOT, RepoFactory
 from tests.end_to_end.small import script, snapshot
 from tests.warned import texts
@@ -261,3 +267,18 @@ def test_the_python_of_the_documentation_works(
     median, folder = capsys.readouterr().out.splitlines()
     assert float(median) >= 2
     assert folder == str(repo / "repo_baseline")
+
+
+def test_that_torch_sees_nothing_of_xla_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "timings.jsonl"))
+    ExtraStep(Records()).cancel()
+    by_recorder = recorded(json.loads((tmp_path / "timings.jsonl").read_text()))
+    measured = TrainingRun("train.py", (), RunOptions(), None)
+    measured.profiler, measured.reason = TORCH, "asked for"
+    measured.last = cast(Attempt, SimpleNamespace(records=[{"event": "sample", "device": "xla"}]))
+    measured.warnings = [by_recorder, Caveat("no-torch-ops", "torch.profiler wrote no operations")]
+    measured._fall_back_on_xla()
+    assert measured.profiler.name == "wallclock"
+    assert measured.warnings == [by_recorder]  # which the record says again to the analysis

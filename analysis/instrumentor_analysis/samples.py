@@ -12,7 +12,7 @@ class Sample:
     Attributes:
         ms: wall clock.
         start_s: on the script's own perf_counter.
-        batch_shape, batch_dtype: of the first tensor in its (first) batch.
+        batch_shape: of the first tensor in its (first) batch.
         samples, tokens: in all batches of the step: along the axis of the batch, and the elements
             of two-dimensional integer tensors; None where unknown.
     """
@@ -25,6 +25,5 @@ class Sample:
     start_s: float | None = None
     device: str | None = None
     batch_shape: tuple[int, ...] | None = None
-    batch_dtype: str | None = None
     samples: int | None = None
     tokens: int | None = None

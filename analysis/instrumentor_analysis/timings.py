@@ -179,7 +179,6 @@ def _sample(event: Mapping[str, Any], position: int, batch_dim: int) -> Sample |
         start_s=float(start) if isinstance(start, (int, float)) else None,
         device=None if event.get("device") is None else str(event["device"]),
         batch_shape=_shape(event.get("batch_shape")),
-        batch_dtype=None if event.get("batch_dtype") is None else str(event["batch_dtype"]),
         samples=_rows(event, batch_dim),
         tokens=_count(event.get("batch_tokens")),
     )

@@ -4,7 +4,6 @@ import sys
 from typing import Any, Iterable, List, NamedTuple, Optional
 
 LARGEST_GRAPH = 1000000  # nodes; a second or two
-LEAF = 2**64 - 1  # the number of a node that only accumulates
 
 
 class Graph(NamedTuple):

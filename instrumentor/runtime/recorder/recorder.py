@@ -114,7 +114,7 @@ class Recorder:
         if self.witness.wants_another:
             self.sampling.spend_one()
         if self.extra.due and waited.device == "xla":
-            self.extra.cancel("torch.profiler sees nothing of XLA work: wall clock only")
+            self.extra.cancel()
         shown = "COMPILE" if kind == "compile" else kind
         line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
         print(line % (self.taken, label, milliseconds, shown), flush=True)

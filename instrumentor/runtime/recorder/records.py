@@ -36,9 +36,9 @@ class Records:
         if self.ours:
             self.append({"event": event, **facts})
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, kind: str = "recorder") -> None:
         """Append a warning for the reader of the result."""
-        self.write("warning", text=text)
+        self.write("warning", text=text, kind=kind)
 
     def load(self, file: str) -> None:
         """Append, in any process, that an instrumented module runs: the copy is what ran."""
