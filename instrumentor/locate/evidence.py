@@ -15,8 +15,6 @@ from instrumentor.locate.model import Located
 from instrumentor.locate.program import Function
 from instrumentor.locate.syntax import ScopeNode, Source, dotted
 
-_DEPTH = 6
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -69,7 +67,7 @@ def _step(knowledge: Knowledge, update: Update) -> Finding:
         return Finding("step", update.source, line, Evidence.USE, update.optimizer)
     at: tuple[Source, ScopeNode, ast.Call] = (update.source, update.scope, update.call)
     if update.helper is not None:
-        at = next(_steps(knowledge, update.helper, 0), at)
+        at = next(_steps(knowledge, update.helper, set()), at)
     source, scope, call = at
     optimizer = knowledge.optimizer_of(source, scope, call)
     found = knowledge.kinds.of(source, scope, optimizer) if optimizer is not None else None
@@ -79,12 +77,14 @@ def _step(knowledge: Knowledge, update: Update) -> Finding:
 
 
 def _steps(
-    knowledge: Knowledge, function: Function, depth: int
+    knowledge: Knowledge, function: Function, seen: set[ast.AST]
 ) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
     """Calls that step an optimizer in a function, or in those that it calls."""
     source, scope = function.source, function.node
     calls = [call for call, _ in knowledge.program.calls.get(scope, ())]
     yield from ((source, scope, c) for c in calls if knowledge.is_step(source, scope, c))
-    for call in calls if depth < _DEPTH else ():
+    seen.add(scope)
+    for call in calls:
         for inner in knowledge.program.resolve(source, scope, call):
-            yield from _steps(knowledge, inner, depth + 1)
+            if inner.node not in seen:
+                yield from _steps(knowledge, inner, seen)

@@ -77,7 +77,10 @@ class Gradients:
         order = {unit: n for n, unit in enumerate(walk.visited)}
         return {
             place: tuple(
-                sorted((m for m in value if isinstance(m, Made)), key=lambda m: order[m.unit])
+                sorted(
+                    (m for m in value if isinstance(m, Made)),
+                    key=lambda m: (order[m.unit], *_position(m)),
+                )
             )
             for place, value in walk.backwards.items()
         }
@@ -371,6 +374,15 @@ class _Walk:
             place, loss = (self.at, inner), put.value(value, inside=True)
             self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
         return put.value(summary.result)
+
+
+def _position(made: Made) -> tuple[object, ...]:
+    """Where in the program, then what is known best: values come as sets, in any order."""
+    at = made.statement.lineno, made.statement.col_offset
+    return str(made.source.path), *at, _CERTAINTY.index(made.evidence), made.what
+
+
+_CERTAINTY = list(Evidence)
 
 
 def _is_result(effect: Effect, function: ast.expr, owner: Value) -> bool:

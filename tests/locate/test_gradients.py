@@ -192,3 +192,11 @@ def test_a_builder_makes_another_object_at_each_call() -> None:
     body = "loss = diffuser.loss_of(net, x)\nloss.backward()\noptimizer.step()"
     found = made(body, BUILT)
     assert found == [("loss = diffuser.loss_of(net, x)", Evidence.SPELLING, "diffuser.loss_of")]
+
+
+def test_what_one_statement_makes_comes_in_one_order() -> None:
+    names = [f"w{number}" for number in range(6)]
+    before = "\n".join(f"{name} = torch.ones(4, requires_grad=True)" for name in names)
+    parts = " + ".join(f"({name} * x).sum()" for name in reversed(names))
+    found = made(f"loss = library.thing(x) + {parts}\nloss.backward()", before)
+    assert [what for _, _, what in found] == [*names, "library.thing"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from instrumentor.locate.names import external_name, is_method, passed
@@ -12,7 +13,6 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     arguments,
-    below,
     own_calls,
     own_nodes,
 )
@@ -71,7 +71,7 @@ class Aliases:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if isinstance(statement, ast.AugAssign):
             targets = [statement.target]
-        if any(n is node for target in targets for n in below(target)):
+        if any(n is node for target in targets for n in _put_into(target)):
             return False
         return not any(_asks_what_it_is(parent, node) for parent in own_nodes(statement))
 
@@ -94,6 +94,16 @@ class Aliases:
         frame = Frame(*made.where)
         reaches = [self.facts.storage.of(frame, a) for a in arguments(made.node)]
         return all(r.plain or not (r.cells or r.held) for r in reaches)
+
+
+def _put_into(target: ast.expr) -> Iterator[ast.expr]:
+    """What an assignment binds or puts something into; what its index reads is neither."""
+    yield target
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from _put_into(element)
+    elif isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
+        yield from _put_into(target.value)
 
 
 def _asks_what_it_is(test: ast.AST, node: ast.AST) -> bool:

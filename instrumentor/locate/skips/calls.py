@@ -39,7 +39,7 @@ class LibraryCalls:
             if own and not made_by.startswith("torch.nn."):
                 found.changed |= own | self._given(frame, call)
         elif isinstance(call.func, ast.Attribute) and on_object:
-            found.add(self._method(frame, call, call.func))
+            found.add(self._method(frame, statement, call, call.func))
         elif "." in name:
             found.add(self._function(frame, statement, call, name))
         else:
@@ -88,14 +88,15 @@ class LibraryCalls:
             checkpoint=weights,
             loads=effect is Effect.LOADS,
         )
-        in_place = any(k.arg in ("out", "inplace") for k in call.keywords)
-        if effect is Effect.GIVEN or in_place:
+        if effect is Effect.GIVEN or _in_place(call):
             found.changed |= self._given(frame, call)
         elif effect is Effect.FIRST and call.args:
             found.changed |= cells_of(self.storage.of(frame, call.args[0]))
         return found
 
-    def _method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Effects:
+    def _method(
+        self, frame: Frame, statement: ast.stmt, call: ast.Call, function: ast.Attribute
+    ) -> Effects:
         word = function.attr
         where = (frame.source, frame.scope, function.value)
         own = self.storage.of(frame, function.value)
@@ -111,12 +112,19 @@ class LibraryCalls:
         saves, loads = word in catalogue.METHODS_THAT_SAVE, word in catalogue.METHODS_THAT_LOAD
         if saves or loads:
             return Effects(saves=saves, loads=loads, changed=set(own.cells))
-        if word in catalogue.READING_METHODS or self.objects.is_sink(*where):
+        # a list is sorted in place, a tensor is not
+        in_place = _in_place(call) or (word == "sort" and isinstance(statement, ast.Expr))
+        reads = word in catalogue.READING_METHODS and not in_place
+        if reads or self.objects.is_sink(*where):
             return Effects()
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
         held = own.held if self.objects.trains(*where) else frozenset[Cell]()
         return Effects(changed={*own.cells, *held} | self._given(frame, call))
+
+
+def _in_place(call: ast.Call) -> bool:
+    return any(k.arg in ("out", "inplace") for k in call.keywords)
 
 
 def _unread(frame: Frame, call: ast.Call) -> Effects:

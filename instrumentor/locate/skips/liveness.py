@@ -18,6 +18,7 @@ from instrumentor.locate.syntax import (
     LoopNode,
     ScopeNode,
     below,
+    callee,
     own_nodes,
     parameters,
 )
@@ -97,7 +98,11 @@ class _Liveness:
         if isinstance(statement, LOOPS):
             return self._loop(statement, behind)
         if isinstance(statement, (ast.With, ast.AsyncWith)):
+            outer = self.handlers
+            if any(_suppresses(i.context_expr) for i in statement.items):
+                self.handlers = outer | behind
             inside = self.suite(statement.body, behind)
+            self.handlers = outer
             targets = [i.optional_vars for i in statement.items if i.optional_vars is not None]
             if any(self._binds(t) for t in targets):
                 inside = _NOTHING
@@ -186,6 +191,11 @@ class _Liveness:
         elif isinstance(node, ast.stmt):
             return False
         return any(_target(t, self.name) for t in targets)
+
+
+def _suppresses(node: ast.expr) -> bool:
+    """`contextlib.suppress`: what stands behind the block may run without what is in it."""
+    return isinstance(node, ast.Call) and callee(node) == "suppress"
 
 
 def _target(node: ast.AST, name: str) -> bool:

@@ -33,6 +33,7 @@ from instrumentor.locate.values import Class, Method
 
 _DEPTH = 12
 _GETATTR = "builtins.getattr"
+_Key = tuple[FunctionNode, Arguments]
 
 
 @dataclass(eq=False)
@@ -43,10 +44,12 @@ class EffectsReader:
     storage: Storage
     objects: Objects
     _kept: dict[ast.stmt, Effects] = field(default_factory=dict, repr=False)
-    _summaries: dict[tuple[FunctionNode, Arguments], Effects] = field(
-        default_factory=dict, repr=False
-    )
-    _open: list[FunctionNode] = field(default_factory=list, repr=False)
+    _summaries: dict[_Key, Effects] = field(default_factory=dict, repr=False)
+    _open: list[_Key] = field(default_factory=list, repr=False)
+    #: Functions being read that the summary being made came back to.
+    _cut: set[_Key] = field(default_factory=set, repr=False)
+    #: Summaries without all that such functions do, until the outermost one is read.
+    _partial: dict[_Key, set[_Key]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _library(self) -> LibraryCalls:
@@ -223,13 +226,15 @@ class EffectsReader:
         key = (function.node, given)
         cached = self._summaries.get(key)
         if cached is not None:
+            self._cut |= {key} if key in self._open else self._partial.get(key, set())
             return cached
         found = self._summaries[key] = Effects()
         frame = Frame(function.source, function.node, given, top=False)
         if len(self._open) >= _DEPTH:
             found.add(unread(frame, function.node, "too deep"))
             return found
-        self._open.append(function.node)
+        outer, self._cut = self._cut, set()
+        self._open.append(key)
         outside = function.source.scope_of(function.node)
         for decorator in function.node.decorator_list:
             node = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -238,7 +243,21 @@ class EffectsReader:
                 found.add(unread(frame, decorator, "a decorator"))
         self._suite(frame, function.node.body, found, certain=True)
         self._open.pop()
+        self._close(key)
+        self._cut |= outer
         return found
+
+    def _close(self, key: _Key) -> None:
+        """What a recursion left out of a summary counts in that of the function it began with."""
+        self._cut.discard(key)
+        if self._open:
+            if self._cut:
+                self._partial[key] = set(self._cut)
+            return
+        for partial in self._partial:
+            del self._summaries[partial]
+        self._partial.clear()
+        self._cut.clear()
 
 
 def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt], bool]]:

@@ -30,7 +30,7 @@ class Uses:
     def of(self, piece: Piece, statements: list[ast.stmt]) -> Iterator[Mention]:
         """Reads of what a piece's statements write: of names they bind, of objects they change."""
         effects = self.facts.reader.of(piece.source, piece.scope, statements)
-        for cell in sorted(effects.bound, key=_by_name):
+        for cell in sorted(effects.bound, key=self._position):
             if cell.scope is None:
                 continue
             source = self.facts.program.source_of_scope[cell.scope]
@@ -43,8 +43,14 @@ class Uses:
             if cell.scope is source.tree:
                 yield from self._module_reads(source, cell.name)
         seen: set[Cell] = set()
-        for cell in sorted(effects.changed - effects.bound, key=_by_name):
+        for cell in sorted(effects.changed - effects.bound, key=self._position):
             yield from self._reads_of_object(cell, seen)
+
+    def _position(self, cell: Cell) -> tuple[str, str, int]:
+        if cell.scope is None:
+            return cell.name, "", 0
+        source = self.facts.program.source_of_scope[cell.scope]
+        return cell.name, str(source.path), getattr(cell.scope, "lineno", 0)
 
     def _module_reads(self, source: Source, name: str) -> Iterator[Mention]:
         """Reads of a module's variable in its functions."""
@@ -92,10 +98,6 @@ class Uses:
                         if node.id == cell.name:
                             if self.facts.storage.owner(source, scope, node.id) is cell.scope:
                                 yield source, scope, node
-
-
-def _by_name(cell: Cell) -> tuple[str, int]:
-    return cell.name, getattr(cell.scope, "lineno", 0)
 
 
 def _set_first(scope: ScopeNode, attribute: str) -> bool:

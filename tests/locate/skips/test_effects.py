@@ -236,6 +236,26 @@ STAYS: dict[str, Evaluation] = {
     "walk": kept_class("def __iter__(self):", "return iter([])", "for q in own:\n    pass"),
     "element": kept_class("def __getitem__(self, i):", "return i", "own[3]"),
     "property": kept_class("@property\n    def value(self):", "return 3", "own.value"),
+    "index": Evaluation(
+        "buf, table = [0], [0, 0]", "buf[0] = 1", "table[buf[0]] += 3\nscale(table)"
+    ),
+    "added_at": changes("import numpy as np\nbuf = np.zeros(3)", "np.add.at(buf, [1], 1)"),
+    "sorted": changes("buf = [3, 1]", "buf.sort()"),
+    "replaced_in_place": changes("buf = read()", "buf.replace(1, 2, inplace=True)"),
+    "result_of_a_method": changes(f"a = 1\n{BUFFER}", "x.mean(out=buf)"),
+    "called_by_what_it_calls": Evaluation(
+        f"{STATE}\ndef one(k):\n    two(k)\n    state['n'] += 1\n"
+        "def two(k):\n    if k:\n        one(k - 1)\n"
+        "def check(model):\n    with torch.no_grad():\n        model(x)\n    one(2)",
+        "two(2)",
+        "scale(state)",
+        call="check(model)\nvalidate(model)",
+    ),
+    "what_may_be_bound_anew": Evaluation(
+        "import contextlib",
+        rest="with contextlib.suppress(KeyError):\n    v = table['v']\nscale(v)",
+        call="v = validate(model)",
+    ),
     "case": Evaluation(STATE, "match total:\n    case 1:\n        state['n'] = 1", "scale(state)"),
     "handler": Evaluation(
         STATE, "try:\n    pass\nexcept ValueError:\n    state['n'] = 1", "scale(state)"
