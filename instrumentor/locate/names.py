@@ -608,7 +608,7 @@ def passed(
     for value in call.args[certain:]:
         spread = value if isinstance(value, ast.Starred) else ast.Starred(value, ast.Load())
         yield from ((name, spread) for name in late)
-    own = {*names[:certain], *[a.arg for a in spec.args[:bound]]}
+    own = {*names[:certain], *[a.arg for a in (*spec.posonlyargs, *spec.args)][:bound]}
     named = {a.arg for a in (*spec.args, *spec.kwonlyargs)} - own
     rest = {spec.kwarg.arg} if spec.kwarg is not None else set[str]()
     for keyword in call.keywords:

@@ -14,7 +14,6 @@ from instrumentor.locate.syntax import (
     Source,
     arguments,
     own_calls,
-    own_nodes,
 )
 from instrumentor.locate.values import Group, Object
 
@@ -58,7 +57,7 @@ class Aliases:
         return None
 
     def comes_out(self, source: Source, node: ast.Name | ast.Attribute) -> bool:
-        """False for what only puts more into an object, replaces it or asks whether it is there."""
+        """False for what only puts more into an object or replaces it."""
         statement = source.statement_of(node)
         if statement is None:
             return False
@@ -71,9 +70,7 @@ class Aliases:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if isinstance(statement, ast.AugAssign):
             targets = [statement.target]
-        if any(n is node for target in targets for n in _put_into(target)):
-            return False
-        return not any(_asks_what_it_is(parent, node) for parent in own_nodes(statement))
+        return not any(n is node for target in targets for n in _put_into(target))
 
     def _keeps_to_itself(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Whether a call on an object, its value unused, can change nothing but the object."""
@@ -104,12 +101,3 @@ def _put_into(target: ast.expr) -> Iterator[ast.expr]:
             yield from _put_into(element)
     elif isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
         yield from _put_into(target.value)
-
-
-def _asks_what_it_is(test: ast.AST, node: ast.AST) -> bool:
-    """`x is None`."""
-    return (
-        isinstance(test, ast.Compare)
-        and test.left is node
-        and all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops)
-    )

@@ -13,7 +13,7 @@ from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.liveness import loads, reads_of
 from instrumentor.locate.skips.pieces import Piece
 from instrumentor.locate.skips.storage import Cell
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, own_nodes
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, dotted, own_nodes
 
 
 @dataclass(eq=False)
@@ -43,7 +43,8 @@ class Uses:
             if cell.scope is source.tree:
                 yield from self._module_reads(source, cell.name)
         seen: set[Cell] = set()
-        for cell in sorted(effects.changed - effects.bound, key=self._position):
+        local = {cell for cell in effects.bound if cell.scope is piece.scope}
+        for cell in sorted(effects.changed - local, key=self._position):
             yield from self._reads_of_object(cell, seen)
 
     def _position(self, cell: Cell) -> tuple[str, str, int]:
@@ -86,13 +87,12 @@ class Uses:
             sources = [program.source_of_scope[cell.scope]]
         for source in sources:
             for scope in (source.tree, *source.functions):
-                if scope in self.gone.functions or (
-                    cell.scope is None and _set_first(scope, cell.name)
-                ):
+                if scope in self.gone.functions:
                     continue
+                own = _set_first(scope, cell.name) if cell.scope is None else ""
                 for node in own_nodes(scope):
                     if isinstance(node, ast.Attribute) and cell.scope is None:
-                        if node.attr == cell.name:
+                        if node.attr == cell.name and (not own or dotted(node.value) != own):
                             yield source, scope, node
                     elif isinstance(node, ast.Name) and cell.scope is not None:
                         if node.id == cell.name:
@@ -100,8 +100,8 @@ class Uses:
                                 yield source, scope, node
 
 
-def _set_first(scope: ScopeNode, attribute: str) -> bool:
-    """Whether a function sets the attribute ahead of every read of its own."""
+def _set_first(scope: ScopeNode, attribute: str) -> str:
+    """The object whose attribute a function sets ahead of every read of its own; '' for none."""
     for statement in scope.body if isinstance(scope, FUNCTIONS) else ():
         uses = [
             n
@@ -109,7 +109,8 @@ def _set_first(scope: ScopeNode, attribute: str) -> bool:
             if isinstance(n, ast.Attribute) and n.attr == attribute
         ]
         if uses:
-            return isinstance(statement, ast.Assign) and all(
+            stores = isinstance(statement, ast.Assign) and all(
                 isinstance(n.ctx, ast.Store) for n in uses
             )
-    return False
+            return dotted(uses[0].value) if stores else ""
+    return ""

@@ -256,6 +256,22 @@ STAYS: dict[str, Evaluation] = {
         rest="with contextlib.suppress(KeyError):\n    v = table['v']\nscale(v)",
         call="v = validate(model)",
     ),
+    "by_name_behind_a_position": Evaluation(
+        f"{STATE}\nclass Own:\n    def note(self, /, s):\n        s['n'] += 1\nown = Own()",
+        "own.note(s=state)",
+        "scale(state)",
+    ),
+    "of_another_object": Evaluation(
+        "class Own:\n    best = 0\none, two = Own(), Own()\n"
+        "def rate():\n    two.best = 1\n    return one.best",
+        "one.best = total",
+        "scale(rate())",
+    ),
+    "whether_it_is_there": Evaluation(
+        "class Own:\n    best = None\none = Own()",
+        "one.best = total",
+        "if one.best is None:\n    scale(x)",
+    ),
     "case": Evaluation(STATE, "match total:\n    case 1:\n        state['n'] = 1", "scale(state)"),
     "handler": Evaluation(
         STATE, "try:\n    pass\nexcept ValueError:\n    state['n'] = 1", "scale(state)"
@@ -339,6 +355,21 @@ def train():
             break
 train()
 """
+    )
+    assert plan_of(source)["skipped_validation"] == []
+
+
+@pytest.mark.parametrize(
+    ("ahead", "declared"), [("def train():\n    best = 0", "nonlocal"), ("if True:", "global")]
+)
+def test_a_variable_declared_in_an_inner_function_is_not_its_own(ahead: str, declared: str) -> None:
+    source = HEAD + (
+        f"best = 0\n{ahead}\n"
+        f"    def epoch():\n        {declared} best\n        for x, y in loader:\n"
+        f"{textwrap.indent(STEP, '            ')}"
+        "            with torch.no_grad():\n                best = model(x).sum()\n"
+        "    for number in range(3):\n        epoch()\n        if best > 3:\n            break\n"
+        f"{'train()' if declared == 'nonlocal' else ''}\n"
     )
     assert plan_of(source)["skipped_validation"] == []
 
