@@ -155,6 +155,8 @@ def look(
             made.failure.message = OwnLines(workspace.root, project.root, {}).traceback(
                 made.failure.message
             )
+            if name in made.failure.hint:  # the log, which goes with the copy
+                made.failure.hint = "Run the script by itself to see its whole output."
     if seen is None:
         nothing = RunFailed("the script ended before an optimizer of torch.optim stepped twice")
         raise made.failure or nothing

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from instrumentor import recovery
 from instrumentor.attempt import Attempt, Limits, attempt
 from instrumentor.environment import Machine
-from instrumentor.errors import InstrumentError, RestoreNeeded, RunFailed, UsageError
+from instrumentor.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed, UsageError
 from instrumentor.outputs import write_json
 from instrumentor.own_lines import OwnLines
 from instrumentor.profilers import Launch, LaunchRequest, Profiler
@@ -189,7 +189,7 @@ class InstrumentedRun(Pipeline[Result]):
         except InstrumentError as error:
             if self.last is None:
                 raise
-            worse = isinstance(error, RestoreNeeded) or self.failure is None
+            worse = isinstance(error, (RestoreNeeded, Interrupted)) or self.failure is None
             self.failure = error if worse else self.failure
         finally:
             if self.last is None:

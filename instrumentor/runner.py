@@ -232,6 +232,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         path = self.prepared.script
         try:
             self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
+        except Interrupted:
+            raise
         except InstrumentError as error:
             text = f"not every parameter got a gradient: {error.message}"
             self.warnings.append(Caveat("no-gradient", text, "wrong", hint=error.hint))
@@ -254,6 +256,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         try:
             self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
             self.prepared = prepared_again(self.seen, path, rewrite, self.arguments, why)
+        except Interrupted:
+            raise
         except InstrumentError as error:
             wrong.message += f"\nrunning it unmodified did not help: {error.message}"
             return

@@ -121,6 +121,16 @@ def test_a_script_that_never_updates_stays_declined(measured: Measure) -> None:
     assert "before an optimizer" in ran.err
 
 
+def test_a_script_that_fails_unmodified_names_no_file_that_is_gone(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": CHOSEN_BY_NAME.replace("x = torch", "x = n / 0 * torch")})
+    shown = run_cli("explain", "--discover", "train.py", cwd=repo)
+    assert shown.returncode == 1, shown.stderr
+    assert "ZeroDivisionError" in shown.stderr
+    assert "discovery.log" not in shown.stderr
+
+
 @pytest.mark.slow
 def test_a_region_that_the_run_proved_wrong_is_planned_again(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch

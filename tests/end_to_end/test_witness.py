@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from instrumentor import RunOptions, run
 from instrumentor.edits import Edit, Kind, Statement
-from instrumentor.errors import NotVerified
+from instrumentor.errors import Interrupted, NotVerified
 from instrumentor.plan import Plan, PlannedEdit, make_plan
 from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.summary import summarise
@@ -137,16 +138,38 @@ train()
 """
 
 
+def without_the_layers(located: Any, options: Any) -> Plan:
+    """As activation checkpointing taken for the saving of a checkpoint: 2 of 18 parameters."""
+    plan = make_plan(located, options)
+    edit = Edit(Kind.DISABLE, Statement(15, 12), reason="taken for a checkpoint")
+    return replace(plan, edits=(*plan.edits, PlannedEdit(plan.file, edit)))
+
+
+@pytest.mark.parametrize(
+    ("source", "planned", "figures"),
+    [(DEEP, without_the_layers, True), (TRAIN, begins_late, False)],
+)
+def test_an_interruption_of_the_unmodified_script_ends_the_run(
+    git_repo: RepoFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    planned: Callable[[Any, Any], Plan],
+    figures: bool,
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr("instrumentor.prepare.make_plan", planned)
+    monkeypatch.setattr("instrumentor.runner.look", interrupted)
+    repo = git_repo({"train.py": source})
+    with pytest.raises(Interrupted) as caught:
+        run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
+    assert (caught.value.result.summary.wall_clock is not None) == figures
+
+
 def test_a_statement_that_was_taken_out_and_is_needed(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As activation checkpointing taken for the saving of a checkpoint: 2 of 18 parameters."""
-
-    def without_the_layers(located: Any, options: Any) -> Plan:
-        plan = make_plan(located, options)
-        edit = Edit(Kind.DISABLE, Statement(15, 12), reason="taken for a checkpoint")
-        return replace(plan, edits=(*plan.edits, PlannedEdit(plan.file, edit)))
-
     monkeypatch.setattr("instrumentor.prepare.make_plan", without_the_layers)
     repo = git_repo({"train.py": DEEP})
     with pytest.raises(NotVerified) as caught:
