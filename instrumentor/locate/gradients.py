@@ -58,6 +58,10 @@ class Gradients:
     """Differentiable values of a program; summaries of its functions are kept."""
 
     knowledge: Knowledge
+    _summaries: dict[FunctionNode, Summary] = field(default_factory=dict, repr=False)
+    #: Whether the summary being made met calls that are too deep; where such a one was made.
+    _cut: bool = False
+    _cut_at: dict[FunctionNode, int] = field(default_factory=dict, repr=False)
 
     def differentiated(
         self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Iterable[str] = ()
@@ -86,11 +90,20 @@ class Gradients:
         }
 
     def summary(self, function: Function, depth: int) -> Summary:
-        """What a function does, read once; of one that is being read nothing is known yet."""
+        """What a function does; of one that is being read nothing is known yet.
+
+        Read once, and again where it is called less deep and more of its calls can be followed.
+        """
         node = function.node
         found = self._summaries.get(node)
-        if found is not None or depth > _DEPTH:
-            return found or Summary()
+        if found is None and depth > _DEPTH:
+            self._cut = True
+            return Summary()
+        if found is not None and depth >= self._cut_at.get(node, 0):
+            self._cut |= node in self._cut_at
+            return found
+        outer, self._cut = self._cut, False
+        self._cut_at.pop(node, None)
         found = self._summaries[node] = Summary()
         outside = function.source.scope_of(node)
         walk = _Walk(self, function.source, node, depth)
@@ -104,11 +117,10 @@ class Gradients:
                 found.stores[key] = value
         for (_, call), value in walk.backwards.items():
             found.backwards[call] = found.backwards.get(call, NO_VALUE) | value
+        if self._cut:
+            self._cut_at[node] = depth
+        self._cut |= outer
         return found
-
-    @cached_property
-    def _summaries(self) -> dict[FunctionNode, Summary]:
-        return {}
 
 
 class _Walk:

@@ -33,7 +33,7 @@ from instrumentor.locate.syntax import (
     own_nodes,
     parse,
 )
-from instrumentor.locate.values import Class, Function, Value
+from instrumentor.locate.values import Class, Function, Method, Value
 
 MODULE_LIMIT = 400
 __all__ = ["Class", "Function", "Program"]
@@ -253,6 +253,24 @@ class Program:
         """The scope in which an expression stands."""
         statement = source.statement_of(node)
         return source.tree if statement is None else source.scope_of(statement)
+
+    @cached_property
+    def handed(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]]:
+        """Where functions are named and not called there: who gets them may call them."""
+        words = {f.name for source in self.sources.values() for f in source.functions}
+        found: dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]] = defaultdict(list)
+        for source in self.sources.values():
+            called = {call.func for call in source.calls}
+            for node in source.nodes:
+                if not isinstance(node, (ast.Name, ast.Attribute)) or node in called:
+                    continue
+                if last(dotted(node)) in words and isinstance(node.ctx, ast.Load):
+                    scope = self.scope_of(source, node)
+                    for value in self.names.of(source, scope, node):
+                        function = value.function if isinstance(value, Method) else value
+                        if isinstance(function, Function):
+                            found[function.node].append((scope, node))
+        return found
 
     @cached_property
     def source_of_scope(self) -> dict[ScopeNode, Source]:

@@ -200,3 +200,11 @@ def test_what_one_statement_makes_comes_in_one_order() -> None:
     parts = " + ".join(f"({name} * x).sum()" for name in reversed(names))
     found = made(f"loss = library.thing(x) + {parts}\nloss.backward()", before)
     assert [what for _, _, what in found] == [*names, "library.thing"]
+
+
+def test_a_function_met_too_deep_is_read_again_where_it_is_not() -> None:
+    before = "def run(x):\n    return model(x)\ndef called8(x):\n    return run(x)\n"
+    for number in range(7, 0, -1):
+        before += f"def called{number}(x):\n    return called{number + 1}(x)\n"
+    found = made("called1(x)\nout = called8(x)\nout.sum().backward()", before)
+    assert found == [("out = called8(x)", Evidence.TYPE, "torch.nn.Linear")]

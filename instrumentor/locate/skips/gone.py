@@ -32,9 +32,10 @@ class Gone:
         return set(found)
 
     def _called_elsewhere(self, function: FunctionNode, found: Collection[ScopeNode]) -> bool:
+        places = [(scope, holder) for scope, _, holder in self.program.callers.get(function, ())]
         return any(
-            caller not in found and not self.holds(self.program.source_of_scope[caller], holder)
-            for caller, _, holder in self.program.callers.get(function, ())
+            scope not in found and not self.holds(self.program.source_of_scope[scope], node)
+            for scope, node in (*places, *self.program.handed.get(function, ()))
         )
 
     def _called(self) -> set[FunctionNode]:

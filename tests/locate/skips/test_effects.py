@@ -272,6 +272,12 @@ STAYS: dict[str, Evaluation] = {
         "one.best = total",
         "if one.best is None:\n    scale(x)",
     ),
+    "function_that_others_are_given": Evaluation(
+        f"{STATE}\ndef rate(step):\n    return 1 / (1 + state['n'])\n"
+        "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)",
+        f"{PARTS.replace('s[', 'state[')}\nprint(rate(3))",
+        "scheduler.step()",
+    ),
     "case": Evaluation(STATE, "match total:\n    case 1:\n        state['n'] = 1", "scale(state)"),
     "handler": Evaluation(
         STATE, "try:\n    pass\nexcept ValueError:\n    state['n'] = 1", "scale(state)"
