@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -295,6 +296,7 @@ def run(
     """Profile one invocation, in a copy; say what limits it."""
     from instrumentor.kernels.run import run_kernel
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = asked.options
     quiet, json, narrator = asked.quiet, asked.json, asked.narrator
     if not quiet:
@@ -312,7 +314,11 @@ def run(
     if not quiet and not json:
         from instrumentor.workspace.linked import fate
 
-        fared = fate(changed=bool(result.linked_changed), whole=result.linked_whole)
+        fared = fate(
+            changed=bool(result.linked_changed),
+            whole=result.linked_whole,
+            originals_changed=result.originals_changed,
+        )
         console.say(f"Wrote {console.shown(result.folder)}/ ({fared})")
         console.say(f"Next: instrument kernel iterate {console.quoted(script)}")
     if result.verdict is not None and not result.verdict.ok:
@@ -368,6 +374,7 @@ def iterate(
     """Measure a baseline, then each of your edits, validated."""
     from instrumentor.kernels.iterate import Iteration
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options, quiet = asked.options, asked.quiet
     if options.mode == "signposts":
         raise UsageError(

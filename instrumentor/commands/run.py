@@ -141,11 +141,13 @@ def _closing(result: RunResult, *, in_place: bool) -> None:
 def _fate(result: RunResult, *, in_place: bool) -> str:
     from instrumentor.workspace.linked import fate
 
-    if result.originals_changed:
-        return "your files changed during the run: see above"
-    if in_place:
+    if in_place and not result.originals_changed:
         return "your file is restored"
-    return fate(changed=bool(result.linked_changed), whole=result.linked_whole)
+    return fate(
+        changed=bool(result.linked_changed),
+        whole=result.linked_whole,
+        originals_changed=result.originals_changed,
+    )
 
 
 def _preview(

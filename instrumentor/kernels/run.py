@@ -18,7 +18,7 @@ from instrumentor.attempt import Attempt
 from instrumentor.device import held
 from instrumentor.diagnose import last_traceback
 from instrumentor.environment import examine
-from instrumentor.errors import InstrumentError, NotReady, RunFailed
+from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed
 from instrumentor.kernels.environment import by_hand, environment
 from instrumentor.kernels.launching import find_run_test
 from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
@@ -55,6 +55,7 @@ class KernelRun:
         verdict: of the validation; None when none was asked for.
         linked_changed: what changed of the user's own behind links, relative to the project.
         linked_whole: all that is behind links was compared.
+        originals_changed: the script's own files differ from before.
     """
 
     folder: Path
@@ -63,6 +64,7 @@ class KernelRun:
     verdict: Verdict | None
     linked_changed: tuple[Path, ...] = ()
     linked_whole: bool = True
+    originals_changed: bool = False
 
     @property
     def valid(self) -> bool:
@@ -172,7 +174,11 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     def execute(self) -> None:
         """Measure, then validate: that runs on the devices as well."""
         super().execute()
-        self.verdict = None if self.failure is not None else self._validate()
+        try:
+            self.verdict = None if self.failure is not None else self._validate()
+        except KeyboardInterrupt:
+            kept = f"What was measured is kept in {self.folder}."
+            self.failure = Interrupted("interrupted during the validation", kept)
 
     def measure(self) -> None:
         """One process."""
@@ -286,8 +292,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         )
 
     def _result(self) -> KernelRun:
-        links = self.linked_changed, self.linked_whole
-        return KernelRun(self.folder, self._report(), self.exit_code or 0, self.verdict, *links)
+        files = self.linked_changed, self.linked_whole, self.originals_changed
+        return KernelRun(self.folder, self._report(), self.exit_code or 0, self.verdict, *files)
 
     def _partial(self) -> KernelRun | None:
         """What a failed run still printed."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instrumentor.device import end_gently
 from instrumentor.errors import UsageError
 from instrumentor.kernels.environment import without_profilers
 from instrumentor.project import Project
@@ -111,23 +113,27 @@ def validate(
 def _call(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float | None, by: str
 ) -> Verdict:
-    try:
-        done = subprocess.run(
-            argv,
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Verdict(False, by, f"did not end within {timeout_s:g} s")
-    except OSError as error:
-        raise UsageError(f"--validate: {argv[0]} cannot be started: {error.strerror}") from error
-    text = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        try:
+            child = subprocess.Popen(
+                argv, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+            )
+        except OSError as error:
+            text = f"--validate: {argv[0]} cannot be started: {error.strerror}"
+            raise UsageError(text) from error
+        try:
+            code = child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return Verdict(False, by, f"did not end within {timeout_s:g} s")
+        finally:
+            if child.poll() is None:  # it may have the device open: no SIGKILL
+                end_gently([child.pid])
+                child.poll()
+        out.seek(0)
+        errors.seek(0)
+        text = (out.read() + errors.read()).decode("utf-8", "replace").strip()
     last = text.splitlines()[-1] if text else "no output"
-    return Verdict(done.returncode == 0, by, f"code {done.returncode}: {last}")
+    return Verdict(code == 0, by, f"code {code}: {last}")
 
 
 def _compare_output(

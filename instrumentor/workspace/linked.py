@@ -167,8 +167,10 @@ class Linked:
         return path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
 
-def fate(*, changed: bool, whole: bool) -> str:
+def fate(*, changed: bool, whole: bool, originals_changed: bool = False) -> str:
     """What to say of the user's files at the end of a run in a copy."""
+    if originals_changed:
+        return "your files changed during the run: see above"
     if changed:
         return "files in linked folders changed: see above"
     if not whole:

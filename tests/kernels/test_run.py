@@ -20,7 +20,7 @@ from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.run import KernelRun, run_kernel
 from instrumentor.kernels.validate import Criteria
 from instrumentor.workspace.names import is_our_run
-from tests.conftest import git
+from tests.conftest import RunCli, git
 from tests.kernels.conftest import Environment
 
 
@@ -125,6 +125,28 @@ def test_what_a_script_writes_through_a_link_is_told(kernels: Path, standin: Env
     assert run.linked_changed == (Path("data/x.bin"),)
     assert any("changed during the run: data/x.bin" in text for text in run.report.warnings)
     assert measure(kernels, "loop.py", standin()).linked_changed == ()
+
+
+def test_sigterm_during_the_validation_keeps_what_was_measured(
+    kernels: Path, standin: Environment, run_cli: RunCli
+) -> None:
+    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)"
+    asked = ("--run-test", "no", "--validate", f"{sys.executable} -c '{code}'")
+    done = run_cli("kernel", "run", *asked, "add_one_core.py", cwd=kernels, env=standin())
+    assert done.returncode == 130, done.stderr
+    assert "interrupted during the validation" in done.stderr
+    folder = kernels / "add_one_core_kernel"
+    assert (folder / "run.json").is_file() and (folder / "summary.json").is_file()
+
+
+def test_a_script_that_writes_into_its_original_is_told(
+    kernels: Path, standin: Environment, run_cli: RunCli
+) -> None:
+    script = kernels / "add_one_core.py"
+    script.write_text(script.read_text() + f"\nopen({str(script)!r}, 'a').write('# more')\n")
+    done = run_cli("kernel", "run", "--run-test", "no", script, cwd=kernels, env=standin())
+    assert done.returncode == 0, done.stderr
+    assert "your files changed during the run: see above" in done.stdout + done.stderr
 
 
 def test_nothing_printed(kernels: Path, standin: Environment) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -54,9 +56,21 @@ def test_no_shell_and_no_profiler_around_a_command(script: Path) -> None:
     assert check(criteria, script, {"TTLANG_PERF_DUMP": "1"}).ok
 
 
-def test_a_command_that_hangs_or_is_not_there(script: Path) -> None:
+def test_a_command_that_hangs_or_is_not_there(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    kill = os.kill
+
+    def noted(pid: int, number: int) -> None:
+        sent.append(number)
+        kill(pid, number)
+
+    monkeypatch.setattr("os.kill", noted)
     hanging = Criteria((sys.executable, "-c", "import time; time.sleep(60)"), timeout_s=0.3)
     assert check(hanging, script).detail == "did not end within 0.3 s"
+    assert signal.SIGINT in sent
+    assert signal.SIGKILL not in sent  # a device would be left in a bad state
     with pytest.raises(UsageError, match="cannot be started"):
         check(Criteria(("/nowhere/check",)), script)
 
