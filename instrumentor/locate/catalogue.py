@@ -505,7 +505,7 @@ EFFECTS: tuple[tuple[Effect, tuple[str, ...]], ...] = (
             *_rows("", "pandas.read_* accelerate.load_* *.from_pretrained"),
         ),
     ),
-    (Effect.FIRST, _rows("", "builtins.next *.shuffle torch.*_")),
+    (Effect.FIRST, _rows("", "builtins.next *.shuffle operator.*item operator.i* torch.*_")),
     (Effect.FIRST, _rows("numpy.", "copyto *.at fill_diagonal place put*")),
     (Effect.GIVEN, _rows("torch.", "optim.* ao.* quantization.* nn.utils.*")),
     (

@@ -109,14 +109,14 @@ def arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(k.value for k in call.keywords)]
 
 
-def all_parameters(node: FunctionNode) -> list[ast.arg]:
+def all_parameters(node: FunctionNode | ast.Lambda) -> list[ast.arg]:
     """A function's parameters, the positional ones first."""
     given = node.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
     return every + [a for a in (given.vararg, given.kwarg) if a is not None]
 
 
-def parameters(node: FunctionNode) -> set[str]:
+def parameters(node: FunctionNode | ast.Lambda) -> set[str]:
     """Names of a function's parameters."""
     return {a.arg for a in all_parameters(node)}
 

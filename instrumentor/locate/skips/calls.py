@@ -124,7 +124,8 @@ class LibraryCalls:
 
 
 def _in_place(call: ast.Call) -> bool:
-    return any(k.arg in ("out", "inplace") for k in call.keywords)
+    """Writes into what it is given, or takes numbers from its generator."""
+    return any(k.arg in ("out", "inplace", "generator") for k in call.keywords)
 
 
 def _unread(frame: Frame, call: ast.Call) -> Effects:

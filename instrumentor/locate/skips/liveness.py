@@ -46,7 +46,7 @@ def _read_by_closures(scope: ScopeNode, name: str, removed: Collection[ast.stmt]
     """Reads in nested functions that have no such name of their own: they may run at any time."""
     found: set[ast.Name] = set()
     for statement in own_nodes(scope):
-        if isinstance(statement, FUNCTIONS) and statement not in removed:
+        if isinstance(statement, (*FUNCTIONS, ast.Lambda)) and statement not in removed:
             if name not in parameters(statement) and not _binds_here(statement, name):
                 found.update(loads(statement, name))
     return frozenset(found)

@@ -81,6 +81,9 @@ class EffectsReader:
             return  # what it does counts where it is called
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             self._walk(frame, statement.iter, found, certain=certain)
+        elif isinstance(statement, ast.Assign):
+            if any(isinstance(t, (ast.Tuple, ast.List)) for t in statement.targets):
+                self._walk(frame, statement.value, found, certain=certain)
         for header in (n for n in ast.iter_child_nodes(statement) if not _is_suite(n)):
             for node in below(header):
                 self._node(frame, statement, node, found, certain=certain)
@@ -113,8 +116,12 @@ class EffectsReader:
                 self._implicit(frame, node, node.value, found)
             case ast.Name(ctx=ast.Store() | ast.Del()):
                 self._bind(frame, statement, node, found)
-            case ast.comprehension():
-                self._walk(frame, node.iter, found, certain=certain)
+            case ast.comprehension(iter=walked) | ast.Starred(value=walked, ctx=ast.Load()):
+                self._walk(frame, walked, found, certain=certain)
+            case ast.Compare(ops=ops, comparators=sides):
+                for operator, side in zip(ops, sides, strict=True):
+                    if isinstance(operator, (ast.In, ast.NotIn)):
+                        self._walk(frame, side, found, certain=certain)
             case ast.withitem():
                 self._implicit(frame, node, node.context_expr, found)
             case ast.Yield() | ast.YieldFrom() | ast.Await() if frame.top:

@@ -13,7 +13,14 @@ from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.liveness import loads, reads_of
 from instrumentor.locate.skips.pieces import Piece
 from instrumentor.locate.skips.storage import Cell
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, dotted, own_nodes
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    dotted,
+    own_nodes,
+    parameters,
+)
 
 
 @dataclass(eq=False)
@@ -90,14 +97,38 @@ class Uses:
                 if scope in self.gone.functions:
                     continue
                 own = _set_first(scope, cell.name) if cell.scope is None else ""
-                for node in own_nodes(scope):
-                    if isinstance(node, ast.Attribute) and cell.scope is None:
+                for node in _nodes_with_lambdas(scope, cell.name):
+                    if isinstance(node, ast.Call) and cell.scope is None:
+                        owner = _read_by_name(node, cell.name)
+                        if owner is not None:
+                            yield source, scope, owner
+                    elif isinstance(node, ast.Attribute) and cell.scope is None:
                         if node.attr == cell.name and (not own or dotted(node.value) != own):
                             yield source, scope, node
                     elif isinstance(node, ast.Name) and cell.scope is not None:
                         if node.id == cell.name:
                             if self.facts.storage.owner(source, scope, node.id) is cell.scope:
                                 yield source, scope, node
+
+
+def _nodes_with_lambdas(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+    """Nodes of a scope, of its lambdas as well where they have no such parameter."""
+    for node in own_nodes(scope):
+        yield node
+        if isinstance(node, ast.Lambda) and name not in parameters(node):
+            yield from _nodes_with_lambdas(node, name)
+
+
+def _read_by_name(call: ast.Call, attribute: str) -> ast.Name | ast.Attribute | None:
+    """The object of `getattr(x, "best", None)` and `hasattr(x, "best")`."""
+    match call.func, call.args:
+        case ast.Name(id="getattr" | "hasattr"), [
+            ast.Name() | ast.Attribute() as owner,
+            ast.Constant(value=name),
+            *_,
+        ] if name == attribute:
+            return owner
+    return None
 
 
 def _set_first(scope: ScopeNode, attribute: str) -> str:

@@ -209,6 +209,20 @@ STAYS: dict[str, Evaluation] = {
         header=FETCH,
     ),
     "zipped_batches": Evaluation("it = iter(loader)", "[q for q, _ in zip(it, [1])]", header=FETCH),
+    "unpacked_batches": Evaluation("it = iter(loader)", "q, *more = it", header=FETCH),
+    "spread_batches": Evaluation("it = iter(loader)", "print(*it)", header=FETCH),
+    "looked_for_in_batches": Evaluation("it = iter(loader)", "3 in it", header=FETCH),
+    "random_numbers": changes("g = torch.Generator()", "torch.rand(3, generator=g)"),
+    "set_by_an_operator": changes("import operator\nbuf = [1]", "operator.setitem(buf, 0, 1)"),
+    "read_in_a_lambda": Evaluation(
+        "buf = [1]\nrate = lambda: buf[0]", "buf[0] = 2", "scale(rate())"
+    ),
+    "bound_for_a_lambda": Evaluation(
+        "rate = lambda: v", rest="scale(rate())", call="v = validate(model)"
+    ),
+    "read_by_its_name": Evaluation(
+        "class Own:\n    best = 0\nown = Own()", "own.best = 1", "scale(getattr(own, 'best'))"
+    ),
     "generated_batches": Evaluation(
         "def batches():\n    for b in loader:\n        yield b\nit = batches()",
         "for q in it:\n    break",
