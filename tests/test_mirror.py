@@ -44,9 +44,7 @@ TESTED_IN = {
     "tests/process/test_running.py": "process/model process/tree",
     "tests/profilers/test_tracy.py": "runtime/tracy_start",
     "tests/test_interpreter.py": "runtime/probe",
-    "tests/runtime/test_torch_hook.py": (
-        "runtime/recorder/after_import runtime/recorder/extra_step"
-    ),
+    "tests/runtime/test_torch_hook.py": ("runtime/recorder/after_import"),
     "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced runtime/recorder/waits",
     "tests/runtime/recorder/test_witness.py": (
         "runtime/recorder/graph runtime/recorder/judging runtime/recorder/places "
@@ -55,7 +53,7 @@ TESTED_IN = {
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/tune/test_edits.py": "variant",
     "tests/workspace/test_in_place.py": "workspace/either workspace/interrupts",
-    "tests/workspace/test_planner.py": "workspace/listing workspace/names",
+    "tests/workspace/test_planner.py": "workspace/listing",
     "tests/workspace/test_shadow.py": "workspace/private_git",
     "tests/analysis/test_parity.py": (
         "analysis/advice analysis/attributes analysis/cells analysis/op_models analysis/rows "
