@@ -16,7 +16,7 @@ import typer
 
 from instrumentor import about, console
 from instrumentor.commands import VERBS, common, following
-from instrumentor.commands.signature import Declared, Only, Without, verb
+from instrumentor.commands.signature import Declared, Only, Verb, Without
 from instrumentor.config import find_defaults
 from instrumentor.errors import EXIT_CODES, UsageError
 from instrumentor.options import Options
@@ -106,7 +106,7 @@ def _show_version(value: bool) -> None:
         raise typer.Exit
 
 
-@verb
+@Verb
 def _start(
     context: typer.Context,
     dry_run: Annotated[
@@ -156,7 +156,7 @@ def _defaults() -> dict[str, Any]:
     def given(options: Mapping[str, Declared]) -> dict[str, Any]:
         return {options[key].key: value for key, value in table.items() if key in options}
 
-    own = _by_key(_start.declared.values())  # type: ignore[attr-defined]
+    own = _by_key(_start.declared.values())
     return given(own) | {name: given(options) for name, options in known.items()}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from instrumentor import console
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import OUTPUT, option
 from instrumentor.options import Options
@@ -24,7 +24,7 @@ class Asked:
     force: bool = option(OUTPUT, False, "Replace an existing file (never the original).", once=True)
 
 
-@verb
+@Verb
 def apply(
     script: Annotated[Path, typer.Argument(help="The training script.")],
     *,

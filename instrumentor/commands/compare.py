@@ -12,7 +12,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import RegressionFound, Undecided, UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, option
 from instrumentor.outputs import Replacing, refuse_outputs, write_new
@@ -56,7 +56,7 @@ class Asked(Replacing):
     )
 
 
-@verb
+@Verb
 def compare(
     runs: Annotated[
         list[str],

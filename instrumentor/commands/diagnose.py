@@ -12,13 +12,13 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import UsageError
 
 SCHEMA = "instrument-diagnosis/1"
 
 
-@verb
+@Verb
 def diagnose(
     logfile: Annotated[
         Path, typer.Argument(metavar="LOGFILE", help="A log, a run folder, or - for stdin.")

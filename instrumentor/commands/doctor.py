@@ -10,7 +10,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common, following
-from instrumentor.commands.signature import Only, verb
+from instrumentor.commands.signature import Only, Verb
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import WHERE, option
 from instrumentor.options import Options
@@ -34,7 +34,7 @@ class Asked:
     )
 
 
-@verb
+@Verb
 def doctor(
     context: typer.Context,
     script: Annotated[

@@ -11,7 +11,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common, following
-from instrumentor.commands.signature import Only, Without, verb
+from instrumentor.commands.signature import Only, Verb, Without
 from instrumentor.option_fields import MEASURE, OUTPUT, option
 from instrumentor.options import Options
 from instrumentor.run_options import RunOptions
@@ -34,7 +34,7 @@ class Asked:
     summary: bool = option(OUTPUT, False, "SCRIPT is a folder: summarise all its files.", once=True)
 
 
-@verb
+@Verb
 def explain(
     context: typer.Context,
     script: common.Script = None,

@@ -11,7 +11,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, option
 from instrumentor.outputs import Replacing, refuse_outputs, write_new
@@ -44,7 +44,7 @@ class Asked(Replacing):
     )
 
 
-@verb
+@Verb
 def history(
     script: Annotated[Path, typer.Argument(help="A script that was measured.")],
     *,

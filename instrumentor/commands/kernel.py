@@ -12,7 +12,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import Only, Without, verb
+from instrumentor.commands.signature import Only, Verb, Without
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
 from instrumentor.outputs import Replacing, refuse_outputs, write_new
@@ -175,7 +175,7 @@ class Page(Replacing):
 
 
 @app.command("explain", epilog="Example: instrument kernel explain matmul.py")
-@verb
+@Verb
 def explain(
     script: Script, *, asked: Annotated[Chosen, Only("kernel", "call", "diff", "json")]
 ) -> None:
@@ -285,7 +285,7 @@ def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | No
     epilog="Example: instrument kernel run --validate 'pytest test_matmul.py' matmul.py",
     context_settings=_SCRIPT_LAST,
 )
-@verb
+@Verb
 def run(
     context: typer.Context,
     script: Script,
@@ -331,7 +331,7 @@ def run(
 
 
 @app.command("report", epilog="Example: instrument kernel report matmul_kernel --html report.html")
-@verb
+@Verb
 def report(
     path: Annotated[
         Path,
@@ -363,7 +363,7 @@ def report(
 @app.command(
     "iterate", epilog="Example: instrument kernel iterate matmul.py", context_settings=_SCRIPT_LAST
 )
-@verb
+@Verb
 def iterate(
     context: typer.Context,
     script: Script,

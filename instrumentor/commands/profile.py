@@ -9,7 +9,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import InstrumentError
 from instrumentor.run_options import ProfileOptions
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from instrumentor.profile import Profiled
 
 
-@verb
+@Verb
 def profile(
     command: Annotated[
         list[str],

@@ -14,7 +14,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, option, same
 from instrumentor.reporting import ReportFiles
@@ -168,7 +168,7 @@ class Asked:
         return ReportOptions(**values)
 
 
-@verb
+@Verb
 def report(
     sources: Annotated[
         list[Path],

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import Restored, RestoreNeeded
 
 SCHEMA = "instrument-restore/1"
 
 
-@verb
+@Verb
 def restore(*, shown: common.Json) -> None:
     """Put back files that a killed run in place left instrumented."""
     from instrumentor.private import remove_dead

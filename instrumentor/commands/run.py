@@ -14,7 +14,7 @@ from instrumentor import console
 from instrumentor.commands import common, following
 from instrumentor.commands import repeat as repeats
 from instrumentor.commands.history import remember
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 from instrumentor.errors import InstrumentError, NotVerified
 from instrumentor.option_fields import MEASURE, option
 from instrumentor.options import Options
@@ -38,7 +38,7 @@ class Asked(common.Shown, common.Preview, common.Remembered):
     )
 
 
-@verb
+@Verb
 def run(
     context: typer.Context,
     script: common.Script = None,

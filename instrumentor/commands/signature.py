@@ -151,34 +151,39 @@ def _group(hint: Any) -> tuple[Any, Only]:
     return group, note
 
 
-def verb(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as Typer takes it; ``declared`` of the result are its options by key."""
-    groups: dict[str, tuple[type, list[Declared]]] = {}
-    parameters: dict[str, inspect.Parameter] = {}
-    declared: dict[str, Declared] = {}
-    hints = get_type_hints(function, include_extras=True)
-    for name, parameter in inspect.signature(function).parameters.items():
-        group, chosen = _group(hints[name])
-        if not is_dataclass(group):
-            parameters[name] = parameter.replace(
-                annotation=hints[name], kind=parameter.KEYWORD_ONLY
-            )
-            continue
-        assert isinstance(group, type)
-        found = list(_declared(group, chosen))
-        groups[name] = group, found
-        declared |= {each.key: each for each in found}
-        parameters |= {each.key: each.parameter for each in found}
+class Verb:
+    """A function as Typer takes it; calling it makes the dataclasses of what was typed.
 
-    def called(**typed: Any) -> Any:
-        made = {name: _made(group, found, typed) for name, (group, found) in groups.items()}
-        return function(**{n: v for n, v in typed.items() if n not in declared}, **made)
+    Attributes:
+        declared: its options by key.
+    """
 
-    called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    called.__annotations__ = {name: each.annotation for name, each in parameters.items()}
-    called.__doc__, called.__name__ = function.__doc__, function.__name__
-    called.declared = declared  # type: ignore[attr-defined]
-    return called
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._groups: dict[str, tuple[type, list[Declared]]] = {}
+        self.declared: dict[str, Declared] = {}
+        parameters: dict[str, inspect.Parameter] = {}
+        hints = get_type_hints(function, include_extras=True)
+        for name, parameter in inspect.signature(function).parameters.items():
+            group, chosen = _group(hints[name])
+            if not is_dataclass(group):
+                parameters[name] = parameter.replace(
+                    annotation=hints[name], kind=parameter.KEYWORD_ONLY
+                )
+                continue
+            assert isinstance(group, type)
+            found = list(_declared(group, chosen))
+            self._groups[name] = group, found
+            self.declared |= {each.key: each for each in found}
+            parameters |= {each.key: each.parameter for each in found}
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self.__signature__ = inspect.Signature(list(parameters.values()))
+        self.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+
+    def __call__(self, **typed: Any) -> Any:
+        made = {name: _made(group, found, typed) for name, (group, found) in self._groups.items()}
+        own = {name: value for name, value in typed.items() if name not in self.declared}
+        return self._function(**own, **made)
 
 
 def _made(group: type, declared: list[Declared], typed: Mapping[str, Any]) -> Any:

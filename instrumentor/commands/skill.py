@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from instrumentor import console
-from instrumentor.commands.signature import verb
+from instrumentor.commands.signature import Verb
 
 
-@verb
+@Verb
 def skill() -> None:
     """Print instructions for coding agents, as Markdown."""
     text = Path(__file__).parent.with_name("SKILL.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import typer
 
 from instrumentor import console
 from instrumentor.commands import common
-from instrumentor.commands.signature import Only, Without, verb
+from instrumentor.commands.signature import Only, Verb, Without
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import WHERE, option
 from instrumentor.run_options import RunOptions
@@ -34,7 +34,7 @@ class Asked:
     )
 
 
-@verb
+@Verb
 def tune(
     context: typer.Context,
     script: Annotated[

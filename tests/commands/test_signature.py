@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from instrumentor.commands.signature import Only, Without, verb
+from instrumentor.commands.signature import Only, Verb, Without
 from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
 
 
@@ -37,7 +37,7 @@ def call(function: Any, *words: str) -> Any:
     return app(list(words), standalone_mode=False)
 
 
-@verb
+@Verb
 def whole(word: str, *, group: Derived) -> tuple[str, Derived]:
     """All of them."""
     return word, group
@@ -72,13 +72,13 @@ def test_a_verb_takes_some(note: Only, taken: set[str]) -> None:
         return group
 
     some.__annotations__["group"] = Annotated[Group, note]
-    made = verb(some)
-    assert set(made.declared) == taken  # type: ignore[attr-defined]
+    made = Verb(some)
+    assert set(made.declared) == taken
     assert call(made, "--steps", "7").steps == 7
 
 
 def test_the_key_of_a_file_is_any_long_flag() -> None:
-    options = whole.declared  # type: ignore[attr-defined]
+    options = whole.declared
     assert options["all_sizes"].keys == ("all_sizes", "sizes")
     assert [key for key, each in options.items() if not each.option.file] == [
         "folders",

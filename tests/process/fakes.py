@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+
+import psutil
 
 
 @dataclass
@@ -31,3 +34,8 @@ class FakeProcess:
 
     def oneshot(self) -> Any:
         return contextlib.nullcontext()
+
+
+def those(processes: list[FakeProcess]) -> Callable[[], list[psutil.Process]]:
+    """Who is asked for the processes of a run, as often as it is."""
+    return lambda: cast("list[psutil.Process]", processes)

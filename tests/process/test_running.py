@@ -528,4 +528,4 @@ def test_killing_the_tool_at_any_moment_leaves_no_process(tmp_path: Path) -> Non
         time.sleep(0.05 + 0.06 * moment)
         tool.kill()
         tool.wait()
-        wait_for(lambda: not processes_of(run_id))  # noqa: B023
+        wait_for(lambda run_id=run_id: not processes_of(run_id))

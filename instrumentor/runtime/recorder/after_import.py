@@ -28,5 +28,6 @@ class AfterTorch:
                 execute(module)
                 self.action()
 
+            # Of this loader alone: torch may ask its own for resources, so no other stands in.
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

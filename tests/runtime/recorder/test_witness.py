@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="needs torch: make test installs it"
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402, F401
+from torch.utils.checkpoint import checkpoint  # noqa: E402, F401 - for the steps below
 
 from instrumentor.runtime.recorder.recorder import Recorder  # noqa: E402
 
