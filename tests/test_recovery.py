@@ -10,6 +10,7 @@ import pytest
 
 from instrumentor import private, recovery
 from instrumentor.workspace import journal, slots
+from tests.conftest import RunCli
 from tests.workspace.test_in_place import TEXT, start
 from tests.workspace.test_restoring import SAVED, killed
 
@@ -24,6 +25,12 @@ def undone() -> tuple[list[str], list[str]]:
     warned: list[str] = []
     recovery.recover(said.append, warned.append)
     return said, warned
+
+
+def damage() -> None:
+    """A journal that nobody can read; it stays until the user removes it."""
+    folder = private.made(slots.cache_folder(), "journal")
+    (folder / "0123456789ab.json").write_text("{")
 
 
 def leftover_copy() -> Path:
@@ -67,10 +74,29 @@ def test_what_is_put_back_is_said_and_what_was_edited_is_warned_of(repo: Path) -
 
 def test_a_damaged_journal_keeps_no_copy_from_being_removed(repo: Path) -> None:
     copy = leftover_copy()
-    folder = private.made(slots.cache_folder(), "journal")
-    (folder / "0123456789ab.json").write_text("{")
+    damage()
     said, warned = undone()
     assert said == [] and len(warned) == 1 and not copy.exists()
+
+
+def test_a_warning_is_given_once_as_long_as_its_cause_stays(repo: Path) -> None:
+    damage()
+    _, warned = undone()
+    assert len(warned) == 1 and undone() == ([], [])
+    (location,) = journal.pending()
+    location.unlink()
+    assert undone() == ([], [])
+    damage()
+    assert undone() == ([], warned)
+
+
+def test_a_command_that_recovers_before_its_run_as_well_warns_once(
+    repo: Path, run_cli: RunCli
+) -> None:
+    damage()
+    done = run_cli("run", "train.py", cwd=repo)
+    assert done.returncode == 3 and done.stderr.count("cannot be read") == 1
+    assert "then run: instrument restore" in done.stderr
 
 
 def test_a_living_run_is_neither_undone_nor_spoken_of(repo: Path) -> None:
