@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from instrumentor.errors import UsageError
+from instrumentor.pipeline import new_folder
 from instrumentor.runner import run_name
 from instrumentor.tune import batch_size, executors
 from instrumentor.tune.edits import Refusal, Site, own_dtype, survey
@@ -62,7 +63,7 @@ def tune(
     executors.check(options.executor)
     target = read_target(script, arguments, cwd, options.rewrite)
     found = _survey(target, options)
-    folder = _new_folder(target, options, cwd)
+    folder = new_folder(cwd / (options.output or f"{run_name(target.script)}_tune"))
     header = {
         "script": str(target.script),
         "arguments": list(target.arguments),
@@ -194,16 +195,3 @@ def _own_batch(target: Target) -> int | None:
         return batch_size.find(target).value
     except NotApplicable:
         return None
-
-
-def _new_folder(target: Target, options: TuneOptions, cwd: Path) -> Path:
-    wanted = cwd / (options.output or Path(f"{run_name(target.script)}_tune"))
-    number, folder = 1, wanted
-    while folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        number += 1
-        folder = wanted.with_name(f"{wanted.name}-{number}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be made: {error.strerror}", "Give --output.") from error
-    return folder
