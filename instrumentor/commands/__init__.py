@@ -4,10 +4,10 @@ from __future__ import annotations
 
 # What is no option of ours goes to the script: `explain train.py --config x.yaml --json`.
 _OURS_AND_THEIRS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
-_SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 #: Each verb, in the order of the help: an example, and whose the words after the script are.
 VERBS: dict[str, tuple[str, dict[str, bool]]] = {
-    "run": ("instrument run --steps 20 train.py --config single_chip.yaml", _SCRIPT_LAST),
+    "run": ("instrument run --steps 20 train.py --config single_chip.yaml", SCRIPT_LAST),
     "explain": ("instrument explain train.py", _OURS_AND_THEIRS),
     "apply": ("instrument apply train.py -o train.bench.py", {}),
     "report": ("instrument report mnist_baseline --html report.html", {}),
@@ -16,8 +16,8 @@ VERBS: dict[str, tuple[str, dict[str, bool]]] = {
     "doctor": ("instrument doctor train.py", _OURS_AND_THEIRS),
     "diagnose": ("instrument diagnose run.log", {}),
     "restore": ("instrument restore", {}),
-    "profile": ("instrument profile pytest -svv tests/test_mnist.py", _SCRIPT_LAST),
-    "tune": ("instrument tune --batch-sizes 64,128,256 train.py", _SCRIPT_LAST),
+    "profile": ("instrument profile pytest -svv tests/test_mnist.py", SCRIPT_LAST),
+    "tune": ("instrument tune --batch-sizes 64,128,256 train.py", SCRIPT_LAST),
     "skill": ("instrument skill > SKILL.md", {}),
     "kernel": ("", {}),  # a group
 }

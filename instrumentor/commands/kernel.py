@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor import console
-from instrumentor.commands import common
+from instrumentor.commands import SCRIPT_LAST, common
 from instrumentor.commands.signature import Only, Verb, Without
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from instrumentor.kernels.options import KernelOptions
     from instrumentor.kernels.run import KernelRun
     from instrumentor_analysis.kernels.report import KernelReport
-
-_SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
 app = typer.Typer(
     help="Profile and optimise tt-lang kernels, one invocation at a time.",
@@ -191,6 +189,7 @@ def explain(
     from instrumentor.kernels.find import find_kernels
     from instrumentor.kernels.plan import found_json, plan_for
     from instrumentor.locate.model import Declined
+    from instrumentor.plan import explain_declined
     from instrumentor.prepare import script_path
     from instrumentor.project import find_project
 
@@ -200,18 +199,8 @@ def explain(
     try:
         document = plan_for(project, found, Choice(kernel, call)).to_json()
     except Declined as declined:
-        document = found_json(found)
-        reasons = [
-            {
-                "file": str(reason.file),
-                "line": reason.line,
-                "kind": reason.kind,
-                "message": reason.message,
-                "remedy": reason.remedy,
-            }
-            for reason in declined.reasons
-        ]
-        document |= {"chosen": None, "declined": reasons}
+        reasons = explain_declined(declined)["reasons"]
+        document = {**found_json(found), "chosen": None, "declined": reasons}
     if asked.json:
         console.out_json(document)
     else:
@@ -283,7 +272,7 @@ def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | No
 @app.command(
     "run",
     epilog="Example: instrument kernel run --validate 'pytest test_matmul.py' matmul.py",
-    context_settings=_SCRIPT_LAST,
+    context_settings=SCRIPT_LAST,
 )
 @Verb
 def run(
@@ -361,7 +350,7 @@ def report(
 
 
 @app.command(
-    "iterate", epilog="Example: instrument kernel iterate matmul.py", context_settings=_SCRIPT_LAST
+    "iterate", epilog="Example: instrument kernel iterate matmul.py", context_settings=SCRIPT_LAST
 )
 @Verb
 def iterate(
