@@ -173,6 +173,12 @@ def test_each_further_run_is_compared_with_the_first() -> None:
         compare_all([side(STEADY)])
 
 
+def test_no_regression_is_decided_without_a_wall_clock() -> None:
+    found = replace(compare(side(STEADY), side(STEADY, "new")), timings=())
+    with pytest.raises(NotComparable, match="base and new have no wall clock in common"):
+        judge(found, 5)
+
+
 def runs(*factors: float, name: str = "base", batch_size: int | None = None) -> list[Side]:
     """Repeats whose medians are these."""
     return [

@@ -61,6 +61,16 @@ def test_a_plot(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
+def test_without_a_steady_step_there_is_no_plot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, target = tmp_path / "short.py", tmp_path / "medians.png"
+    script.touch()
+    History().add(tmp_path / "short", summary([]).to_json(), place_of(script))
+    assert call(["history", str(script), "--plot", str(target)]) == 2
+    assert "no run has a steady step" in capsys.readouterr().err and not target.exists()
+
+
 def test_a_plot_replaces_nothing_and_nothing_else_is_done(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

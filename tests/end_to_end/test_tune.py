@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from instrumentor.options import Options
 from instrumentor.tune.edits import patch
@@ -162,6 +163,9 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
     assert len(results) == 2
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "ended", "key": "opt')  # a line that the kill cut
+    with FileLock(folder / ".lock"):
+        done = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
+    assert done.returncode == 2 and "another tuning is using it" in done.stderr
     done = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("(from the journal)") == 2
@@ -269,7 +273,12 @@ def test_without_submitit_trials_are_plain_processes(repo: Path, tmp_path: Path)
         (("--executor", "cloud", "train.py"), "local, slurm"),
         (("--executor-option", "x", "train.py"), "KEY=VALUE"),
         (("--batch-sizes", "a", "train.py"), "expected numbers"),
+        (("--batch-sizes", "8,0", "train.py"), "must be 1 or more"),
+        (("--loss-tolerance", "-1", "train.py"), "cannot be negative"),
+        (("--budget", "0", "train.py"), "above 0 minutes"),
+        (("--trial-timeout", "0", "train.py"), "above 0 seconds"),
         (("--resume", "nowhere"), "there is no journal.jsonl"),
+        (("--resume", "nowhere", "train.py"), "takes no script"),
         (("--strategy", "random", "train.py"), "one-at-a-time, grid"),
         ((), "which script?"),
     ],
