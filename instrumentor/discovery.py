@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from msgspec import structs
+
 from instrumentor.attempt import Limits, attempt
 from instrumentor.bundle import MODULE, module_text
 from instrumentor.doctor import Situation
@@ -224,8 +226,8 @@ def prepared_by(
             found = prepare(script, choice, arguments)
         except (InstrumentError, SyntaxError):
             continue
-        plan = dataclasses.replace(found.plan, warnings=(*found.plan.warnings, warning))
-        return dataclasses.replace(found, plan=plan)
+        plan = structs.replace(found.plan, warnings=(*found.plan.warnings, warning))
+        return structs.replace(found, plan=plan)
     return whole_steps(seen, script, options, warning)
 
 
@@ -245,8 +247,8 @@ def prepared_again(
     if choice is None:
         raise RunFailed("its forward and backward share no block")
     found = prepare(script, choice, arguments)
-    plan = dataclasses.replace(found.plan, warnings=(*found.plan.warnings, warning))
-    return dataclasses.replace(found, plan=plan)
+    plan = structs.replace(found.plan, warnings=(*found.plan.warnings, warning))
+    return structs.replace(found, plan=plan)
 
 
 def choices(seen: Observed, options: Options) -> Iterator[Options]:

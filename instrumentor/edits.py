@@ -7,12 +7,12 @@ compared without holding a syntax tree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from msgspec import Struct
 
-@dataclass(frozen=True, order=True)
-class Statement:
+
+class Statement(Struct, frozen=True, order=True):
     """Address of an original statement: 1-based line, 0-based UTF-8 byte column (as in ast)."""
 
     line: int
@@ -29,8 +29,7 @@ class Kind(str, Enum):
     PRELUDE = "prelude"  # module-level block after statement `at`; before all code when at is None
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """One change of one file.
 
     Attributes:

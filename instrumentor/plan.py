@@ -6,12 +6,13 @@ all that the rewriting needs.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.errors import UsageError
@@ -43,16 +44,14 @@ WHOLE_STEP = "whole step"
 _MARK = b"_instrument"
 
 
-@dataclass(frozen=True)
-class PlannedEdit:
+class PlannedEdit(Struct, frozen=True):
     """An edit with the file it belongs to."""
 
     file: Path
     edit: Edit
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What will be done to which file, and why.
 
     Attributes:
@@ -126,7 +125,7 @@ def make_plan(located: Located, options: Options) -> Plan:
         if not wanted and module.NAME != "recorder":
             continue
         for source, edit in module.edits(located, names, options):
-            named = dataclasses.replace(edit, pass_name=module.NAME)
+            named = replace(edit, pass_name=module.NAME)
             edits.append(PlannedEdit(source.path, named))
     edits = _without_conflicts(edits)
     explanation = explain_located(located)

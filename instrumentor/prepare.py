@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.bundle import MODULE, module_text
 from instrumentor.edits import Edit, Kind, Statement
@@ -30,8 +31,7 @@ from instrumentor.rewrite import (
 from instrumentor.variant import Variant
 
 
-@dataclass(frozen=True)
-class Prepared(Instrumented):
+class Prepared(Instrumented, frozen=True):
     """An instrumented training script; ``plan`` is what is changed and why."""
 
     plan: Plan
@@ -51,8 +51,7 @@ class Prepared(Instrumented):
         return self.patch + unified_patch({Path(f"{MODULE}.py"): (None, self.recorder)})
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Where the loop is and what would be changed, or why the script is declined.
 
     Attributes:
@@ -155,7 +154,7 @@ def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes])
         edits += [PlannedEdit(file, e) for e in own if not _inside(e.at, off)]
         if file not in plan.files:
             edits.append(PlannedEdit(file, import_of(source, plan.names[0])))
-    return dataclasses.replace(plan, edits=(*edits, *plan.edits)) if edits else plan
+    return replace(plan, edits=(*edits, *plan.edits)) if edits else plan
 
 
 def _reasons(path: Path, data: bytes, plan: Plan) -> list[Noted]:

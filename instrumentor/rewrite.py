@@ -7,9 +7,10 @@ import os
 import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from instrumentor.engine import MARKER, apply_edits
 from instrumentor.errors import ProofFailed, UsageError
@@ -25,8 +26,7 @@ WIDEST = 160  # characters of reasons in the header of a hunk
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 
 
-@dataclass(frozen=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True):
     """An instrumented module.
 
     Attributes:
@@ -40,8 +40,7 @@ class Rewritten:
     plan: Plan
 
 
-@dataclass(frozen=True)
-class Instrumented:
+class Instrumented(Struct, frozen=True):
     """An instrumented script, not yet run.
 
     Attributes:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import ProofFailed
 from instrumentor.marks import MARKER
 
 
-@dataclass
-class Actions:
+class Actions(Struct):
     """What happens at one statement, each list in the order of the plan.
 
     Attributes:
@@ -26,8 +26,7 @@ class Actions:
     after: list[Edit] = field(default_factory=list)
 
 
-@dataclass
-class Gathered:
+class Gathered(Struct):
     """All edits of one file.
 
     Attributes:

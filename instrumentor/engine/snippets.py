@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
+from msgspec import Struct
 
 from instrumentor.engine.parsing import parse_shared
 from instrumentor.errors import ProofFailed
@@ -16,8 +16,7 @@ from instrumentor.marks import BEGIN, END, MARKER
 _NEWLINE = re.compile(r"\r\n?")
 
 
-@dataclass(frozen=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """Marked statements, with the lines that stand before and behind them."""
 
     before: Sequence[cst.EmptyLine]

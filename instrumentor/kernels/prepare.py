@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from instrumentor.engine import apply_edits
@@ -14,8 +13,7 @@ from instrumentor.proofs import prove
 from instrumentor.rewrite import Instrumented, refuse_instrumented
 
 
-@dataclass(frozen=True)
-class PreparedKernel(Instrumented):
+class PreparedKernel(Instrumented, frozen=True):
     """An instrumented kernel script, not yet run."""
 
     plan: KernelPlan

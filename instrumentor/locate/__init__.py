@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from instrumentor.locate.config import folder_reason, mesh_default_warning, mesh_reason
 from instrumentor.locate.inference import infers_only, locate_inference, locate_marked
@@ -126,7 +127,7 @@ def locate_file(
     mesh = mesh_reason(source, arguments)
     if mesh is not None:
         raise Declined(mesh)
-    return dataclasses.replace(located, warnings=(*located.warnings, *dict.fromkeys(found)))
+    return replace(located, warnings=(*located.warnings, *dict.fromkeys(found)))
 
 
 def _of_imports(located: Located, roots: Sequence[Path]) -> Iterator[Caveat]:

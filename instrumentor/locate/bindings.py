@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from instrumentor.locate.syntax import (
     FUNCTIONS,
@@ -21,16 +22,14 @@ from instrumentor.locate.syntax import (
 Path: TypeAlias = tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """A name bound to (a part of) the value of an expression."""
 
     value: ast.expr
     path: Path = ()
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """`import module`, or `from module import name`; name is '*' for all of it."""
 
     module: str
@@ -38,15 +37,13 @@ class Imported:
     level: int
 
 
-@dataclass(frozen=True)
-class Defined:
+class Defined(Struct, frozen=True):
     """A function or class statement."""
 
     node: FunctionNode | ast.ClassDef
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of a function; position counts positional ones, -1 for the others."""
 
     function: FunctionNode
@@ -58,8 +55,7 @@ Binding: TypeAlias = Bound | Imported | Defined | Parameter
 Table: TypeAlias = dict[str, list[Binding]]
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(Struct, frozen=True):
     """`owner.name = value`; `owner[...] = value` and `owner.append(value)` with name ''."""
 
     scope: ScopeNode
@@ -68,8 +64,7 @@ class Put:
     bound: Bound
 
 
-@dataclass(eq=False)
-class Bindings:
+class Bindings(Struct, eq=False, dict=True):
     """The tables of one module."""
 
     source: Source

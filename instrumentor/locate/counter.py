@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate.catalogue import SPELLED_COUNT, SPELLED_OTHER_COUNT
 from instrumentor.locate.loops import Candidate, Site
@@ -11,8 +12,7 @@ from instrumentor.locate.syntax import LoopNode, callee, dotted, own_nodes
 from instrumentor.locate.tree import between, contains
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(Struct, frozen=True):
     name: str
     line: int
     position: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Evidence, Kind, Role
@@ -31,8 +32,7 @@ _PREPARES = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """What a call does to gradients.
 
     Attributes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.differentiable import type_name
@@ -16,8 +17,7 @@ from instrumentor.locate.program import Function
 from instrumentor.locate.syntax import ScopeNode, Source, dotted
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A part of the step and what tells that it is one.
 
     Attributes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.dataflow import binds, effects, uses
@@ -26,8 +27,7 @@ from instrumentor.locate.syntax import (
 from instrumentor.locate.tree import contains, path_to
 
 
-@dataclass(frozen=True)
-class Forward:
+class Forward(Struct, frozen=True):
     """Where the forward of a backward starts.
 
     Attributes:

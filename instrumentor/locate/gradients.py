@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.locate import catalogue
 from instrumentor.locate import values as resolved
@@ -40,8 +42,7 @@ from instrumentor.locate.values import Group, Method, Opaque
 _DEPTH = 8
 
 
-@dataclass
-class Summary:
+class Summary(Struct):
     """What a function does with differentiable values, in terms of what it is given.
 
     stores: what it leaves in variables of outside; filled: those it only adds elements to.
@@ -53,15 +54,14 @@ class Summary:
     backwards: dict[ast.Call, Value] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
-class Gradients:
+class Gradients(Struct, eq=False):
     """Differentiable values of a program; summaries of its functions are kept."""
 
     knowledge: Knowledge
-    _summaries: dict[FunctionNode, Summary] = field(default_factory=dict, repr=False)
+    _summaries: dict[FunctionNode, Summary] = field(default_factory=dict)
     #: Whether the summary being made met calls that are too deep; where such a one was made.
     _cut: bool = False
-    _cut_at: dict[FunctionNode, int] = field(default_factory=dict, repr=False)
+    _cut_at: dict[FunctionNode, int] = field(default_factory=dict)
 
     def differentiated(
         self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Iterable[str] = ()
@@ -417,8 +417,7 @@ def _functions(value: resolved.Value) -> Iterator[Function]:
                 yield from _functions(inner)
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(Struct, frozen=True, dict=True):
     """A call as the bridge between a function's variables and those of its caller."""
 
     held: Held

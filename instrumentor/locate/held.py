@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.syntax import ScopeNode, Source, dotted
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(Struct, frozen=True):
     """A differentiable value.
 
     Attributes:
@@ -33,8 +33,7 @@ class Made:
 Key: TypeAlias = tuple[ScopeNode | None, str]
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Struct, frozen=True):
     """What a variable held before the walk."""
 
     key: Key
@@ -44,8 +43,7 @@ Value: TypeAlias = frozenset[Made | Given]
 NO_VALUE: Value = frozenset()
 
 
-@dataclass
-class Held:
+class Held(Struct):
     """The variables of a walk.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from instrumentor.locate.counter import Counter
 from instrumentor.locate.dataflow import binds, effects, uses
@@ -28,8 +29,7 @@ from instrumentor.locate.vocabulary import (
 from instrumentor_analysis.caveats import Caveat
 
 
-@dataclass(frozen=True)
-class HostReads:
+class HostReads(Struct, frozen=True):
     """moved: what goes behind the barrier, with what depends on it."""
 
     moved: list[Deferred]
@@ -88,8 +88,7 @@ def _measured(
     return Caveat(kind, text, "caution" if xla else "note", source.at(lines[0]), hint)
 
 
-@dataclass(eq=False)
-class _Reads:
+class _Reads(Struct, eq=False, dict=True):
     """The statements of one region, and which of them wait for the device."""
 
     knowledge: Knowledge

@@ -7,8 +7,9 @@ follows, else up to the barrier; the run stops behind it.
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from instrumentor.errors import UsageError
 from instrumentor.locate.catalogue import Kind

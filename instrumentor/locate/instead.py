@@ -6,6 +6,8 @@ import ast
 import dataclasses
 from collections.abc import Callable, Iterator
 
+from msgspec import structs
+
 from instrumentor.errors import UsageError
 from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, LoopNode, Source, callee, parse
@@ -40,7 +42,7 @@ def with_region(reason: Reason, source: Source, options: Options, place: Place) 
             place(source, marked)
         except (Declined, UsageError):
             continue
-        return dataclasses.replace(reason, region=f"{where.path.name}:{first}-{last}")
+        return structs.replace(reason, region=f"{where.path.name}:{first}-{last}")
     return reason
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Evidence, Kind, Role
@@ -39,8 +40,7 @@ _STEPPED = (Kind.OPTIMIZER, Kind.ENGINE)
 _DEPTH = 6
 
 
-@dataclass(eq=False)
-class Knowledge:
+class Knowledge(Struct, eq=False, dict=True):
     """Facts about a program, computed on demand and kept."""
 
     program: Program

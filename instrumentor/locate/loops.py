@@ -11,8 +11,10 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.knowledge import Knowledge
@@ -30,8 +32,7 @@ from instrumentor.locate.syntax import (
 )
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True):
     """One backward of an iteration, seen from the loop's scope.
 
     Attributes:
@@ -52,8 +53,7 @@ class Site:
     chain: tuple[Function, ...] = ()
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Struct, frozen=True):
     """One optimizer step of an iteration (or, with accumulation, of several).
 
     Attributes:
@@ -71,8 +71,7 @@ class Update:
     manual: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
+class Candidate(Struct, frozen=True, eq=False):
     """A loop with the backwards of its iterations and the updates they lead to."""
 
     source: Source

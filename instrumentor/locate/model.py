@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec import Struct
 
 from instrumentor.errors import InstrumentError
 from instrumentor.locate.counter import Counter
@@ -18,8 +19,7 @@ from instrumentor.locate.syntax import ScopeNode, Source
 from instrumentor_analysis.caveats import Caveat
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a script is declined: place, kind (stable word), sentence, what would work.
 
     region: `FILE:FIRST-LAST` that `--region` can time instead, or empty.
@@ -56,8 +56,7 @@ class Declined(InstrumentError):
         self.reasons = reasons
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Where the run ends early.
 
     Attributes:
@@ -75,8 +74,7 @@ class Stop:
     condition: str = ""
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """A validation or checkpoint that is left out, with the statements that depend on it.
 
     instead: code in its place: the mode in which it would have left its model.
@@ -93,8 +91,7 @@ class Skipped:
     draws: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """An evaluation or a save that stays, and why."""
 
     source: Source
@@ -104,8 +101,7 @@ class Kept:
     why: str
 
 
-@dataclass(frozen=True)
-class Deferred:
+class Deferred(Struct, frozen=True):
     """A statement moved behind the barrier.
 
     reads: lines of the host reads in it; empty for one that only depends on another.
@@ -117,8 +113,7 @@ class Deferred:
     reads: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Located:
+class Located(Struct, frozen=True, eq=False):
     """A training loop, understood.
 
     Attributes:

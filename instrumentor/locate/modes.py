@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, Update
@@ -27,8 +29,7 @@ from instrumentor.options import Options
 from instrumentor_analysis.caveats import Caveat
 
 
-@dataclass(frozen=True)
-class End:
+class End(Struct, frozen=True):
     """Where the clock is read: after which statement, under which label.
 
     synced: expression that tells whether the script has synced already, '' when it has not.
@@ -39,8 +40,7 @@ class End:
     synced: str = ""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """From which statement to which a sample goes, and what it is.
 
     whole: the optimizer step belongs to it; resume: several micro-steps make one sample; the
@@ -58,8 +58,7 @@ class Span:
     warning: Caveat | None = None
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """What the modes look at: the backwards of one path, and where they begin and end."""
 
     knowledge: Knowledge

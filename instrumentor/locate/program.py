@@ -12,9 +12,10 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from instrumentor.locate.bindings import Bindings
 from instrumentor.locate.names import Names, external_name
@@ -39,16 +40,15 @@ MODULE_LIMIT = 400
 __all__ = ["Class", "Function", "Program"]
 
 
-@dataclass(eq=False)
-class Program:
+class Program(Struct, eq=False, dict=True):
     """Modules by path, the entry first; resolution of names, methods and imports."""
 
     entry: Source
     roots: tuple[Path, ...] = ()
     sources: dict[Path, Source] = field(default_factory=dict)
-    bindings: dict[Source, Bindings] = field(default_factory=dict, repr=False)
-    _resolved: dict[ast.Call, list[Function]] = field(default_factory=dict, repr=False)
-    _modules: dict[tuple[str, Path], Path | None] = field(default_factory=dict, repr=False)
+    bindings: dict[Source, Bindings] = field(default_factory=dict)
+    _resolved: dict[ast.Call, list[Function]] = field(default_factory=dict)
+    _modules: dict[tuple[str, Path], Path | None] = field(default_factory=dict)
 
     @classmethod
     def single(cls, source: Source, roots: Sequence[Path] = ()) -> Program:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.hints import batch_names, find_hints
@@ -42,8 +44,7 @@ from instrumentor.options import Options
 from instrumentor_analysis.caveats import Caveat
 
 
-@dataclass(frozen=True, eq=False)
-class Region:
+class Region(Struct, frozen=True, eq=False):
     """From `begin` (insert before) to `end` (insert after), both in the loop's scope.
 
     other_ends: further places that close the same region, in branches that exclude `end`'s.
@@ -65,8 +66,7 @@ class Region:
     resume: bool = False  # several micro-steps make one sample: begin only when none is open
 
 
-@dataclass(frozen=True)
-class Regions:
+class Regions(Struct, frozen=True):
     """The regions of an iteration, the forward of each, and what a sample covers."""
 
     found: tuple[Region, ...]

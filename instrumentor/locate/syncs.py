@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate.accumulation import accumulation_guard
 from instrumentor.locate.forward import call_of
@@ -24,8 +25,7 @@ from instrumentor.locate.syntax import (
 from instrumentor.locate.tree import contains, path_to
 
 
-@dataclass(frozen=True)
-class Sync:
+class Sync(Struct, frozen=True):
     """What ends the region: the script's own sync (keep), or one that is inserted (insert)."""
 
     action: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from instrumentor.edits import Statement
 
@@ -135,8 +136,7 @@ def address(statement: ast.stmt) -> Statement:
     return Statement(statement.lineno, statement.col_offset)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A statement's position in the tree: its suite, its index there and its parent."""
 
     suite: list[ast.stmt]
@@ -145,8 +145,7 @@ class Place:
     scope: ScopeNode
 
 
-@dataclass(eq=False)
-class Source:
+class Source(Struct, eq=False, dict=True):
     """A parsed module.
 
     Raises:
@@ -154,12 +153,12 @@ class Source:
     """
 
     path: Path
-    data: bytes = field(repr=False)
-    tree: ast.Module = field(repr=False)
-    places: dict[ast.stmt, Place] = field(default_factory=dict, repr=False)
-    functions: list[FunctionNode] = field(default_factory=list, repr=False)
-    classes: list[ast.ClassDef] = field(default_factory=list, repr=False)
-    class_of: dict[FunctionNode, ast.ClassDef] = field(default_factory=dict, repr=False)
+    data: bytes
+    tree: ast.Module
+    places: dict[ast.stmt, Place] = field(default_factory=dict)
+    functions: list[FunctionNode] = field(default_factory=list)
+    classes: list[ast.ClassDef] = field(default_factory=list)
+    class_of: dict[FunctionNode, ast.ClassDef] = field(default_factory=dict)
 
     def at(self, line: int) -> str:
         """A line of it as messages name it: ``train.py:41``."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from instrumentor.errors import UsageError
 from instrumentor.locate.accumulation import accumulation_of
@@ -76,7 +77,7 @@ def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candid
         else:
             continue
         kept = [c for c in kept if c.loop is not inner.loop]
-        kept[kept.index(found)] = dataclasses.replace(found, sites=in_order(sites))
+        kept[kept.index(found)] = replace(found, sites=in_order(sites))
     return kept
 
 
@@ -89,7 +90,7 @@ def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iter
             if function.node is inner.scope:
                 for site in inner.sites:
                     chain = (function, *site.chain)
-                    yield dataclasses.replace(site, statement=statement, call=call, chain=chain)
+                    yield replace(site, statement=statement, call=call, chain=chain)
 
 
 def _by_line(program: Program, candidates: list[Candidate], options: Options) -> Candidate:
@@ -103,7 +104,7 @@ def _by_line(program: Program, candidates: list[Candidate], options: Options) ->
         if chosen.updates:
             return chosen
         # asked for all the same: the iteration ends with its last statement
-        return dataclasses.replace(chosen, updates=(end_of_iteration(chosen),))
+        return replace(chosen, updates=(end_of_iteration(chosen),))
     have = ", ".join(f"{c.source.path.name}:{c.loop.lineno}" for c in candidates) or "none"
     bodies = [
         f"{source.path.name}:{s.body[0].lineno}-{s.end_lineno}"
@@ -185,7 +186,7 @@ def _behind(candidate: Candidate, regions: Sequence[Region], stop: Stop) -> Stop
     for region in regions:
         if stop.source is candidate.source and contains(region.end, stop.after):
             if stop.after is not region.end and region.ends_after_update:
-                return dataclasses.replace(stop, unit=region.end, after=region.end)
+                return replace(stop, unit=region.end, after=region.end)
     return stop
 
 
@@ -201,7 +202,7 @@ def _with_forward(
         outer = candidate.source.loops_around(candidate.loop)
         inner_update = any(contains(candidate.loop, u.statement) for u in candidate.updates)
         if outer and not inner_update:
-            candidate = dataclasses.replace(candidate, loop=outer[0])
+            candidate = replace(candidate, loop=outer[0])
             continue
         site = missing or candidate.sites[0]
         raise Declined(

@@ -1,7 +1,7 @@
 """What an expression may refer to, as far as the source tells.
 
 Values are compared by what they stand for: two calls of one constructor are two objects, two
-names of one object are one.
+names of one object are one. A dataclass where not every field tells them apart.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ import ast
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source
 
 
-@dataclass(frozen=True)
-class External:
+class External(Struct, frozen=True):
     """A module, function or class of an installed package, by its qualified name."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class Free:
+class Free(Struct, frozen=True):
     """A name that nothing in sight binds."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Struct, frozen=True):
     """A function or method of one of the program's modules."""
 
     source: Source
@@ -39,8 +38,7 @@ class Function:
         return self.node.name
 
 
-@dataclass(frozen=True)
-class Class:
+class Class(Struct, frozen=True):
     """A class of one of the program's modules."""
 
     source: Source
@@ -64,16 +62,14 @@ class Object:
     where: tuple[Source, ScopeNode] | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """An attribute of an object that the program does not define."""
 
     owner: Value
     name: str
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(Struct, frozen=True):
     """An element of something that is no literal; index None is any of them."""
 
     owner: Value
@@ -89,8 +85,7 @@ class Group:
     keys: tuple[object, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True)
-class Opaque:
+class Opaque(Struct, frozen=True):
     """Something known only by where it is bound: a parameter nobody gives, a computed value."""
 
     node: ast.AST

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """recorder: the object used at the inserted places; factory: the function that makes it."""
 
     recorder: str

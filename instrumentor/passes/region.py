@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.model import Located
@@ -63,10 +64,7 @@ def ends_of(located: Located, region: Region) -> tuple[End, ...]:
     """All places that close a region."""
     in_helper = region.sync.action == "keep" and sync_in_helper(region)
     ends = (End(region.end, region.label), *region.other_ends)
-    return tuple(
-        dataclasses.replace(e, synced=_synced(located, region, e, in_helper=in_helper))
-        for e in ends
-    )
+    return tuple(replace(e, synced=_synced(located, region, e, in_helper=in_helper)) for e in ends)
 
 
 def _synced(located: Located, region: Region, end: End, *, in_helper: bool) -> str:

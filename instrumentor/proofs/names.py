@@ -8,7 +8,8 @@ import symtable
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.engine.actions import address
@@ -24,8 +25,7 @@ _ALWAYS_DEFINED = frozenset(dir(builtins)) | {
 }
 
 
-@dataclass
-class Names:
+class Names(Struct):
     """The names of one file.
 
     Attributes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate.names import external_name, is_method, passed
 from instrumentor.locate.skips.facts import Facts
@@ -21,8 +22,7 @@ from instrumentor.locate.values import Group, Object
 Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
 
 
-@dataclass(eq=False)
-class Aliases:
+class Aliases(Struct, eq=False):
     """Follows objects one step."""
 
     facts: Facts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Effect, Role
@@ -14,8 +15,7 @@ from instrumentor.locate.syntax import arguments
 from instrumentor.locate.values import Member
 
 
-@dataclass(eq=False)
-class LibraryCalls:
+class LibraryCalls(Struct, eq=False):
     """Effects of calls of libraries."""
 
     storage: Storage

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.locate.skips.storage import Cell, Frame, Reach
 
 
-@dataclass(frozen=True)
-class Mode:
+class Mode(Struct, frozen=True):
     """A module put into training or evaluation mode.
 
     Attributes:
@@ -23,8 +24,7 @@ class Mode:
     certain: bool
 
 
-@dataclass
-class Effects:
+class Effects(Struct):
     """What statements do.
 
     Attributes:

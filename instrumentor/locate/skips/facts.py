@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from instrumentor.locate.forward import leading_to
 from instrumentor.locate.knowledge import Knowledge
@@ -23,8 +24,7 @@ from instrumentor.locate.values import Item, Object, Opaque, Value
 Place = tuple[Source, ScopeNode, ast.stmt]
 
 
-@dataclass(eq=False)
-class Facts:
+class Facts(Struct, eq=False, dict=True):
     """One candidate in its program."""
 
     knowledge: Knowledge

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from instrumentor.locate.syntax import (
     FUNCTIONS,
@@ -70,8 +71,7 @@ def _binds_here(scope: ast.AST, name: str) -> bool:
     ) and not any(isinstance(n, ast.Nonlocal) and name in n.names for n in own_nodes(scope))
 
 
-@dataclass
-class _Liveness:
+class _Liveness(Struct):
     name: str
     definitions: frozenset[ast.stmt]
     removed: frozenset[ast.stmt]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Evidence, Kind
@@ -17,14 +18,13 @@ _WALKED_THROUGH = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.
 _TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
 
 
-@dataclass(eq=False)
-class Objects:
+class Objects(Struct, eq=False):
     """Objects of a program by their type and their use; how they are called tells nothing here."""
 
     knowledge: Knowledge
     #: What the step itself calls: calling it once more changes nothing that it does not.
     called_by_the_step: frozenset[Value] = frozenset()
-    _attributes: dict[str, bool] = field(default_factory=dict, repr=False)
+    _attributes: dict[str, bool] = field(default_factory=dict)
 
     def is_module(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A torch module: made by a class of modules, or used as only modules are."""

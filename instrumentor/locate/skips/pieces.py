@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate.model import Kept
 from instrumentor.locate.program import Function
@@ -26,8 +27,7 @@ from instrumentor.locate.vocabulary import is_validation_name
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
-@dataclass(frozen=True, eq=False)
-class Piece:
+class Piece(Struct, frozen=True, eq=False):
     """One evaluation or save."""
 
     source: Source
@@ -43,8 +43,7 @@ class Piece:
         return Kept(self.source, self.statement, self.initial, self.what, why)
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """found: in source order; kept: what looks like one and cannot be read."""
 
     found: tuple[Piece, ...]
@@ -64,8 +63,7 @@ def find_pieces(facts: Facts, *, keep_validation: bool) -> Pieces:
     return Pieces(tuple(found), tuple(dict.fromkeys(kept)))
 
 
-@dataclass(eq=False)
-class _Search:
+class _Search(Struct, eq=False):
     facts: Facts
     keep_validation: bool
 

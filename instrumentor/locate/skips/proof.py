@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from instrumentor.locate.model import Kept, Skipped
 from instrumentor.locate.skips.aliases import Mention
@@ -23,8 +24,7 @@ _REMOVABLE = (
 )
 
 
-@dataclass(frozen=True)
-class Skips:
+class Skips(Struct, frozen=True):
     """skipped: what is left out; kept: what looks like an evaluation or a save, and stays."""
 
     skipped: list[Skipped]
@@ -44,8 +44,7 @@ def prove(facts: Facts, pieces: Pieces) -> Skips:
         kept.append(piece.kept(why))
 
 
-@dataclass(eq=False)
-class _Attempt:
+class _Attempt(Struct, eq=False):
     """Pieces that are taken out together, and the statements that go along with each."""
 
     facts: Facts

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.skips.calls import LibraryCalls
@@ -36,20 +38,19 @@ _GETATTR = "builtins.getattr"
 _Key = tuple[FunctionNode, Arguments]
 
 
-@dataclass(eq=False)
-class EffectsReader:
+class EffectsReader(Struct, eq=False, dict=True):
     """Effects of statements of a program; summaries of functions are kept."""
 
     program: Program
     storage: Storage
     objects: Objects
-    _kept: dict[ast.stmt, Effects] = field(default_factory=dict, repr=False)
-    _summaries: dict[_Key, Effects] = field(default_factory=dict, repr=False)
-    _open: list[_Key] = field(default_factory=list, repr=False)
+    _kept: dict[ast.stmt, Effects] = field(default_factory=dict)
+    _summaries: dict[_Key, Effects] = field(default_factory=dict)
+    _open: list[_Key] = field(default_factory=list)
     #: Functions being read that the summary being made came back to.
-    _cut: set[_Key] = field(default_factory=set, repr=False)
+    _cut: set[_Key] = field(default_factory=set)
     #: Summaries without all that such functions do, until the outermost one is read.
-    _partial: dict[_Key, set[_Key]] = field(default_factory=dict, repr=False)
+    _partial: dict[_Key, set[_Key]] = field(default_factory=dict)
 
     @cached_property
     def _library(self) -> LibraryCalls:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.bindings import Binding, Bound, Parameter
@@ -28,16 +30,14 @@ _MOST = 100_000
 _BUILTINS = frozenset(dir(builtins))
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """Storage: a variable of a scope, or (no scope) an attribute of that name of any object."""
 
     name: str
     scope: ScopeNode | None = None
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """How an object is reached.
 
     Attributes:
@@ -91,8 +91,7 @@ Arguments = tuple[tuple[str, Reach], ...]
 _Seen = frozenset[object]
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """A scope with what its parameters reach; `top` is the one that is examined."""
 
     source: Source
@@ -101,14 +100,13 @@ class Frame:
     top: bool = True
 
 
-@dataclass(eq=False)
-class Storage:
+class Storage(Struct, eq=False):
     """Reaches of the expressions of a program; :class:`TooMuch` when it is all too entangled."""
 
     program: Program
-    _kept: dict[tuple[Frame, ast.expr], Reach] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[Frame, ast.expr], Reach] = field(default_factory=dict)
     #: Where the answer being made came back to itself: what is complete but for that is not kept.
-    _cut: set[object] = field(default_factory=set, repr=False)
+    _cut: set[object] = field(default_factory=set)
     _followed: int = 0
 
     def of(self, frame: Frame, node: ast.expr) -> Reach:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from instrumentor.locate.skips.aliases import Aliases, Mention
 from instrumentor.locate.skips.facts import Facts
@@ -23,8 +24,7 @@ from instrumentor.locate.syntax import (
 )
 
 
-@dataclass(eq=False)
-class Uses:
+class Uses(Struct, eq=False, dict=True):
     """Reads by what stays."""
 
     facts: Facts
