@@ -289,16 +289,16 @@ def loop_around(tree: ast.AST, lines: Sequence[int]) -> ast.For | ast.AsyncFor |
 
 def span_in(body: Sequence[ast.stmt], first: int, last: int) -> tuple[int, int] | None:
     """First and last line of the statements from one line to another, in the innermost block."""
-    for statement in body:
-        if _holds(statement, first) and _holds(statement, last):
-            blocks = [getattr(statement, name, None) for name in ("body", "orelse", "finalbody")]
-            inner = (span_in(b, first, last) for b in blocks if isinstance(b, list))
-            found = next((each for each in inner if each is not None), None)
-            return found or (statement.lineno, statement.end_lineno or statement.lineno)
     begin = next((s for s in body if _holds(s, first)), None)
     end = next((s for s in body if _holds(s, last)), None)
     if begin is None or end is None:
         return None
+    if begin is end:
+        blocks = (getattr(begin, name, None) for name in ("body", "orelse", "finalbody"))
+        for block in blocks:
+            inner = span_in(block, first, last) if isinstance(block, list) else None
+            if inner is not None:
+                return inner
     return begin.lineno, end.end_lineno or end.lineno
 
 

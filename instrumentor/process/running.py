@@ -121,25 +121,29 @@ class _Run:
 
     def _follow(self) -> Finished:
         """The loop: what the guard says, what the script writes, what the clock says."""
-        timed_out = interrupted = outlived = asked = False
+        interrupted, why = False, ""
         stillness = Stillness(self.watch, self.start, lambda: below(self.guard_pid))
         while self._hear():
             moved = self._read()
-            now = self.watch.clock()
-            if self.stop.requests and self.returncode is None:
-                interrupted = True
+            interrupted |= self.stop.requests > 0 and self.returncode is None
             if self.stop.requests > 1:
                 break
-            late = self.watch.timeout_s is not None and now - self.start >= self.watch.timeout_s
-            if not asked and self.returncode is None and not interrupted:
-                outlived = self._outlives(now, late)
-                timed_out = late and not outlived
-            stalled = not (asked or outlived) and stillness.ends(now, moved, self.last_lines)
-            if (interrupted or timed_out or outlived or stalled) and not asked:
-                asked = True
-                self._send({"event": "end"})
+            if not why:
+                why = "interrupted" if interrupted else self._why_end(stillness, moved)
+                if why:
+                    self._send({"event": "end"})
         self._read(final=True)
-        return self._result(timed_out, interrupted, outlived and not interrupted)
+        return self._result(why == "timed out", interrupted, why == "outlived" and not interrupted)
+
+    def _why_end(self, stillness: Stillness, moved: bool) -> str:
+        """What the run is to be ended for, gently; empty while it may go on."""
+        now, limit = self.watch.clock(), self.watch.timeout_s
+        late = limit is not None and now - self.start >= limit
+        if self.returncode is None and self._outlives(now, late):
+            return "outlived"
+        if self.returncode is None and late:
+            return "timed out"
+        return "stalled" if stillness.ends(now, moved, self.last_lines) else ""
 
     def _outlives(self, now: float, late: bool) -> bool:
         """Whether the run goes on although its measurement is complete; tells it then."""

@@ -7,11 +7,24 @@ stacks), ``notes``, ``parameters`` at the first optimizer step (``trainable``, `
 and ``cost_ms``, the time that watching took within the first sample.
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from instrumentor.runtime.recorder.places import Place
 
-CHECKS = ("forward", "backward", "optimizer")
+VERIFIABLE = ("forward", "backward", "optimizer")
+PROBLEM, UNVERIFIED, NOTE = "problem", "unverified", "note"
+WORLD = "world size"
 CHOSEN = "region"  # the label of lines that the user chose: they may be a part of a step
 ONE_PROCESS = ("tt", "fake")  # backends of torch.distributed that drive all devices from one
 SHOWN = 5
@@ -25,6 +38,19 @@ class Backward(NamedTuple):
     after_step: bool  # an optimizer had stepped in the gap
     leaves: Dict[int, Any]
     unread: str  # why its graph could not be held against the region
+
+
+class Finding(NamedTuple):
+    """What one check has found.
+
+    Attributes:
+        kind: a problem, why something stays unverified, or a remark.
+        stacks: of a problem: where it was seen.
+    """
+
+    kind: str
+    text: str
+    stacks: Sequence[List[Place]] = ()
 
 
 class Evidence:
@@ -56,9 +82,31 @@ class Evidence:
         trains = self.label != CHOSEN or any(backward.inside for backward in self.backwards)
         return not self.lost and self.label != "inference" and trains
 
-    def changed(self) -> bool:
-        """Whether parameters were seen to change."""
-        return self.changed_inside or self.changed_gap or self.changed_later
+    @property
+    def inside(self) -> List[Backward]:
+        """Backwards of the region."""
+        return [backward for backward in self.backwards if backward.inside]
+
+    @property
+    def missed(self) -> List[Backward]:
+        """Backwards behind the region that are of the same parameters, or all if it has none."""
+        own = {leaf for backward in self.inside for leaf in backward.leaves}
+        after = [backward for backward in self.backwards if not backward.inside]
+        return [each for each in after if not self.inside or own.intersection(each.leaves)]
+
+    def updates(self, inside: bool) -> List[List[Place]]:
+        """Where optimizers stepped, inside of the region or behind it."""
+        return [places for within, places in self.steps if within == inside]
+
+    @property
+    def updated_inside(self) -> bool:
+        """Whether an update was seen inside of the region."""
+        return bool(self.updates(inside=True)) or self.changed_inside
+
+    @property
+    def updated_after(self) -> bool:
+        """Whether one was seen between it and the next."""
+        return bool(self.updates(inside=False)) or self.changed_gap
 
     def weights(self) -> Set[int]:
         """Identities of the tensors that are trained."""
@@ -85,128 +133,167 @@ def other_processes(torch: Any) -> int:
 
 def judge(evidence: Evidence, enough: bool) -> Dict[str, Any]:
     """The verdict; `enough` says that the suspicion of a forward outside could be looked into."""
-    problems: List[Dict[str, Any]] = []
-    unverified: Dict[str, str] = {}
-    notes: List[str] = []
-    if evidence.processes:
-        text = "%d processes train together: a sample of one is not a step" % evidence.processes
-        problems.append({"check": "world size", "text": text, "places": [], "others": []})
-    elif evidence.judged:
-        for check in (check_backward, check_forward, check_optimizer, check_evaluation):
-            check(evidence, problems, unverified, notes)
-        if not enough and "forward" not in unverified:
-            unverified["forward"] = "a part of it ran before the only sample"
-    else:
-        why = evidence.lost or "nothing is trained in the region"
-        unverified.update((check, why) for check in CHECKS)
+    found = list(findings(evidence, enough))
     if evidence.label == CHOSEN:
-        unverified.update((p["check"], p["text"]) for p in problems if p["check"] in CHECKS)
-        problems = [p for p in problems if p["check"] == "world size"]
-    verified = [check for check in CHECKS if check not in unverified]
+        found = [*relaxed(found)]
+    problems = [
+        problem(check, each.text, each.stacks) for check, each in found if each.kind == PROBLEM
+    ]
+    unverified: Dict[str, str] = {}
+    for check, each in found:
+        if each.kind == UNVERIFIED:
+            unverified.setdefault(check, each.text)
+    verified = [check for check in VERIFIABLE if check not in unverified]
     status = "partly" if verified and unverified else "verified" if verified else "unverified"
     return {
         "status": "failed" if problems else status,
         "verified": [] if problems else verified,
         "unverified": unverified,
         "problems": problems,
-        "notes": notes,
+        "notes": [each.text for _, each in found if each.kind == NOTE],
         "parameters": evidence.counts,
         "cost_ms": evidence.cost_s * 1000.0,
     }
 
 
-def problem(check: str, text: str, places: List[List[Place]]) -> Dict[str, Any]:
+def findings(evidence: Evidence, enough: bool) -> Iterator[Tuple[str, Finding]]:
+    """What each check has found; of checks of one thing the first that finds something."""
+    if evidence.processes:
+        text = "%d processes train together: a sample of one is not a step" % evidence.processes
+        yield WORLD, Finding(PROBLEM, text)
+    elif not evidence.judged:
+        why = evidence.lost or "nothing is trained in the region"
+        yield from ((check, Finding(UNVERIFIED, why)) for check in VERIFIABLE)
+    else:
+        for check, alternatives in CHECKS:
+            found = (look(evidence) for look in alternatives)
+            yield from ((check, each) for each in next(filter(None, found), ()))
+        if not enough:
+            yield "forward", Finding(UNVERIFIED, "a part of it ran before the only sample")
+
+
+def relaxed(found: List[Tuple[str, Finding]]) -> Iterator[Tuple[str, Finding]]:
+    """Of lines that the user chose: a problem only means that it is not a whole step."""
+    excused = [(c, f) for c, f in found if f.kind == PROBLEM and c in VERIFIABLE]
+    yield from ((check, each._replace(kind=UNVERIFIED)) for check, each in excused)
+    yield from ((c, f) for c, f in found if f.kind != PROBLEM or c == WORLD)
+
+
+def problem(check: str, text: str, places: Sequence[List[Place]]) -> Dict[str, Any]:
     distinct = [each for n, each in enumerate(places) if each and each not in places[:n]]
     first, others = (distinct[0], distinct[1 : SHOWN + 1]) if distinct else ([], [])
     return {"check": check, "text": text, "places": first, "others": others}
 
 
-def check_backward(
-    evidence: Evidence,
-    problems: List[Dict[str, Any]],
-    unverified: Dict[str, str],
-    notes: List[str],
-) -> None:
-    """All backwards of a step are inside: those up to the update that follows the region.
+# -- the checks: evidence -> findings, none when all is well --------------------------------------
 
-    A region without any is no step, unless gradients come from torch.autograd.grad.
-    """
-    inside = [b for b in evidence.backwards if b.inside]
-    own = {leaf for b in inside for leaf in b.leaves}
-    after = [b for b in evidence.backwards if not b.inside]
-    missed = [b for b in after if not inside or own.intersection(b.leaves)]
-    stepped = any(within for within, _ in evidence.steps)
-    cut = [b.places for b in missed if not (b.after_step or stepped)]
-    if cut:
-        problems.append(problem("backward", "the backward runs after the timed region", cut))
-    elif not (inside or evidence.gradients):
-        text = "no backward runs in the timed region"
-        problems.append(problem("backward", text, [b.places for b in missed]))
-    elif missed:
-        notes.append("another backward of the same parameters follows the region")
-    if not inside:
-        taken = "gradients are taken by torch.autograd.grad"
-        unverified["backward"] = taken if evidence.gradients else "none ran in the first sample"
+Findings = List[Finding]
 
 
-def check_forward(
-    evidence: Evidence,
-    problems: List[Dict[str, Any]],
-    unverified: Dict[str, str],
-    notes: List[str],
-) -> None:
+def backward_cut_off(evidence: Evidence) -> Findings:
+    """A step's backwards are those up to the update that follows the region."""
+    stepped = bool(evidence.updates(inside=True))
+    cut = [b.places for b in evidence.missed if not (b.after_step or stepped)]
+    return [Finding(PROBLEM, "the backward runs after the timed region", cut)] if cut else []
+
+
+def backward_lacking(evidence: Evidence) -> Findings:
+    """A region without any is no step, unless gradients come from torch.autograd.grad."""
+    if evidence.inside or evidence.gradients:
+        return []
+    missed = [backward.places for backward in evidence.missed]
+    return [Finding(PROBLEM, "no backward runs in the timed region", missed)]
+
+
+def backward_of_another(evidence: Evidence) -> Findings:
+    text = "another backward of the same parameters follows the region"
+    return [Finding(NOTE, text)] if evidence.missed else []
+
+
+def backward_unseen(evidence: Evidence) -> Findings:
+    taken = "gradients are taken by torch.autograd.grad"
+    why = taken if evidence.gradients else "none ran in the first sample"
+    return [] if evidence.inside else [Finding(UNVERIFIED, why)]
+
+
+def forward_outside(evidence: Evidence) -> Findings:
     """Every forward that feeds a backward of the region is inside."""
-    inside = [b for b in evidence.backwards if b.inside]
-    unread = [b.unread for b in inside if b.unread]
-    if evidence.outside:
-        text = "a forward that feeds the backward runs outside of the timed region"
-        problems.append(problem("forward", text, evidence.outside))
-    elif unread:
-        unverified["forward"] = unread[0]
-    elif not inside:
-        unverified["forward"] = "no backward shows what feeds it"
+    text = "a forward that feeds the backward runs outside of the timed region"
+    return [Finding(PROBLEM, text, evidence.outside)] if evidence.outside else []
 
 
-def check_optimizer(
-    evidence: Evidence,
-    problems: List[Dict[str, Any]],
-    unverified: Dict[str, str],
-    notes: List[str],
-) -> None:
-    """The update is outside of `fwd+bwd`, and inside of every other label."""
-    inside = [places for within, places in evidence.steps if within]
-    after = [places for within, places in evidence.steps if not within]
-    alone = evidence.label == "fwd+bwd"
-    if evidence.label == CHOSEN and not (inside or evidence.changed_inside):
-        unverified["optimizer"] = "the lines were chosen without it"
-    elif alone and (inside or evidence.changed_inside):
-        text = "the optimizer steps inside the region that is to time forward and backward"
-        problems.append(problem("optimizer", text, inside))
-    elif not alone and (after or evidence.changed_gap) and not (inside or evidence.changed_inside):
-        text = "the optimizer steps after the region that is to time the whole step"
-        problems.append(problem("optimizer", text, after))
-    elif evidence.nested_step:
-        notes.append("the optimizer steps within the backward, and is part of the sample")
-        unverified["optimizer"] = "it steps within the backward"
-    elif evidence.changed_unseen and evidence.counts is None:  # nor did an optimizer step between
-        text = "parameters change inside a later region that is to time forward and backward"
-        problems.append(problem("optimizer", text, []))
-    elif not (inside or after or evidence.changed()):
-        unverified["optimizer"] = "no step of an optimizer was seen"
+def forward_unread(evidence: Evidence) -> Findings:
+    unread = [backward.unread for backward in evidence.inside if backward.unread]
+    if not evidence.inside:
+        unread = ["no backward shows what feeds it"]
+    return [Finding(UNVERIFIED, why) for why in unread[:1]]
 
 
-def check_evaluation(
-    evidence: Evidence,
-    problems: List[Dict[str, Any]],
-    unverified: Dict[str, str],
-    notes: List[str],
-) -> None:
+def update_left_out(evidence: Evidence) -> Findings:
+    left_out = evidence.label == CHOSEN and not evidence.updated_inside
+    return [Finding(UNVERIFIED, "the lines were chosen without it")] if left_out else []
+
+
+def update_inside(evidence: Evidence) -> Findings:
+    """It is outside of `fwd+bwd`."""
+    if evidence.label != "fwd+bwd" or not evidence.updated_inside:
+        return []
+    text = "the optimizer steps inside the region that is to time forward and backward"
+    return [Finding(PROBLEM, text, evidence.updates(inside=True))]
+
+
+def update_after(evidence: Evidence) -> Findings:
+    """It is inside of every other label."""
+    if evidence.label == "fwd+bwd" or evidence.updated_inside or not evidence.updated_after:
+        return []
+    text = "the optimizer steps after the region that is to time the whole step"
+    return [Finding(PROBLEM, text, evidence.updates(inside=False))]
+
+
+def update_within_backward(evidence: Evidence) -> Findings:
+    text = "the optimizer steps within the backward, and is part of the sample"
+    both = [Finding(NOTE, text), Finding(UNVERIFIED, "it steps within the backward")]
+    return both if evidence.nested_step else []
+
+
+def update_unseen_inside(evidence: Evidence) -> Findings:
+    if not evidence.changed_unseen or evidence.counts is not None:  # a step was seen in between
+        return []
+    text = "parameters change inside a later region that is to time forward and backward"
+    return [Finding(PROBLEM, text)]
+
+
+def update_unseen(evidence: Evidence) -> Findings:
+    seen = evidence.updated_inside or evidence.updated_after or evidence.changed_later
+    return [] if seen else [Finding(UNVERIFIED, "no step of an optimizer was seen")]
+
+
+def evaluation_inside(evidence: Evidence) -> Findings:
     """After the last work of the step the trained model is not used without gradients."""
     used = [places for kind, places in evidence.late if kind == "inference"]
     modes = [(kind, places) for kind, places in evidence.late if kind != "inference"]
     kinds = [kind for kind, _ in modes]
     if "eval" in kinds and "train" in kinds[kinds.index("eval") :]:
         used.append(modes[kinds.index("eval")][1])
-    if used:
-        text = "the model is evaluated inside the timed region"
-        problems.append(problem("evaluation", text, used))
+    text = "the model is evaluated inside the timed region"
+    return [Finding(PROBLEM, text, used)] if used else []
+
+
+#: What is checked, by functions of which the first that finds something is heard.
+CHECKS: Tuple[Tuple[str, Tuple[Callable[[Evidence], Findings], ...]], ...] = (
+    ("backward", (backward_cut_off, backward_lacking, backward_of_another)),
+    ("backward", (backward_unseen,)),
+    ("forward", (forward_outside, forward_unread)),
+    (
+        "optimizer",
+        (
+            update_left_out,
+            update_inside,
+            update_after,
+            update_within_backward,
+            update_unseen_inside,
+            update_unseen,
+        ),
+    ),
+    ("evaluation", (evaluation_inside,)),
+)

@@ -90,24 +90,34 @@ class Recorder:
         name, self.name = self.name, None
         if waited.problem:
             self.refuse(name, waited)
-            return
-        if self.extra.running:
+        elif self.extra.running:
             self.extra.close(name, milliseconds, waited.device)
-            return
+        else:
+            self.take(name, milliseconds, label, waited, values, tuple(batch))
+
+    def take(
+        self,
+        name: str,
+        milliseconds: float,
+        label: str,
+        waited: Waited,
+        values: Tuple[Any, ...],
+        batch: Tuple[Any, ...],
+    ) -> None:
+        """Record a sample with all that is known of it, and hear the witness."""
         sample: Dict[str, Any] = {"index": self.taken, "name": name, "kind": ""}
         sample.update(device=waited.device, barrier=waited.method)
         for fact in self.facts:
-            sample.update(fact.end(values, tuple(batch)))
+            sample.update(fact.end(values, batch))
+        compiled = "compiled" in sample
         if self.taken <= self.sampling.warmup or not self.barrier.settled:
             # What compiles takes too long to tell a part of it from what is left.
-            limit = 0.0 if self.taken == 0 or "compiled" in sample else milliseconds
-            later = self.barrier.check(values, limit)
+            later = self.barrier.check(values, 0.0 if self.taken == 0 or compiled else milliseconds)
             if later is not None:
                 milliseconds = (later - self.started) * 1000.0
                 sample.update(device=self.barrier.device, barrier=CHECK)
-        sample.update(label=label, ms=milliseconds, start_s=self.started)
-        kind = self.sampling.add(label, name, milliseconds, "compiled" in sample)
-        sample["kind"] = kind
+        kind = self.sampling.add(label, name, milliseconds, compiled)
+        sample.update(kind=kind, label=label, ms=milliseconds, start_s=self.started)
         self.records.write("sample", **sample)
         self.taken += 1
         self.witness.end(label)
