@@ -13,10 +13,11 @@ others then. Several runs on a side tell by how much (:func:`compare_runs`).
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from instrumentor_analysis.comparison import gate
 from instrumentor_analysis.comparison.differences import differences, refuse
@@ -25,10 +26,11 @@ from instrumentor_analysis.comparison.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.comparison.notes import notes
 from instrumentor_analysis.comparison.ops import compare_ops
 from instrumentor_analysis.comparison.ratio import ratio_of_medians
-from instrumentor_analysis.comparison.runs import Runs, between
+from instrumentor_analysis.comparison.runs import ASSUMED, ASSUMED_BUSY, Runs, between
 from instrumentor_analysis.comparison.side import Side, load_side, side_of_document
 from instrumentor_analysis.comparison.statement import statement, statement_of_runs
 from instrumentor_analysis.errors import NotComparable
+from instrumentor_analysis.model import Interval
 from instrumentor_analysis.neighbours import doubts
 
 DEVICE_TIME = "device time"
@@ -113,9 +115,15 @@ def judge(comparison: Comparison, percent: float) -> gate.Gate:
             "a regression cannot be decided",
             "Run both with more steps: instrument run --steps 10.",
         )
-    machines = comparison.base.run.get("machine"), comparison.new.run.get("machine")
-    quiet = not any(doubts(machine) for machine in machines)
-    return gate.judge(timing.between, timing.ratio, percent, quiet=quiet)
+    noise = _assumed_noise(comparison.base.run, comparison.new.run)
+    # So few steps that they show nothing decide nothing.
+    steps = timing.interval if timing.enough else Interval(0.0, math.inf)
+    return gate.judge(timing.between, timing.ratio, percent, noise=noise, steps=steps)
+
+
+def _assumed_noise(*runs: Mapping[str, Any]) -> float:
+    """What runs are taken to differ by, by what else was at work on their machines."""
+    return ASSUMED_BUSY if any(doubts(run.get("machine")) for run in runs) else ASSUMED
 
 
 @dataclass(frozen=True)
@@ -188,7 +196,8 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
     old = [tuple(ms / pair.per[0] for ms in run) for run in base if run]
     now = [tuple(ms / pair.per[1] for ms in run) for run in new if run]
     steps = tuple(ms for run in old for ms in run), tuple(ms for run in now for ms in run)
-    ratio = ratio_of_medians(*steps)
+    noise = _assumed_noise(pair.base.mapping("run"), pair.new.mapping("run"))
+    ratio = ratio_of_medians(*steps, noise)
     if ratio is None:
         return None
     medians = statistics.median(steps[0]), statistics.median(steps[1])

@@ -17,6 +17,7 @@ from instrumentor_analysis.documents import plain
 from instrumentor_analysis.errors import NotComparable
 from instrumentor_analysis.model import Category, Locations, SourceLine, Step
 from tests.analysis.comparison.sides import side, summary, wall
+from tests.analysis.series import KINDS
 
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)
 
@@ -274,6 +275,21 @@ def test_the_gate(base: tuple[float, ...], new: tuple[float, ...], outcome: str)
     assert gate.outcome == outcome
     assert (gate.runs is not None) == (outcome == "undecided")
     assert gate.assumed == (len(base) == 1)
+
+
+@pytest.mark.parametrize("kind", ["correlated 0.6", "drifting", "outliers"])
+@pytest.mark.parametrize("steps", [3, 8, 20])
+def test_of_one_run_each_the_gate_tells_what_the_comparison_tells(kind: str, steps: int) -> None:
+    draw, told = random.Random(f"{kind} {steps}"), 0
+    for factor in (0.4, 1.3, 1.7, 3.0) * 5:
+        base, new = (KINDS[kind](draw, steps) for _ in range(2))
+        found = compare(side(base), side([factor * ms for ms in new], "new"))
+        gate = judge(found, 2)
+        assert found.timing is not None
+        assert found.timing.real or gate.outcome == "undecided", (found.timing.statement, gate)
+        told += gate.outcome != "undecided"
+    # Alike their neighbours or not, steps that take thrice as long do.
+    assert told == 0 if steps < 4 else told >= 8
 
 
 def test_with_the_runs_that_the_gate_asks_for_it_is_decided() -> None:

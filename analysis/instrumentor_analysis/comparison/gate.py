@@ -1,7 +1,8 @@
 """Is the new side slower by more than is allowed? Yes, no, or more runs are needed to tell.
 
 Decided by runs, never by steps alone: of one run against one the noise is not known, and only what
-exceeds :data:`ASSUMED` is told. A regression is one whose lower bound lies above what is
+exceeds :data:`.runs.ASSUMED` is told, and what their steps show as well: the gate is never surer
+than the comparison above it. A regression is one whose lower bound lies above what is
 allowed; there is none where the upper bound lies below that and :data:`RESOLUTION_PERCENT` more.
 Anything between the two is undecided, and with so many runs as are then asked for, one of the two
 must hold if the noise stays what it was.
@@ -18,8 +19,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from instrumentor_analysis.comparison.runs import Between, Noise
+from instrumentor_analysis.comparison.runs import ASSUMED, Between, Noise
 from instrumentor_analysis.intervals import student_quantile
+from instrumentor_analysis.model import Interval
 
 #: A slow-down by so much more than is allowed must not pass, percent.
 RESOLUTION_PERCENT = 3.0
@@ -31,10 +33,6 @@ MISSED = 0.02
 FEWEST_RUNS = 3
 #: More runs are not asked for.
 MOST_RUNS = 1000
-#: The noise of one run against one, which cannot be known: standard deviation of the logarithms.
-ASSUMED = 0.15
-#: The same on a machine that was busy with something else.
-ASSUMED_BUSY = 0.7
 
 Outcome = Literal["regression", "none", "undecided"]
 
@@ -48,7 +46,7 @@ class Gate:
         low_percent, high_percent: bounds of the slow-down.
         runs: on each side, with which it is decided; None when it is, or when so many are needed
             that the noise must be lowered first.
-        assumed: the noise is :data:`ASSUMED`, not measured.
+        assumed: the noise is :data:`.runs.ASSUMED`, not measured.
     """
 
     outcome: Outcome
@@ -64,17 +62,27 @@ class Gate:
         return self.percent + RESOLUTION_PERCENT
 
 
-def judge(found: Between | None, ratio: float, percent: float, *, quiet: bool = True) -> Gate:
+def judge(
+    found: Between | None,
+    ratio: float,
+    percent: float,
+    *,
+    noise: float = ASSUMED,
+    steps: Interval | None = None,
+) -> Gate:
     """Hold a comparison against the slow-down that is allowed, percent of the base's time.
 
     Args:
-        found: None for one run against one.
+        found: None for one run against one, of which the rest is.
         ratio: of their medians, new over base.
-        quiet: nothing else was at work on the machine; else the noise is taken to be larger.
+        noise: from run to run, as it was assumed for the interval of the ratio.
+        steps: that interval.
     """
-    assumed = Noise(ASSUMED if quiet else ASSUMED_BUSY, 0.0, freedom=10**6)
-    known = found or Between(1.0, ratio, assumed, 1, 1)
-    low, high = (known.bound(FALSE_ALARM) - 1) * 100, (known.bound(1 - MISSED) - 1) * 100
+    known = found or Between(1.0, ratio, Noise(noise, 0.0, freedom=10**6), 1, 1)
+    ends = known.bound(FALSE_ALARM), known.bound(1 - MISSED)
+    if found is None and steps is not None:
+        ends = min(ends[0], steps.low), max(ends[1], steps.high)
+    low, high = ((end - 1) * 100 for end in ends)
     if low > percent:
         return Gate("regression", percent, low, high, assumed=found is None)
     if high < percent + RESOLUTION_PERCENT:

@@ -6,23 +6,27 @@ steps for what they are worth), combined by the method of variance estimates rec
 Donner, Statistics in Medicine 27, 2008) with the quantile of Student's t at the degrees of freedom
 of Welch and Satterthwaite. A run that drifts has both ends of its line within its reach.
 
-It is about the steps of these two runs. What another run of the same code would say, no sample of
-these two can tell: :mod:`instrumentor_analysis.comparison.runs`.
+Few correlated steps leave one degree of freedom, whose t is above 12 and would hide any change. But
+runs differ by what their steps' errors make of them at least (the model of
+:mod:`instrumentor_analysis.comparison.runs`): where they are taken to differ by sigma, an error of
+s reaches no further than the normal quantile of the larger of s and sigma. The gate assumes the
+same sigma, so that the two agree on every change that is large enough.
+
+The interval is about the steps of these two runs. What another run of the same code would say, no
+sample of these two can tell.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from instrumentor_analysis.comparison.runs import ASSUMED, SURE, TOLD
 from instrumentor_analysis.drift import drift
 from instrumentor_analysis.intervals import CONFIDENCE, FEWEST, Reach, reach, student_quantile
 from instrumentor_analysis.model import Interval
-
-#: Chance with which a real difference of the given size is to be seen.
-POWER = 0.8
 
 
 @dataclass(frozen=True)
@@ -58,21 +62,29 @@ class _Side:
     drift_above: float = 0.0
 
 
-def ratio_of_medians(base: Sequence[float], new: Sequence[float]) -> Ratio | None:
+def ratio_of_medians(
+    base: Sequence[float], new: Sequence[float], noise: float = ASSUMED
+) -> Ratio | None:
     """Compare two sets of positive samples; None where a set is empty or a sample is not above 0.
 
     Swapping the sets gives the reciprocal ratio and interval.
+
+    Args:
+        noise: standard deviation of the logarithms by which the medians of runs of one code are
+            taken to differ.
     """
     if not base or not new or min(*base, *new) <= 0:
         return None
     value = statistics.median(new) / statistics.median(base)
     old, now = _side(base), _side(new)
     quantile = student_quantile((1 + CONFIDENCE) / 2, _freedom(old.at, now.at))
-    interval = _interval(old, now, value, quantile) if _at_least(base, new, FEWEST) else None
+    interval = None
+    if _at_least(base, new, FEWEST):
+        interval = _interval(old, now, value, lambda error: _reached(quantile, error, noise))
     enough = chance_of_separation(len(base), len(new)) <= 1 - CONFIDENCE
     excluded = interval is not None and not interval.low <= 1 <= interval.high
     spread = math.sqrt(old.at.variance + now.at.variance)
-    reached = (quantile + statistics.NormalDist().inv_cdf(POWER)) * spread
+    reached = _reached(quantile, spread, math.sqrt(2) * noise) + (TOLD - SURE) * spread
     smallest = math.expm1(reached) * 100 if reached < 10 and _at_least(base, new, 2) else None
     needed = _needed(len(base) * old.at.variance + len(new) * now.at.variance, value)
     return Ratio(
@@ -93,12 +105,17 @@ def _side(values: Sequence[float]) -> _Side:
     return replace(found, drift_below=max(0.0, -min(ends)), drift_above=max(0.0, max(ends)))
 
 
-def _interval(old: _Side, now: _Side, value: float, quantile: float) -> Interval:
+def _reached(quantile: float, error: float, noise: float) -> float:
+    """How far a standard error reaches; see the module for its limit."""
+    return min(quantile * error, SURE * max(error, noise))
+
+
+def _interval(old: _Side, now: _Side, value: float, reached: Callable[[float], float]) -> Interval:
     below = math.hypot(
-        max(quantile * now.at.below, now.drift_below), max(quantile * old.at.above, old.drift_above)
+        max(reached(now.at.below), now.drift_below), max(reached(old.at.above), old.drift_above)
     )
     above = math.hypot(
-        max(quantile * now.at.above, now.drift_above), max(quantile * old.at.below, old.drift_below)
+        max(reached(now.at.above), now.drift_above), max(reached(old.at.below), old.drift_below)
     )
     # Few samples that differ by magnitudes have an interval beyond what a number holds.
     return Interval(
@@ -134,9 +151,7 @@ def _needed(variance: float, ratio: float) -> int | None:
     """
     if ratio == 1:
         return None
-    normal = statistics.NormalDist()
-    quantiles = normal.inv_cdf((1 + CONFIDENCE) / 2) + normal.inv_cdf(POWER)
-    needed = quantiles**2 * variance / math.log(ratio) ** 2
+    needed = TOLD**2 * variance / math.log(ratio) ** 2
     return max(_surest(), math.ceil(needed)) if needed < 1e9 else None
 
 

@@ -22,8 +22,15 @@ from instrumentor_analysis.model import Interval
 
 Runs = Sequence[Sequence[float]]
 
-#: For 95 % confidence, and 8 of 10 cases.
-_QUANTILES = statistics.NormalDist().inv_cdf(0.975) + statistics.NormalDist().inv_cdf(0.8)
+#: Chance with which a real difference of the given size is to be seen.
+POWER = 0.8
+#: Normal quantiles: of an interval's end, and of a change that is told with that chance.
+SURE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+TOLD = SURE + statistics.NormalDist().inv_cdf(POWER)
+#: The noise of one run against one, which cannot be known: standard deviation of the logarithms.
+ASSUMED = 0.15
+#: The same on a machine that was busy with something else.
+ASSUMED_BUSY = 0.7
 
 
 @dataclass(frozen=True)
@@ -97,13 +104,13 @@ class Between:
         """Runs on each side to see a change of this size in 8 of 10 cases; None without one."""
         if self.ratio == 1:
             return None
-        needed = 2 * (_QUANTILES * self.noise.deviation / math.log(self.ratio)) ** 2
+        needed = 2 * (TOLD * self.noise.deviation / math.log(self.ratio)) ** 2
         return max(2, math.ceil(needed)) if needed < 1e6 else None
 
     @property
     def smallest_percent(self) -> float:
         """The smallest slow-down that so many runs would show in 8 of 10 cases."""
-        return math.expm1(min(_QUANTILES * self.error, 300.0)) * 100
+        return math.expm1(min(TOLD * self.error, 300.0)) * 100
 
 
 def between(base: Runs, new: Runs, medians: Sequence[Sequence[float]] = ()) -> Between | None:
