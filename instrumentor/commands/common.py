@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import contextlib
+import signal
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from instrumentor import console
 from instrumentor.commands.signature import Only
-from instrumentor.errors import UsageError
+from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.option_fields import OUTPUT, option
 
 Script = Annotated[Path | None, typer.Argument(help="The training script.")]
@@ -88,11 +90,34 @@ def script_of(
     return module_path(module, Path.cwd()), [*([str(script)] if script else []), *given]
 
 
+def end_on_sigterm() -> None:
+    """Let SIGTERM, too, leave nothing behind; a run takes it, and Ctrl-C, by itself."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def working(
+    narrator: console.Narrator, show_partial: Callable[[Any], None] | None = None
+) -> Iterator[None]:
+    """While something runs: told about; and where it fails, what there is all the same is shown."""
+    end_on_sigterm()
+    try:
+        with narrator.alive():
+            yield
+    except InstrumentError as error:
+        if error.result is not None and show_partial is not None:
+            show_partial(error.result)
+        raise
+
+
 def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[str]) -> None:
     """Say which of the script's arguments are or resemble options of this command.
 
-    What stands behind the script is the script's; who meant us finds out before the run.
+    What stands behind the script is the script's; who meant us finds out before the run. With
+    --quiet it is not said.
     """
+    if context.params.get("quiet"):
+        return
     ours = {name for parameter in context.command.params for name in parameter.opts}
     ours |= {*context.help_option_names}
     taken = [word for word in arguments if word.partition("=")[0] in ours and word != "-"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +12,13 @@ import typer
 from instrumentor import console
 from instrumentor.commands import SCRIPT_LAST, common
 from instrumentor.commands.signature import Only, Verb, Without
-from instrumentor.errors import InstrumentError, RunFailed, UsageError
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
+from instrumentor.errors import Interrupted, RunFailed, UsageError
+from instrumentor.kernels.options import Choice, Criteria, KernelOptions
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option
 from instrumentor.outputs import Replacing, refuse_outputs, write_new
-from instrumentor.run_options import MachineOptions
 
 if TYPE_CHECKING:
     from instrumentor.kernels.iterate import Iteration
-    from instrumentor.kernels.options import KernelOptions
     from instrumentor.kernels.run import KernelRun
     from instrumentor_analysis.kernels.report import KernelReport
 
@@ -34,114 +32,16 @@ Script = Annotated[Path, typer.Argument(help="A script that invokes a tt-lang ke
 
 
 @dataclass(frozen=True)
-class Chosen(common.Shown):
-    """Which invocation; and how all is shown."""
+class Explained(common.Shown):
+    """How an explanation is shown."""
 
-    kernel: str = option(
-        MEASURE,
-        "",
-        "The kernel, as NAME or FACTORY.NAME; needed when several are invoked.",
-        metavar="NAME",
-        once=True,
-    )
-    call: int | None = option(
-        MEASURE, None, "Its Nth invocation, as explain numbers them.", metavar="N", once=True
-    )
     diff: bool = option(
         OUTPUT, False, "Print the diff that a run would apply, nothing else.", once=True
     )
 
 
 @dataclass(frozen=True)
-class Measured(Chosen):
-    """How an invocation is measured and validated."""
-
-    mode: str = option(
-        MEASURE,
-        "perf",
-        "auto-profile: cycles line by line; perf: duration and data movement; signposts: regions "
-        "marked with ttl.signpost().",
-        once=True,
-    )
-    validate: str = option(
-        MEASURE,
-        "",
-        "Command that checks the kernel, run on your own files without profilers; its exit code "
-        "decides.",
-        metavar="COMMAND",
-        once=True,
-    )
-    reference: Path | None = option(
-        MEASURE,
-        None,
-        "The reference output (.npy, .npz, .json, .csv, .txt), with --output-file.",
-        metavar="FILE",
-        once=True,
-    )
-    output_file: Path | None = option(
-        MEASURE,
-        None,
-        "The file that the script writes and that is compared with --reference.",
-        metavar="FILE",
-        once=True,
-    )
-    rtol: float = option(MEASURE, 1e-2, "Relative tolerance of that comparison.", once=True)
-    atol: float = option(MEASURE, 1e-2, "Absolute tolerance of that comparison.", once=True)
-    production_shape: str = option(
-        MEASURE,
-        "",
-        "Shape of the arguments in production: one for all, or one for each.",
-        metavar="RxC,...",
-        once=True,
-    )
-    chips: int = option(MEASURE, 1, "Chips that production will use.", once=True)
-    run_test: str = option(
-        WHERE,
-        "auto",
-        "tt-lang's run-test.sh; auto: the one on PATH or in the project; no: run directly.",
-        metavar="PATH|auto|no",
-        once=True,
-    )
-    output: Path | None = option(
-        OUTPUT,
-        None,
-        "The run folder; default NAME_kernel here, -2, -3 ... when it exists.",
-        *("-o", "--output"),
-        metavar="DIR",
-        once=True,
-    )
-    python: str | None = same(MachineOptions, "python")
-    timeout_s: float | None = same(MachineOptions, "timeout_s")
-
-    @property
-    def options(self) -> KernelOptions:
-        """As the library takes them."""
-        from instrumentor.kernels.choice import Choice
-        from instrumentor.kernels.options import KernelOptions, parse_shapes
-        from instrumentor.kernels.validate import make_criteria
-
-        return KernelOptions(
-            choice=Choice(self.kernel, self.call),
-            mode=self.mode,
-            output=self.output,
-            python=self.python,
-            run_test=self.run_test,
-            criteria=make_criteria(
-                self.validate,
-                self.reference,
-                self.output_file,
-                self.rtol,
-                self.atol,
-                self.timeout_s,
-            ),
-            production=parse_shapes(self.production_shape),
-            chips=self.chips,
-            timeout_s=self.timeout_s,
-        )
-
-
-@dataclass(frozen=True)
-class Iterated(Measured):
+class Iterated:
     """How versions are compared."""
 
     repeat: int = option(
@@ -175,17 +75,14 @@ class Page(Replacing):
 @app.command("explain", epilog="Example: instrument kernel explain matmul.py")
 @Verb
 def explain(
-    script: Script, *, asked: Annotated[Chosen, Only("kernel", "call", "diff", "json")]
+    script: Script, *, choice: Choice, shown: Annotated[Explained, Only("diff", "json")]
 ) -> None:
     """Show kernels, their invocations, and which would be profiled."""
-    kernel, call = asked.kernel, asked.call
-    if asked.diff:
-        from instrumentor.kernels.choice import Choice
+    if shown.diff:
         from instrumentor.kernels.prepare import prepare_kernel
 
-        console.diff(prepare_kernel(script, Choice(kernel, call)).patch)
+        console.diff(prepare_kernel(script, choice).patch)
         return
-    from instrumentor.kernels.choice import Choice
     from instrumentor.kernels.find import find_kernels
     from instrumentor.kernels.plan import found_json, plan_for
     from instrumentor.locate.model import Declined
@@ -197,11 +94,11 @@ def explain(
     project = find_project(path)
     found = find_kernels(path, project.import_roots)
     try:
-        document = plan_for(project, found, Choice(kernel, call)).to_json()
+        document = plan_for(project, found, choice).to_json()
     except Declined as declined:
         reasons = explain_declined(declined)["reasons"]
         document = {**found_json(found), "chosen": None, "declined": reasons}
-    if asked.json:
+    if shown.json:
         console.out_json(document)
     else:
         _describe(script, document)
@@ -280,27 +177,27 @@ def run(
     script: Script,
     arguments: common.Arguments = None,
     *,
-    asked: Annotated[Measured, Without("diff")],
+    choice: Choice,
+    criteria: Criteria,
+    options: KernelOptions,
+    shown: common.Shown,
 ) -> None:
     """Profile one invocation, in a copy; say what limits it."""
     from instrumentor.kernels.run import run_kernel
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    options = asked.options
-    quiet, json, narrator = asked.quiet, asked.json, asked.narrator
-    if not quiet:
-        common.tell_handed_over(context, script, arguments or [])
-    try:
-        with narrator.alive():
-            result = run_kernel(script, arguments or [], options, narrator)
-    except InstrumentError as error:
-        partial: KernelRun | None = error.result
-        if partial is not None:
-            console.warn("this is what was printed before the failure")
-            _show(partial.report, json=json)
-        raise
-    _show(result.report, json=json)
-    if not quiet and not json:
+    common.tell_handed_over(context, script, arguments or [])
+    options = replace(options, choice=choice, criteria=criteria)
+
+    def show_partial(partial: KernelRun) -> None:
+        console.warn("this is what was printed before the failure")
+        _show(partial.report, json=shown.json)
+
+    narrator = shown.narrator
+    with common.working(narrator, show_partial):
+        result = run_kernel(script, arguments or [], options, narrator)
+    _show(result.report, json=shown.json)
+    told = not (shown.quiet or shown.json)
+    if told:
         from instrumentor.workspace.linked import fate
 
         fared = fate(
@@ -315,7 +212,7 @@ def run(
             f"the validation failed: {result.verdict.by}: {result.verdict.detail}",
             "Correct the kernel first: the time of a wrong result means nothing.",
         )
-    if result.verdict is not None and not quiet and not json:
+    if result.verdict is not None and told:
         console.say(f"Validated by {result.verdict.by}: {result.verdict.detail}")
 
 
@@ -358,36 +255,38 @@ def iterate(
     script: Script,
     arguments: common.Arguments = None,
     *,
-    asked: Annotated[Iterated, Without("diff", "output")],
+    choice: Choice,
+    criteria: Criteria,
+    options: Annotated[KernelOptions, Without("output")],
+    asked: Iterated,
+    shown: common.Shown,
 ) -> None:
     """Measure a baseline, then each of your edits, validated."""
     from instrumentor.kernels.iterate import Iteration
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    options, quiet = asked.options, asked.quiet
+    options = replace(options, choice=choice, criteria=criteria)
     if options.mode == "signposts":
         raise UsageError(
             "--mode signposts gives no wall time", "Use --mode perf (the default) to compare."
         )
-    narrator = console.Narrator(quiet=not asked.verbose, verbose=asked.verbose)
     work = Iteration(
         script,
         arguments or [],
         options,
         repeat=asked.repeat,
         folder=asked.session,
-        progress=narrator,
+        progress=console.Narrator(quiet=not shown.verbose, verbose=shown.verbose),
     )
-    if not quiet:
-        common.tell_handed_over(context, script, arguments or [])
+    common.tell_handed_over(context, script, arguments or [])
+    common.end_on_sigterm()
     if asked.restore:
         back = work.restore()
         console.say(f"Restored version {back.number} from {back.source}")
         return
-    if not options.criteria.given and not quiet:
+    if not criteria.given and not shown.quiet:
         console.warn("nothing validates the kernel: give --validate COMMAND or --reference FILE")
-    _Rounds(work, script, quiet=quiet or asked.json).go(once=asked.once)
-    _summarise(work, json=asked.json)
+    _Rounds(work, script, quiet=shown.quiet or shown.json).go(once=asked.once)
+    _summarise(work, json=shown.json)
     last = work.session.versions[-1] if work.session.versions else None
     if asked.once and last is not None and last.state in ("invalid", "failed"):
         raise RunFailed(
@@ -408,8 +307,6 @@ class _Rounds:
 
     def go(self, *, once: bool) -> None:
         """Measure, wait, measure ... until interrupted; or once."""
-        from instrumentor.errors import Interrupted
-
         try:
             if self.work.changed():
                 self.round()

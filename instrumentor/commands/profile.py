@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +10,6 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.commands.signature import Verb
-from instrumentor.errors import InstrumentError
 from instrumentor.run_options import ProfileOptions
 
 if TYPE_CHECKING:
@@ -32,17 +31,11 @@ def profile(
     """Run any command under Tracy: one CSV of its device ops."""
     from instrumentor.profile import profile as profile_command
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    show = partial(_show, json=shown.json)
     narrator = shown.narrator
-    try:
-        with narrator.alive():
-            result = profile_command(command, options, narrator)
-    except InstrumentError as error:
-        partial: Profiled | None = error.result
-        if partial is not None:
-            _show(partial, json=shown.json)
-        raise
-    _show(result, json=shown.json)
+    with common.working(narrator, show):
+        result = profile_command(command, options, narrator)
+    show(result)
 
 
 def _show(result: Profiled, *, json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from instrumentor.commands import common, following
 from instrumentor.commands import repeat as repeats
 from instrumentor.commands.history import remember
 from instrumentor.commands.signature import Verb
-from instrumentor.errors import InstrumentError, NotVerified
+from instrumentor.errors import NotVerified
 from instrumentor.option_fields import MEASURE, option
 from instrumentor.options import Options
 from instrumentor.run_options import RunOptions, RunResult
@@ -55,8 +54,7 @@ def run(
     options = replace(
         options, rewrite=rewrite, python_configured="python" in common.configured(context)
     )
-    if not asked.quiet:
-        common.tell_handed_over(context, script, handed)
+    common.tell_handed_over(context, script, handed)
     words = following.typed(context), following.target(script, handed, options.module)
     try:
         if asked.dry_run:
@@ -87,21 +85,16 @@ def _measure_all(script: Path, handed: list[str], options: RunOptions, asked: As
 def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Asked) -> RunResult:
     from instrumentor.runner import run as run_script
 
-    # Outside of the script's own time, too, SIGTERM is to leave nothing behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    def show_partial(partial: RunResult) -> None:
+        _show(partial, asked)
+        folder = console.shown(partial.folder)
+        samples = "" if _is_empty(partial) else "what was measured, and "
+        console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
+
     narrator = asked.narrator
     narrator.total = options.rewrite.steps
-    try:
-        with narrator.alive():
-            result = run_script(script, arguments, options, narrator)
-    except InstrumentError as error:
-        partial: RunResult | None = error.result
-        if partial is not None:
-            _show(partial, asked)
-            folder = console.shown(partial.folder)
-            samples = "" if _is_empty(partial) else "what was measured, and "
-            console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
-        raise
+    with common.working(narrator, show_partial):
+        result = run_script(script, arguments, options, narrator)
     if asked.repeat == 1:
         _show(result, asked)
     if not asked.quiet and not asked.json:

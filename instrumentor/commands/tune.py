@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -59,21 +58,18 @@ def tune(
     from instrumentor.tune.tuning import tune as tune_script
 
     options = replace(options, rewrite=rewrite, run=_run_options(run))
-    quiet = shown.quiet
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    narrator = Narrator(quiet=quiet)
+    narrator = Narrator(quiet=shown.quiet)
     if (asked.resume is None) == (script is None):
         if script is None:
             raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
         raise UsageError("--resume DIR takes no script", "The script is in its journal.")
     try:
-        with narrator.alive():
+        with common.working(narrator):
             if script is None:
                 assert asked.resume is not None
                 tuned = resume_tuning(asked.resume, options, narrator)
             else:
-                if not quiet:
-                    common.tell_handed_over(context, script, arguments or [])
+                common.tell_handed_over(context, script, arguments or [])
                 tuned = tune_script(script, arguments or [], options, narrator)
     except KeyboardInterrupt:
         if narrator.folder is not None:
@@ -82,7 +78,7 @@ def tune(
         raise
     report = make_report(tuned)
     files = write(tuned, report)
-    _show(tuned, report, files, json=shown.json, quiet=quiet)
+    _show(tuned, report, files, json=shown.json, quiet=shown.quiet)
 
 
 def _show(

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from instrumentor.errors import UsageError
 from instrumentor.kernels.model import Found, Invocation, Kernel, Site
+from instrumentor.kernels.options import Choice
 from instrumentor.locate.model import Declined, Reason
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the user asks for: a kernel's name (or ``factory.name``) and the number of a call."""
-
-    kernel: str = ""
-    call: int | None = None
 
 
 def choose_kernel(found: Found, choice: Choice) -> Kernel:

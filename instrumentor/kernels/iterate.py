@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor.errors import InstrumentError, Interrupted, NotReady, UsageError
-from instrumentor.kernels.options import KernelOptions
+from instrumentor.kernels.options import Criteria, KernelOptions
 from instrumentor.kernels.plan import make_plan
 from instrumentor.kernels.run import run_kernel
 from instrumentor.kernels.session import (
@@ -26,7 +26,6 @@ from instrumentor.kernels.session import (
     held_against,
     open_session,
 )
-from instrumentor.kernels.validate import Criteria
 from instrumentor.prepare import script_path
 from instrumentor.progress import Progress, Silent
 

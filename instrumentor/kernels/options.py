@@ -1,58 +1,31 @@
-"""What a user may choose about a kernel's run, as one value."""
+"""What a user may choose about a kernel's run, as values; each option is a field."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from instrumentor.errors import UsageError
-from instrumentor.kernels.choice import Choice
 from instrumentor.kernels.environment import MODES
-from instrumentor.kernels.validate import Criteria
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
+from instrumentor.run_options import MachineOptions
 
 _SHAPE = re.compile(r"\d+(?:x\d+)*")
 
 
-@dataclass(frozen=True)
-class KernelOptions:
-    """Choices of a measured invocation.
-
-    Attributes:
-        mode: auto-profile, perf or signposts.
-        output: the run folder; None makes `<name>_kernel` in the working directory.
-        run_test: path of run-test.sh, `auto` to look for it, `no` to run directly.
-        production: shapes of the arguments in production; the last one stands for the rest.
-        chips: chips that production will use.
-        timeout_s: limit for one run, seconds.
-        stall_s: how long nothing may happen before it is said.
-        env: environment of the script; None means this process's own.
+def parse_command(text: str) -> tuple[str, ...]:
+    """Words of a command, split as a shell would.
 
     Raises:
-        UsageError: a value out of range.
+        UsageError: a quotation is not closed.
     """
-
-    choice: Choice = field(default_factory=Choice)
-    mode: str = "perf"
-    output: Path | None = None
-    python: str | None = None
-    run_test: str = "auto"
-    criteria: Criteria = field(default_factory=Criteria)
-    production: tuple[tuple[int, ...], ...] = ()
-    chips: int = 1
-    timeout_s: float | None = None
-    stall_s: float | None = 120.0
-    cwd: Path | None = None
-    env: Mapping[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UsageError(f"--mode {self.mode}: must be one of {', '.join(MODES)}")
-        if self.chips < 1:
-            raise UsageError(f"--chips {self.chips}: must be 1 or more")
-        if self.timeout_s is not None and self.timeout_s <= 0:
-            raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"--validate {text}: {error}") from error
 
 
 def parse_shapes(text: str) -> tuple[tuple[int, ...], ...]:
@@ -70,3 +43,131 @@ def parse_shapes(text: str) -> tuple[tuple[int, ...], ...]:
             )
         shapes.append(tuple(int(extent) for extent in part.split("x")))
     return tuple(shapes)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which invocation."""
+
+    kernel: str = option(
+        MEASURE,
+        "",
+        "The kernel, as NAME or FACTORY.NAME; needed when several are invoked.",
+        metavar="NAME",
+        once=True,
+    )
+    call: int | None = option(
+        MEASURE, None, "Its Nth invocation, as explain numbers them.", metavar="N", once=True
+    )
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """How a kernel is validated; the tolerances are those of numpy's ``allclose``.
+
+    Raises:
+        UsageError: an option without its partner, or one that cannot be used.
+    """
+
+    validate: tuple[str, ...] = option(
+        MEASURE,
+        (),
+        "Command that checks the kernel, run on your own files without profilers; its exit code "
+        "decides.",
+        metavar="COMMAND",
+        convert=parse_command,
+        once=True,
+    )
+    reference: Path | None = option(
+        MEASURE,
+        None,
+        "The reference output (.npy, .npz, .json, .csv, .txt), with --output-file.",
+        metavar="FILE",
+        once=True,
+    )
+    output_file: Path | None = option(
+        MEASURE,
+        None,
+        "The file that the script writes and that is compared with --reference.",
+        metavar="FILE",
+        once=True,
+    )
+    rtol: float = option(MEASURE, 1e-2, "Relative tolerance of that comparison.", once=True)
+    atol: float = option(MEASURE, 1e-2, "Absolute tolerance of that comparison.", once=True)
+
+    def __post_init__(self) -> None:
+        if (self.reference is None) != (self.output_file is None):
+            raise UsageError(
+                "--reference and --output-file belong together",
+                "Name the file with the right output, and the file that the script writes.",
+            )
+        if self.reference is not None and not self.reference.is_file():
+            raise UsageError(f"--reference {self.reference}: does not exist")
+        if self.rtol < 0 or self.atol < 0:
+            raise UsageError("--rtol and --atol cannot be negative")
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything to validate by."""
+        return bool(self.validate) or self.reference is not None
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """Choices of a measured invocation.
+
+    Attributes:
+        production_shape: the last one stands for the rest of the arguments.
+        stall_s: how long nothing may happen before it is said.
+        env: environment of the script; None means this process's own.
+
+    Raises:
+        UsageError: a value out of range.
+    """
+
+    choice: Choice = field(default_factory=Choice)
+    criteria: Criteria = field(default_factory=Criteria)
+    mode: str = option(
+        MEASURE,
+        "perf",
+        "auto-profile: cycles line by line; perf: duration and data movement; signposts: regions "
+        "marked with ttl.signpost().",
+        once=True,
+    )
+    production_shape: tuple[tuple[int, ...], ...] = option(
+        MEASURE,
+        (),
+        "Shape of the arguments in production: one for all, or one for each.",
+        metavar="RxC,...",
+        convert=parse_shapes,
+        once=True,
+    )
+    chips: int = option(MEASURE, 1, "Chips that production will use.", once=True)
+    run_test: str = option(
+        WHERE,
+        "auto",
+        "tt-lang's run-test.sh; auto: the one on PATH or in the project; no: run directly.",
+        metavar="PATH|auto|no",
+        once=True,
+    )
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "The run folder; default NAME_kernel here, -2, -3 ... when it exists.",
+        *("-o", "--output"),
+        metavar="DIR",
+        once=True,
+    )
+    python: str | None = same(MachineOptions, "python")
+    timeout_s: float | None = same(MachineOptions, "timeout_s")
+    stall_s: float | None = 120.0
+    cwd: Path | None = None
+    env: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError(f"--mode {self.mode}: must be one of {', '.join(MODES)}")
+        if self.chips < 1:
+            raise UsageError(f"--chips {self.chips}: must be 1 or more")
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")

@@ -16,7 +16,6 @@ from typing import Any
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.kernels.choice import (
-    Choice,
     choose_call,
     choose_kernel,
     refuse_lost_results,
@@ -26,6 +25,7 @@ from instrumentor.kernels.choice import (
 from instrumentor.kernels.find import find_kernels
 from instrumentor.kernels.gate import WATCH, call_text, gate_text, watch_text
 from instrumentor.kernels.model import Found, Invocation, Kernel, Site, invocation_json, kernel_json
+from instrumentor.kernels.options import Choice
 from instrumentor.locate.syntax import Source, address
 from instrumentor.project import Project, find_project
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from instrumentor.engine import apply_edits
-from instrumentor.kernels.choice import Choice
+from instrumentor.kernels.options import Choice
 from instrumentor.kernels.plan import KernelPlan, make_plan
 from instrumentor.own_lines import original_lines
 from instrumentor.prepare import script_path

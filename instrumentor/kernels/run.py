@@ -27,7 +27,7 @@ from instrumentor.kernels.plan import chained
 from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
 from instrumentor.kernels.rendering import write_reports
 from instrumentor.kernels.tt_lang import TtLang
-from instrumentor.kernels.validate import Verdict, validate
+from instrumentor.kernels.validate import Validation, Verdict
 from instrumentor.outputs import write_json
 from instrumentor.pipeline import InstrumentedRun
 from instrumentor.process import excerpt
@@ -200,32 +200,39 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             return made.failure
         records = self.records()
         started = [r for r in records if r.get("event") == "kernel-start"]
-        done = [r for r in records if r.get("event") == "kernel" and r.get("ok")]
+        skipped = [r for r in records if r.get("event") == "skipped"]
         if len(started) > 1:
             processes = len({r.get("pid") for r in started})
             return RunFailed(
                 f"{len(started)} invocations ran, in {processes} processes; the profile mixes them",
                 "Profile a script that runs the kernel in one process.",
             )
-        if not done:
-            return made.failure or self._never_ran(records, bool(started))
-        if self.start.via == "direct":
-            try:
-                check_loaded(
-                    records,
-                    workspace,
-                    self.prepared.replacements,
-                    python=self.machine.python,
-                    environment=made.launch.env,
-                )
-            except RunFailed as error:
-                return error
-        if made.exit_code:
-            self._judge_exit(made.exit_code, [r for r in records if r.get("event") == "skipped"])
+        if not any(r.get("event") == "kernel" and r.get("ok") for r in records):
+            return made.failure or self._never_ran(skipped, bool(started))
+        failure = self._loaded_elsewhere(made, workspace, records)
+        if made.exit_code and failure is None:
+            self._judge_exit(made.exit_code, bool(skipped))
+        return failure
+
+    def _loaded_elsewhere(
+        self, made: Attempt, workspace: Workspace, records: Sequence[Mapping[str, Any]]
+    ) -> RunFailed | None:
+        """That what ran was not the copy; on another machine only run-test.sh knows."""
+        if self.start.via != "direct":
+            return None
+        try:
+            check_loaded(
+                records,
+                workspace,
+                self.prepared.replacements,
+                python=self.machine.python,
+                environment=made.launch.env,
+            )
+        except RunFailed as error:
+            return error
         return None
 
-    def _never_ran(self, records: Sequence[Mapping[str, Any]], began: bool) -> RunFailed:
-        skipped = [r for r in records if r.get("event") == "skipped"]
+    def _never_ran(self, skipped: Sequence[Mapping[str, Any]], began: bool) -> RunFailed:
         name = self.plan.kernel.qualified
         if began:
             return RunFailed(
@@ -240,11 +247,10 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             "Give the arguments with which the script comes to it, or choose another: --call N.",
         )
 
-    def _judge_exit(self, code: int, skipped: Sequence[Mapping[str, Any]]) -> None:
+    def _judge_exit(self, code: int, skipped: bool) -> None:
         """The kernel was measured, but the script did not end well."""
 
-        log = self.folder / "run.log"
-        text = excerpt(log)
+        text = excerpt(self.folder / "run.log")
         last = (last_traceback(text) or "").splitlines()[-1:] or ["no traceback"]
         if skipped:
             self._warn(
@@ -281,15 +287,16 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         if not self.options.criteria.given:
             return None
         self.progress.stage("Validating", "your own file, without profilers")
-        return validate(
-            self.options.criteria,
-            project=self.plan.project,
-            script=self.prepared.script,
-            arguments=self.arguments,
-            python=self.machine.python,
-            cwd=self.cwd,
-            env=self.env,
-        )
+        return Validation(
+            self.plan.project,
+            self.prepared.script,
+            self.arguments,
+            self.machine.python,
+            self.cwd,
+            self.env,
+            self.folder / "validation.log",
+            self.options.timeout_s,
+        ).by(self.options.criteria)
 
     def _result(self) -> KernelRun:
         files = self.linked_changed, self.linked_whole, self.originals_changed
@@ -338,7 +345,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             "validated": None if verdict is None else verdict.ok,
             "validation": None if verdict is None else vars(verdict),
             "production": {
-                "shapes": [list(shape) for shape in self.options.production],
+                "shapes": [list(shape) for shape in self.options.production_shape],
                 "chips": self.options.chips,
             },
             "line_map": {str(new): old for new, old in self.prepared.line_map.items()},

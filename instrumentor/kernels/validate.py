@@ -7,44 +7,20 @@ other calls are skipped, so that what it computes says nothing.
 from __future__ import annotations
 
 import shlex
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor.device import end_gently
-from instrumentor.errors import UsageError
+from instrumentor import process
+from instrumentor.errors import NotReady, UsageError
 from instrumentor.kernels.environment import without_profilers
+from instrumentor.kernels.options import Criteria
+from instrumentor.profilers import Launch
 from instrumentor.project import Project
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-@dataclass(frozen=True)
-class Criteria:
-    """How a kernel is validated.
-
-    Attributes:
-        command: arguments of a command; its exit code decides.
-        reference: file with the right output.
-        output: the file that the script writes, relative to the working directory.
-        rtol, atol: tolerances, as numpy's ``allclose`` has them.
-    """
-
-    command: tuple[str, ...] = ()
-    reference: Path | None = None
-    output: Path | None = None
-    rtol: float = 1e-2
-    atol: float = 1e-2
-    timeout_s: float | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether there is anything to validate by."""
-        return bool(self.command) or self.reference is not None
 
 
 @dataclass(frozen=True)
@@ -56,109 +32,74 @@ class Verdict:
     detail: str
 
 
-def make_criteria(
-    command: str,
-    reference: Path | None,
-    output: Path | None,
-    rtol: float,
-    atol: float,
-    timeout_s: float | None,
-) -> Criteria:
-    """Criteria from what the command line gave; the command is split as a shell would.
+@dataclass(frozen=True)
+class Validation:
+    """Checks the user's files as they are now.
 
-    Raises:
-        UsageError: an option without its partner, or one that cannot be used.
+    Attributes:
+        cwd, env: of the user.
+        log: gets the whole output.
+        timeout_s: limit for the command, and for the script.
     """
-    if (reference is None) != (output is None):
-        raise UsageError(
-            "--reference and --output-file belong together",
-            "Name the file with the right output, and the file that the script writes.",
-        )
-    if reference is not None and not reference.is_file():
-        raise UsageError(f"--reference {reference}: does not exist")
-    if rtol < 0 or atol < 0:
-        raise UsageError("--rtol and --atol cannot be negative")
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError as error:
-        raise UsageError(f"--validate {command}: {error}") from error
-    return Criteria(words, reference, output, rtol, atol, timeout_s)
 
+    project: Project
+    script: Path
+    arguments: Sequence[str]
+    python: Path
+    cwd: Path
+    env: Mapping[str, str]
+    log: Path
+    timeout_s: float | None = None
 
-def validate(
-    criteria: Criteria,
-    *,
-    project: Project,
-    script: Path,
-    arguments: Sequence[str],
-    python: Path,
-    cwd: Path,
-    env: Mapping[str, str],
-) -> Verdict:
-    """Check the user's files as they are now.
+    def by(self, criteria: Criteria) -> Verdict:
+        """By the command, and by the output where there is a reference.
 
-    Raises:
-        UsageError: the command cannot be started, or a file cannot be compared.
-        NotReady: the copy in which the script is checked cannot be made.
-    """
-    if criteria.command:
-        by = shlex.join(criteria.command)
-        verdict = _call(criteria.command, cwd, without_profilers(env), criteria.timeout_s, by)
-        if not verdict.ok or criteria.reference is None:
-            return verdict
-    assert criteria.reference is not None and criteria.output is not None
-    return _compare_output(criteria, project, script, arguments, python, cwd, env)
+        Raises:
+            UsageError: the command cannot be started, or a file cannot be compared.
+            NotReady: the copy in which the script is checked cannot be made.
+            KeyboardInterrupt: interrupted; what was started is ended.
+        """
+        if criteria.validate:
+            said = shlex.join(criteria.validate)
+            verdict = self._run(criteria.validate, self.cwd, self.env, said)
+            if not verdict.ok or criteria.reference is None:
+                return verdict
+        assert criteria.reference is not None and criteria.output_file is not None
+        return self._compare(criteria, criteria.reference, criteria.output_file)
 
+    def _run(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], said: str) -> Verdict:
+        """A process tree to its end, as a run's is: gently, since it may have the device open."""
+        last = ["no output"]
 
-def _call(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], timeout_s: float | None, by: str
-) -> Verdict:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        def keep(line: str) -> None:
+            last[:] = [line.strip()] if line.strip() else last
+
+        variables = {**without_profilers(env), "PYTHONUNBUFFERED": "1"}
+        launch = Launch(tuple(argv), variables, cwd, said)
+        watch = process.Watch(on_line=keep, timeout_s=self.timeout_s)
         try:
-            child = subprocess.Popen(
-                argv, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=errors
-            )
-        except OSError as error:
-            text = f"--validate: {argv[0]} cannot be started: {error.strerror}"
-            raise UsageError(text) from error
-        try:
-            code = child.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return Verdict(False, by, f"did not end within {timeout_s:g} s")
-        finally:
-            if child.poll() is None:  # it may have the device open: no SIGKILL
-                end_gently([child.pid])
-                child.poll()
-        out.seek(0)
-        errors.seek(0)
-        text = (out.read() + errors.read()).decode("utf-8", "replace").strip()
-    last = text.splitlines()[-1] if text else "no output"
-    return Verdict(code == 0, by, f"code {code}: {last}")
+            ended = process.run(launch, log=self.log, watch=watch)
+        except NotReady as error:
+            raise UsageError(f"--validate: {error.message}", error.hint) from error
+        if ended.interrupted:
+            raise KeyboardInterrupt
+        if ended.timed_out:
+            return Verdict(False, said, f"did not end within {self.timeout_s:g} s")
+        return Verdict(ended.returncode == 0, said, f"code {ended.returncode}: {last[0]}")
 
+    def _compare(self, criteria: Criteria, reference: Path, output: Path) -> Verdict:
+        from instrumentor.workspace import shadow
 
-def _compare_output(
-    criteria: Criteria,
-    project: Project,
-    script: Path,
-    arguments: Sequence[str],
-    python: Path,
-    cwd: Path,
-    env: Mapping[str, str],
-) -> Verdict:
-    from instrumentor.workspace import shadow
-
-    assert criteria.reference is not None and criteria.output is not None
-    by = f"{criteria.output} against {criteria.reference}"
-    with shadow(project, script, cwd, {}) as workspace:
-        variables = without_profilers(workspace.environment(env))
-        argv = (str(python), str(workspace.script), *arguments)
-        ran = _call(argv, workspace.cwd, variables, criteria.timeout_s, by)
-        if not ran.ok:
-            return Verdict(False, by, f"the script itself failed: {ran.detail}")
-        written = workspace.cwd / criteria.output
-        if not written.is_file():
-            return Verdict(False, by, f"the script did not write {criteria.output}")
-        return compare_files(written, criteria.reference, criteria.rtol, criteria.atol, by)
+        said = f"{output} against {reference}"
+        with shadow(self.project, self.script, self.cwd, {}) as workspace:
+            argv = (str(self.python), str(workspace.script), *self.arguments)
+            ran = self._run(argv, workspace.cwd, workspace.environment(self.env), said)
+            if not ran.ok:
+                return Verdict(False, said, f"the script itself failed: {ran.detail}")
+            written = workspace.cwd / output
+            if not written.is_file():
+                return Verdict(False, said, f"the script did not write {output}")
+            return compare_files(written, reference, criteria.rtol, criteria.atol, said)
 
 
 def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: str) -> Verdict:

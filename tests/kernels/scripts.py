@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from instrumentor.kernels.choice import Choice
 from instrumentor.kernels.find import find_in
 from instrumentor.kernels.model import Found
+from instrumentor.kernels.options import Choice
 from instrumentor.kernels.plan import KernelPlan, plan_for
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import parse

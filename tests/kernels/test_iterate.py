@@ -11,8 +11,7 @@ import pytest
 
 from instrumentor.errors import UsageError
 from instrumentor.kernels.iterate import Iteration
-from instrumentor.kernels.options import KernelOptions
-from instrumentor.kernels.validate import Criteria
+from instrumentor.kernels.options import Criteria, KernelOptions
 from tests.conftest import git
 from tests.kernels.conftest import Environment
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.kernels.options import KernelOptions, parse_shapes
+from instrumentor.kernels.options import KernelOptions, parse_command, parse_shapes
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,12 @@ def test_shapes(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
 def test_no_shapes(text: str) -> None:
     with pytest.raises(UsageError, match="expected ROWSxCOLS"):
         parse_shapes(text)
+
+
+def test_a_command_is_split_as_a_shell_would() -> None:
+    assert parse_command("pytest -k 'a b'") == ("pytest", "-k", "a b")
+    with pytest.raises(UsageError, match="--validate '"):
+        parse_command("'")
 
 
 @pytest.mark.parametrize("changes", [{"mode": "x"}, {"chips": 0}, {"timeout_s": 0.0}])

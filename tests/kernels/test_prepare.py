@@ -8,7 +8,7 @@ import pytest
 
 from instrumentor.engine import strip
 from instrumentor.errors import UsageError
-from instrumentor.kernels.choice import Choice
+from instrumentor.kernels.options import Choice
 from instrumentor.kernels.prepare import prepare_kernel
 from instrumentor.own_lines import original_lines
 from tests.kernels.scripts import FIXTURES, KERNEL

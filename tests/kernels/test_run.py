@@ -15,10 +15,8 @@ import pytest
 
 from instrumentor.device import LOCKS, held
 from instrumentor.errors import NotReady, RunFailed
-from instrumentor.kernels.choice import Choice
-from instrumentor.kernels.options import KernelOptions
+from instrumentor.kernels.options import Choice, Criteria, KernelOptions
 from instrumentor.kernels.run import KernelRun, run_kernel
-from instrumentor.kernels.validate import Criteria
 from instrumentor.workspace.names import is_our_run
 from tests.conftest import RunCli, git
 from tests.kernels.conftest import Environment
@@ -130,7 +128,11 @@ def test_what_a_script_writes_through_a_link_is_told(kernels: Path, standin: Env
 def test_sigterm_during_the_validation_keeps_what_was_measured(
     kernels: Path, standin: Environment, run_cli: RunCli
 ) -> None:
-    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)"
+    # The command ends what started the guards that it hangs on.
+    code = (
+        "import os, psutil, signal, time; guards = psutil.Process().parent().parent(); "
+        "os.kill(guards.ppid(), signal.SIGTERM); time.sleep(600)"
+    )
     asked = ("--run-test", "no", "--validate", f"{sys.executable} -c '{code}'")
     done = run_cli("kernel", "run", *asked, "add_one_core.py", cwd=kernels, env=standin())
     assert done.returncode == 130, done.stderr
