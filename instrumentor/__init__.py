@@ -7,7 +7,7 @@
     rewrite(source).diff                       # one module's text, instrumented
     run("train.py", ["--config", "x.yaml"])    # the one-shot; returns folder and summary
     report("mnist_baseline").frame()           # an earlier run, or ops CSVs of Tracy: its ops
-    doctor(situation_of("train.py"))           # is this machine ready?
+    doctor(planned_run("train.py"))           # is this machine ready?
     profile("pytest -svv tests/test_x.py")     # any command under Tracy, as one CSV
     compare(load_side("mnist_baseline"), load_side("mnist_bf16"))
     diagnose(log)                              # known failures in a text: cause and fix
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from instrumentor.diagnose import Diagnosis, diagnose
-    from instrumentor.doctor import doctor, situation_of
+    from instrumentor.doctor import doctor, planned_run
     from instrumentor.errors import (
         InstrumentError,
         Interrupted,
@@ -96,7 +96,7 @@ _HOMES = {
     "restore": "workspace",
     "rewrite": "rewrite",
     "run": "runner",
-    "situation_of": "doctor",
+    "planned_run": "doctor",
 }
 
 __all__ = [
@@ -133,12 +133,12 @@ __all__ = [
     "explain",
     "load_side",
     "plan",
+    "planned_run",
     "profile",
     "report",
     "restore",
     "rewrite",
     "run",
-    "situation_of",
 ]
 
 

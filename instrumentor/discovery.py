@@ -18,15 +18,14 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from instrumentor.attempt import Limits, attempt
 from instrumentor.bundle import MODULE, module_text
-from instrumentor.doctor import Situation
+from instrumentor.doctor import PlannedRun
 from instrumentor.environment import Machine
 from instrumentor.errors import InstrumentError, RunFailed
+from instrumentor.execution import Limits, execute
 from instrumentor.explanation import Loop, PlanDocument
 from instrumentor.locate.model import Declined
 from instrumentor.options import Options
-from instrumentor.own_lines import OwnLines
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.prepare import Prepared, prepare, script_path
 from instrumentor.profilers import WALLCLOCK, LaunchRequest
@@ -34,6 +33,7 @@ from instrumentor.progress import Progress
 from instrumentor.project import find_project
 from instrumentor.readiness import ready
 from instrumentor.run_options import RunOptions
+from instrumentor.source_map import SourceMap
 from instrumentor.workspace import Workspace, shadow
 from instrumentor_analysis.caveats import Caveat
 
@@ -100,8 +100,8 @@ def discover(
     progress.stage("discover", f"{why}running the unmodified script for two optimizer steps")
     machine = options.examine(find_project(script))
     env = dict(os.environ if options.env is None else options.env)
-    situation = Situation(machine, "wallclock", env=env, cwd=options.folder)
-    with ready(situation, progress, end_holders=options.yes):
+    planned = PlannedRun(machine, "wallclock", env=env, cwd=options.folder)
+    with ready(planned, progress, end_holders=options.yes):
         return look(script, arguments, options, machine, progress)
 
 
@@ -144,7 +144,7 @@ def look(
             module=options.module,
             observe="step",
         )
-        made = attempt(
+        made = execute(
             WALLCLOCK,
             request,
             output=Path(name),
@@ -154,7 +154,7 @@ def look(
         )
         seen = observed(made.records, workspace)
         if isinstance(made.failure, RunFailed):
-            made.failure.message = OwnLines(workspace.root, project.root, {}).traceback(
+            made.failure.message = SourceMap(workspace.root, project.root, {}).traceback(
                 made.failure.message
             )
             if name in made.failure.hint:  # the log, which goes with the copy
@@ -170,7 +170,7 @@ def observed(records: Sequence[Mapping[str, Any]], workspace: Workspace) -> Obse
     found = next((r for r in records if r.get("event") == "observed"), None)
     if found is None or found["loop"] is None:
         return None
-    own = OwnLines(workspace.root, workspace.project.root, {})
+    own = SourceMap(workspace.root, workspace.project.root, {})
     file, line, function = found["loop"]
     place = own.place(Path(file), line)
     users = found["users"] or found["loop"]
@@ -191,7 +191,7 @@ def observed(records: Sequence[Mapping[str, Any]], workspace: Workspace) -> Obse
     )
 
 
-def _own_chain(chain: Iterable[Sequence[Any]], own: OwnLines, workspace: Workspace) -> Chain:
+def _own_chain(chain: Iterable[Sequence[Any]], own: SourceMap, workspace: Workspace) -> Chain:
     """A chain in the user's files, without the frames of the launcher."""
     kept = []
     for file, line, function in chain:

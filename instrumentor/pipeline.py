@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from instrumentor import recovery
-from instrumentor.attempt import Attempt, Limits, attempt
 from instrumentor.environment import Machine
 from instrumentor.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed, UsageError
+from instrumentor.execution import Execution, Limits, execute
 from instrumentor.outputs import write_json
-from instrumentor.own_lines import OwnLines
 from instrumentor.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.progress import Progress, Silent
+from instrumentor.source_map import SourceMap
 from instrumentor.workspace import Linked, Originals, Workspace, shadow
 from instrumentor.workspace.linked import listed
 from instrumentor_analysis.caveats import Caveat
@@ -136,7 +136,7 @@ class InstrumentedRun(Pipeline[Result]):
         self.arguments = tuple(arguments)
         self.warnings: list[Caveat] = []
         self.failure: InstrumentError | None = None
-        self.last: Attempt | None = None
+        self.last: Execution | None = None
         self.new_files: tuple[Path, ...] = ()
         self.linked: tuple[Path, ...] = ()
         self.linked_changed: tuple[Path, ...] = ()
@@ -158,7 +158,7 @@ class InstrumentedRun(Pipeline[Result]):
         """All processes of the run."""
 
     @abstractmethod
-    def judge(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
+    def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Why a process does not count, as far as its place, which still stands, is needed."""
 
     def workspace(self) -> AbstractContextManager[Workspace]:
@@ -195,7 +195,7 @@ class InstrumentedRun(Pipeline[Result]):
             if self.last is None:
                 self._remove_empty_folder()
 
-    def process(self, profiler: Profiler, name: str = "", **more: Any) -> Attempt:
+    def process(self, profiler: Profiler, name: str = "", **more: Any) -> Execution:
         """One process in a place of its own, under a profiler.
 
         What it left becomes the run's, unless it has a ``name``.
@@ -215,7 +215,7 @@ class InstrumentedRun(Pipeline[Result]):
             write_json(self.folder / "plan.json", self.plan_json())
             linked = Linked.take(prepared.project.root, workspace.linked, [self.folder])
             self._tell_links(linked)
-            made = attempt(
+            made = execute(
                 profiler,
                 self.request(workspace, name, **more),
                 output=self.folder,
@@ -228,7 +228,7 @@ class InstrumentedRun(Pipeline[Result]):
             self.warnings.extend(made.warnings)
             self.failure = self.judge(made, workspace)
             if isinstance(self.failure, RunFailed):
-                self.failure.message = self.own_lines(workspace).traceback(self.failure.message)
+                self.failure.message = self.source_map(workspace).traceback(self.failure.message)
             self.new_files = tuple(p for p in workspace.new_files() if "__pycache__" not in p.parts)
         self._compare_links(linked)
         return replace(made, failure=self.failure)
@@ -246,9 +246,9 @@ class InstrumentedRun(Pipeline[Result]):
             **{"record": self.folder / f"{name or 'timings'}.jsonl", **more},
         )
 
-    def own_lines(self, workspace: Workspace) -> OwnLines:
+    def source_map(self, workspace: Workspace) -> SourceMap:
         """The way from a place back to the user's files and lines."""
-        return OwnLines(workspace.root, self.prepared.project.root, self.prepared.replacements)
+        return SourceMap(workspace.root, self.prepared.project.root, self.prepared.replacements)
 
     def _tell_links(self, linked: Linked) -> None:
         self.linked = linked.names

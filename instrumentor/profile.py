@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.any_command import ONE_PROCESS, Command, meant_for_a_shell, split, understand
-from instrumentor.attempt import attempt
-from instrumentor.doctor import Situation
+from instrumentor.doctor import PlannedRun
 from instrumentor.environment import Machine, examine
 from instrumentor.errors import InstrumentError, UsageError
+from instrumentor.execution import execute
 from instrumentor.pipeline import Pipeline
 from instrumentor.profilers import TRACY, Launch, LaunchRequest, choose
 from instrumentor.profilers.tracy import FOLDER, OPS_CSV, PERF_FOLDER
@@ -140,10 +140,10 @@ class CommandRun(Pipeline[Profiled]):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}", "Give -o FILE.") from error
-        situation = Situation(
+        planned = PlannedRun(
             self.machine, folders=(folder,), env=self.env, cwd=self.cwd, port=options.port
         )
-        return ready(situation, self.progress, reset=options.reset, end_holders=options.yes)
+        return ready(planned, self.progress, reset=options.reset, end_holders=options.yes)
 
     def execute(self) -> None:
         """One process, beside which Tracy works in a folder of ours."""
@@ -156,7 +156,7 @@ class CommandRun(Pipeline[Profiled]):
             scratch = slots.scratch(slot)
             log.unlink(missing_ok=True)
             self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
-            made = attempt(
+            made = execute(
                 AnyCommand(self.command, self.env),
                 self._request(scratch),
                 output=scratch / "collected",

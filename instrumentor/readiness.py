@@ -15,7 +15,7 @@ from instrumentor.device_nodes import Holder, device_holders, device_root
 from instrumentor.doctor import (
     CHECKS,
     Check,
-    Situation,
+    PlannedRun,
     describe,
     disk,
     doctor,
@@ -33,12 +33,12 @@ NOT_FATAL = ("report-modules", "pjrt-plugin")
 
 @contextmanager
 def ready(
-    situation: Situation, progress: Progress, *, reset: bool = False, end_holders: bool = False
+    planned: PlannedRun, progress: Progress, *, reset: bool = False, end_holders: bool = False
 ) -> Iterator[None]:
     """Hold the machine's devices for the body, once they are free and nothing is missing.
 
     Args:
-        situation: what will run, and where.
+        planned: what will run, and where.
         reset: reset the boards with tt-smi first.
         end_holders: end processes that have the device open, by SIGINT and SIGTERM.
 
@@ -46,22 +46,22 @@ def ready(
         NotReady: a check failed, another run has the device, or it could not be freed or reset.
     """
 
-    with held(situation.machine.devices):
-        if situation.machine.devices:
-            free_devices(situation, progress, end=end_holders, needed=reset or situation.for_tracy)
+    with held(planned.machine.devices):
+        if planned.machine.devices:
+            free_devices(planned, progress, end=end_holders, needed=reset or planned.for_tracy)
         if reset:
-            reset_boards(situation.machine, situation.env, progress)
-        stop_at_failed(_checks(situation), progress)
+            reset_boards(planned.machine, planned.env, progress)
+        stop_at_failed(_checks(planned), progress)
         yield
 
 
-def _checks(situation: Situation) -> tuple[Check, ...]:
+def _checks(planned: PlannedRun) -> tuple[Check, ...]:
     """The doctor's checks that can stop this run; Tracy's take a second, others need them not."""
 
-    if situation.for_tracy:
-        return doctor(situation)
+    if planned.for_tracy:
+        return doctor(planned)
     few = (interpreter.interpreter, interpreter.torch, disk.space)
-    return tuple(check for one in CHECKS if one in few for check in one(situation))
+    return tuple(check for one in CHECKS if one in few for check in one(planned))
 
 
 def stop_at_failed(checks: Sequence[Check], progress: Progress) -> None:
@@ -81,14 +81,14 @@ def stop_at_failed(checks: Sequence[Check], progress: Progress) -> None:
         raise NotReady(f"not ready: {fatal[0].text}{also}", fatal[0].remedy)
 
 
-def free_devices(situation: Situation, progress: Progress, *, end: bool, needed: bool) -> None:
+def free_devices(planned: PlannedRun, progress: Progress, *, end: bool, needed: bool) -> None:
     """Show the processes that have a device open; end them when that was asked for.
 
     Raises:
         NotReady: the device is needed, and a process keeps it.
     """
 
-    holders = _holders(situation)
+    holders = _holders(planned)
     if not holders:
         return
     if needed and not end:
@@ -112,8 +112,8 @@ def free_devices(situation: Situation, progress: Progress, *, end: bool, needed:
             )
 
 
-def _holders(situation: Situation) -> tuple[Holder, ...]:
-    return device_holders(situation.device_folder or device_root(situation.env))
+def _holders(planned: PlannedRun) -> tuple[Holder, ...]:
+    return device_holders(planned.device_folder or device_root(planned.env))
 
 
 def _pids(holders: Sequence[Holder]) -> str:

@@ -15,11 +15,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor.attempt import Attempt
 from instrumentor.bundle import FOLDER_NAME, MODULE, module_text
 from instrumentor.device_nodes import device_root
 from instrumentor.discovery import Observed, discover, look, may_help, prepared_again, prepared_by
-from instrumentor.doctor import Situation
+from instrumentor.doctor import PlannedRun
 from instrumentor.edits import Kind
 from instrumentor.errors import (
     InstrumentError,
@@ -28,6 +27,7 @@ from instrumentor.errors import (
     ProofFailed,
     RunFailed,
 )
+from instrumentor.execution import Execution
 from instrumentor.locate.model import Declined
 from instrumentor.machine_load import MachineLoad
 from instrumentor.outputs import write_json
@@ -109,7 +109,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.options = options
         self.load: MachineLoad | None = None
         self.load_facts: dict[str, Any] | None = None
-        self.untraced: Attempt | None = None
+        self.untraced: Execution | None = None
         self.verification: dict[str, Any] | None = None
         self.seen: Observed | None = None
 
@@ -135,7 +135,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
         output = self.cwd / self.wanted_folder()
         self.programs_per_step = programs_per_step(output)
-        situation = Situation(
+        planned = PlannedRun(
             machine=self.machine,
             profiler=self.profiler.name,
             config=config_of(self.prepared.script, self.arguments, self.cwd),
@@ -147,7 +147,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             port=self.options.port,
         )
         options = self.options
-        return ready(situation, self.progress, reset=options.reset, end_holders=options.yes)
+        return ready(planned, self.progress, reset=options.reset, end_holders=options.yes)
 
     def wanted_folder(self) -> Path:
         """The one asked for, else by the script's name and the run's label."""
@@ -340,13 +340,13 @@ class TrainingRun(InstrumentedRun[RunResult]):
         steps = self.prepared.plan.options.steps
         self.progress.stage("running", f"{steps} steps under {profiler.name}")
 
-    def judge(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
+    def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""
         self.load_facts = None if self.load is None else self.load.facts()
-        self.verification = verification(made.records, self.own_lines(workspace))
+        self.verification = verification(made.records, self.source_map(workspace))
         return self._doubt(made, workspace) or made.failure
 
-    def _doubt(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
+    def _doubt(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether a process that ended well really measured the instrumented script."""
 
         if made.exit_code != 0 or not isinstance(made.failure, (RunFailed, type(None))):

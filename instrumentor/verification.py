@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import NotVerified
-from instrumentor.own_lines import OwnLines
+from instrumentor.source_map import SourceMap
 
 _WORLD = "world size"
 _GRADIENTS = "gradients"
 
 
 def verification(
-    records: Iterable[Mapping[str, Any]], own_lines: OwnLines
+    records: Iterable[Mapping[str, Any]], source_map: SourceMap
 ) -> dict[str, Any] | None:
     """The last verdict of a run's records; None when there is none.
 
@@ -32,7 +32,7 @@ def verification(
     if not verdicts:
         return None
     found = {key: value for key, value in verdicts[-1].items() if key not in ("event", "pid")}
-    found["problems"] = [_problem(each, own_lines) for each in found["problems"]]
+    found["problems"] = [_problem(each, source_map) for each in found["problems"]]
     return found
 
 
@@ -99,18 +99,18 @@ def of_several_processes(found: Mapping[str, Any]) -> bool:
     return any(problem["check"] == _WORLD for problem in found["problems"])
 
 
-def _problem(problem: Mapping[str, Any], own_lines: OwnLines) -> dict[str, Any]:
+def _problem(problem: Mapping[str, Any], source_map: SourceMap) -> dict[str, Any]:
     stacks = [problem["places"], *problem["others"]]
-    places = [place for place in (_place(stack, own_lines) for stack in stacks) if place]
+    places = [place for place in (_place(stack, source_map) for stack in stacks) if place]
     distinct = [each for n, each in enumerate(places) if each not in places[:n]]
     return {"check": problem["check"], "text": problem["text"], "places": distinct}
 
 
-def _place(stack: Iterable[tuple[str, int, str]], own_lines: OwnLines) -> dict[str, Any] | None:
+def _place(stack: Iterable[tuple[str, int, str]], source_map: SourceMap) -> dict[str, Any] | None:
     """The innermost place of a stack in the project, else the innermost at all."""
     first = None
     for file, line, _ in stack:
-        found = own_lines.place(Path(file), line)
+        found = source_map.place(Path(file), line)
         if found is not None:
             return {"file": str(found[0]), "line": found[1]}
         first = first or {"file": file, "line": line}

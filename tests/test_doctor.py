@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from instrumentor.doctor import Check, Situation, Status, disk, doctor, failed
+from instrumentor.doctor import Check, PlannedRun, Status, disk, doctor, failed
 from instrumentor.environment import Machine, Package
 from instrumentor.tracy_tools import find_tools
 from tests.conftest import STANDINS
 
 MODULES = ("yaml", "click", "loguru", "seaborn")
 
-MakeSituation = Callable[..., Situation]
+MakePlanned = Callable[..., PlannedRun]
 
 
 @pytest.fixture
-def make_situation(tmp_path: Path) -> MakeSituation:
-    """Factory of situations; all is well on the machine unless a change says otherwise."""
+def make_planned(tmp_path: Path) -> MakePlanned:
+    """Factory of planned runs; all is well on the machine unless a change says otherwise."""
     devices = tmp_path / "devices"
     devices.mkdir()
     (devices / "0").touch()
@@ -47,11 +47,11 @@ def make_situation(tmp_path: Path) -> MakeSituation:
         "PATH": os.pathsep.join([str(STANDINS / "bin"), os.environ["PATH"]]),
     }
 
-    def make(env_changes: dict[str, str] | None = None, **changes: Any) -> Situation:
-        names = set(Situation.__dataclass_fields__)
+    def make(env_changes: dict[str, str] | None = None, **changes: Any) -> PlannedRun:
+        names = set(PlannedRun.__dataclass_fields__)
         of_machine = {key: value for key, value in changes.items() if key not in names}
-        of_situation = {key: value for key, value in changes.items() if key in names}
-        return Situation(
+        of_run = {key: value for key, value in changes.items() if key in names}
+        return PlannedRun(
             **{
                 "machine": replace(machine, **of_machine),
                 "env": {**env, **(env_changes or {})},
@@ -59,7 +59,7 @@ def make_situation(tmp_path: Path) -> MakeSituation:
                 "folders": (tmp_path / "not" / "yet",),
                 "device_folder": devices,
                 "programs_per_step": 100,
-                **of_situation,
+                **of_run,
             }
         )
 
@@ -72,24 +72,24 @@ def named(checks: tuple[Check, ...], name: str) -> Check:
     return found
 
 
-def test_the_port_that_is_asked_for_is_looked_at(make_situation: MakeSituation) -> None:
+def test_the_port_that_is_asked_for_is_looked_at(make_planned: MakePlanned) -> None:
     with socket.socket() as busy:
         busy.bind(("", 0))
         busy.listen()
         port = busy.getsockname()[1]
-        check = named(doctor(make_situation(port=port)), "port")
+        check = named(doctor(make_planned(port=port)), "port")
         assert check.status is Status.FAILED
         assert f"port {port}" in check.text and "--port" in check.remedy
-    assert named(doctor(make_situation(port=port)), "port").text == f"port {port} is free"
+    assert named(doctor(make_planned(port=port)), "port").text == f"port {port} is free"
 
 
-def without(make: MakeSituation, *names: str) -> dict[str, Package]:
+def without(make: MakePlanned, *names: str) -> dict[str, Package]:
     packages: dict[str, Package] = make.packages  # type: ignore[attr-defined]
     return {name: package for name, package in packages.items() if name not in names}
 
 
-def test_a_ready_machine(make_situation: MakeSituation) -> None:
-    checks = doctor(make_situation())
+def test_a_ready_machine(make_planned: MakePlanned) -> None:
+    checks = doctor(make_planned())
     assert [check for check in checks if check.status is not Status.OK] == []
     assert [check.name for check in checks] == [
         "interpreter",
@@ -119,9 +119,9 @@ def test_a_ready_machine(make_situation: MakeSituation) -> None:
     ],
 )
 def test_what_stops_a_run(
-    make_situation: MakeSituation, name: str, changes: dict[str, Any], remedy: str
+    make_planned: MakePlanned, name: str, changes: dict[str, Any], remedy: str
 ) -> None:
-    stopped = failed(doctor(make_situation(**changes)))
+    stopped = failed(doctor(make_planned(**changes)))
     assert [check.name for check in stopped] == [name]
     assert remedy in stopped[0].remedy
 
@@ -136,19 +136,19 @@ def test_what_stops_a_run(
     ],
 )
 def test_missing_packages_stop_a_run(
-    make_situation: MakeSituation, name: str, package: str, remedy: str
+    make_planned: MakePlanned, name: str, package: str, remedy: str
 ) -> None:
-    packages = without(make_situation, package)
-    stopped = failed(doctor(make_situation(packages=packages)))
+    packages = without(make_planned, package)
+    stopped = failed(doctor(make_planned(packages=packages)))
     assert [check.name for check in stopped] == [name]
     assert remedy in stopped[0].remedy
 
 
-def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_situation: MakeSituation) -> None:
+def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_planned: MakePlanned) -> None:
     checks = doctor(
-        make_situation(
+        make_planned(
             profiler="wallclock",
-            packages=without(make_situation, "tracy", "pjrt_plugin_tt"),
+            packages=without(make_planned, "tracy", "pjrt_plugin_tt"),
             tools=None,
             devices=(),
             config={"enable_trace": True},
@@ -165,29 +165,29 @@ def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_situation: MakeSit
     }
 
 
-def test_torch_stops_a_run_only_when_it_profiles(make_situation: MakeSituation) -> None:
-    packages = without(make_situation, "torch")
+def test_torch_stops_a_run_only_when_it_profiles(make_planned: MakePlanned) -> None:
+    packages = without(make_planned, "torch")
     for profiler, status in (("torch", Status.FAILED), ("wallclock", Status.WARNING)):
-        checks = doctor(make_situation(profiler=profiler, packages=packages))
+        checks = doctor(make_planned(profiler=profiler, packages=packages))
         assert named(checks, "torch").status is status
 
 
-def test_a_wrapper_and_a_plugin_out_of_step(make_situation: MakeSituation, tmp_path: Path) -> None:
-    packages = without(make_situation)
+def test_a_wrapper_and_a_plugin_out_of_step(make_planned: MakePlanned, tmp_path: Path) -> None:
+    packages = without(make_planned)
     for name, text in (("tracy", "from pjrt_plugin_tt import setup_tt_metal_home"), ("plugin", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
     packages["tracy"] = Package("tracy", None, (tmp_path / "tracy",))
     packages["pjrt_plugin_tt"] = Package("pjrt_plugin_tt", "0.3", (tmp_path / "plugin",))
-    check = named(doctor(make_situation(packages=packages)), "pjrt-plugin")
+    check = named(doctor(make_planned(packages=packages)), "pjrt-plugin")
     assert check.status is Status.FAILED
     assert "--tt-xla" in check.remedy
 
 
-def test_warnings(make_situation: MakeSituation) -> None:
-    packages = {**without(make_situation), "pandas": Package("pandas", "3.0.1")}
+def test_warnings(make_planned: MakePlanned) -> None:
+    packages = {**without(make_planned), "pandas": Package("pandas", "3.0.1")}
     checks = doctor(
-        make_situation(
+        make_planned(
             packages=packages,
             notes=("VIRTUAL_ENV=/gone holds no Python and was skipped",),
             programs_per_step=600,
@@ -200,15 +200,15 @@ def test_warnings(make_situation: MakeSituation) -> None:
 
 
 def test_a_capture_program_that_was_left_behind_is_named(
-    make_situation: MakeSituation, tmp_path: Path
+    make_planned: MakePlanned, tmp_path: Path
 ) -> None:
     capture = STANDINS / "tools-tracy" / "tracy-capture"
     command = [capture, "-o", tmp_path / "x", "-f", "-p", "29999"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.read(10)
-        check = named(doctor(make_situation()), "tracy-capture")
-        taken = named(doctor(make_situation(port=29999)), "tracy-capture")
+        check = named(doctor(make_planned()), "tracy-capture")
+        taken = named(doctor(make_planned(port=29999)), "tracy-capture")
         process.terminate()
     assert (check.status, taken.status) == (Status.WARNING, Status.FAILED)
     assert f"process {process.pid} is left over" in check.text and "port 29999" in check.text
@@ -216,7 +216,7 @@ def test_a_capture_program_that_was_left_behind_is_named(
 
 
 def test_the_capture_program_of_a_run_is_not_left_behind(
-    make_situation: MakeSituation, tmp_path: Path
+    make_planned: MakePlanned, tmp_path: Path
 ) -> None:
     capture = [str(STANDINS / "tools-tracy" / "tracy-capture"), "-o", str(tmp_path / "x"), "-f"]
     code = f"import subprocess; subprocess.run({capture})"
@@ -224,28 +224,28 @@ def test_the_capture_program_of_a_run_is_not_left_behind(
     with subprocess.Popen(running, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         process.stdout.read(10)
-        names = [check.name for check in doctor(make_situation())]
+        names = [check.name for check in doctor(make_planned())]
         os.killpg(process.pid, signal.SIGTERM)
     assert "tracy-capture" not in names
 
 
-def test_tt_crank_drives_the_device_without_the_plugin(make_situation: MakeSituation) -> None:
+def test_tt_crank_drives_the_device_without_the_plugin(make_planned: MakePlanned) -> None:
     packages = {
-        **without(make_situation, "pjrt_plugin_tt"),
+        **without(make_planned, "pjrt_plugin_tt"),
         "tt_crank": Package("tt_crank", "0.1"),
     }
-    checks = doctor(make_situation(packages=packages))
+    checks = doctor(make_planned(packages=packages))
     assert named(checks, "tt-crank").text == "tt_crank 0.1"
     assert failed(checks) == ()
 
 
-def test_an_older_tracy_is_told_by_what_it_lacks(make_situation: MakeSituation) -> None:
-    checks = doctor(make_situation(env_changes={"STANDIN_TRACY_VERSION": "0.65"}))
+def test_an_older_tracy_is_told_by_what_it_lacks(make_planned: MakePlanned) -> None:
+    checks = doctor(make_planned(env_changes={"STANDIN_TRACY_VERSION": "0.65"}))
     assert "without --op-support-count" in named(checks, "tracy").text
 
 
 def test_a_process_that_holds_the_device_is_named(
-    make_situation: MakeSituation, tmp_path: Path
+    make_planned: MakePlanned, tmp_path: Path
 ) -> None:
     with subprocess.Popen(
         [STANDINS / "bin" / "hold-device", tmp_path / "devices" / "0"],
@@ -254,7 +254,7 @@ def test_a_process_that_holds_the_device_is_named(
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        stopped = failed(doctor(make_situation()))
+        stopped = failed(doctor(make_planned()))
         process.terminate()
     (check,) = stopped
     assert check.name == "device-in-use"
@@ -267,11 +267,11 @@ def test_a_process_that_holds_the_device_is_named(
     ("free", "status"), [(2**20, Status.FAILED), (2**30, Status.WARNING), (2**33, Status.OK)]
 )
 def test_disk_space(
-    make_situation: MakeSituation, monkeypatch: pytest.MonkeyPatch, free: int, status: Status
+    make_planned: MakePlanned, monkeypatch: pytest.MonkeyPatch, free: int, status: Status
 ) -> None:
     class Usage:
         def __init__(self, path: Path) -> None:
             self.free = free
 
     monkeypatch.setattr(disk.shutil, "disk_usage", Usage)
-    assert named(doctor(make_situation()), "disk").status is status
+    assert named(doctor(make_planned()), "disk").status is status

@@ -26,11 +26,11 @@ from instrumentor import (
     RunFailed,
     RunOptions,
     UsageError,
-    attempt,
+    execution,
     rewrite,
     run,
 )
-from instrumentor.attempt import Attempt
+from instrumentor.execution import Execution
 from instrumentor.profilers import TORCH
 from instrumentor.run_preview import dry_run
 from instrumentor.runner import TrainingRun, run_name
@@ -155,7 +155,7 @@ def test_a_run_in_another_thread(git_repo: RepoFactory) -> None:
 def test_a_thread_that_the_early_stop_left_running_is_ended(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt, "SETTLE_S", 0.5)
+    monkeypatch.setattr(execution, "SETTLE_S", 0.5)
     imports = "import threading\n\nquit = threading.Event()\n"
     started = "    threading.Thread(target=quit.wait).start()\n    optimizer = Optimizer()\n"
     source = script(imports=imports).replace("    optimizer = Optimizer()\n", started)
@@ -277,7 +277,7 @@ def test_that_torch_sees_nothing_of_xla_is_said_once(
     by_recorder = recorded(json.loads((tmp_path / "timings.jsonl").read_text()))
     measured = TrainingRun("train.py", (), RunOptions(), None)
     measured.profiler, measured.reason = TORCH, "asked for"
-    measured.last = cast(Attempt, SimpleNamespace(records=[{"event": "sample", "device": "xla"}]))
+    measured.last = cast(Execution, SimpleNamespace(records=[{"event": "sample", "device": "xla"}]))
     measured.warnings = [by_recorder, Caveat("no-torch-ops", "torch.profiler wrote no operations")]
     measured._fall_back_on_xla()
     assert measured.profiler.name == "wallclock"

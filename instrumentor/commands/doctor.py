@@ -17,7 +17,7 @@ from instrumentor.options import Options
 from instrumentor.run_options import MachineOptions
 
 if TYPE_CHECKING:
-    from instrumentor.doctor import Check, Situation
+    from instrumentor.doctor import Check, PlannedRun
 
 SCHEMA = "instrument-doctor/1"
 
@@ -51,11 +51,11 @@ def doctor(
 ) -> None:
     """Check whether this machine is ready; each line has its remedy."""
     from instrumentor.doctor import doctor as examine
-    from instrumentor.doctor import failed, situation_of
+    from instrumentor.doctor import failed, planned_run
 
     if script is not None and str(script).startswith("-"):
         raise UsageError(f"{script}: no such option", "`instrument doctor --help` lists them.")
-    situation = situation_of(
+    planned = planned_run(
         script,
         arguments or [],
         profiler=rewrite.profiler,
@@ -66,10 +66,10 @@ def doctor(
         configured=common.configured(context),
     )
     if asked.fix or options.reset:
-        _fix(situation, options, quiet=shown.json)
-    checks = examine(situation)
+        _fix(planned, options, quiet=shown.json)
+    checks = examine(planned)
     if shown.json:
-        console.out_json(_document(situation, checks))
+        console.out_json(_document(planned, checks))
     else:
         for check in checks:
             _show(check)
@@ -79,7 +79,7 @@ def doctor(
     raise typer.Exit(4 if failed(checks) else 0)
 
 
-def _fix(situation: Situation, options: MachineOptions, *, quiet: bool) -> None:
+def _fix(planned: PlannedRun, options: MachineOptions, *, quiet: bool) -> None:
     """Free the devices and reset them, as far as that was allowed; undo what a kill left."""
     from instrumentor.device import held
     from instrumentor.readiness import free_devices, reset_boards
@@ -88,20 +88,20 @@ def _fix(situation: Situation, options: MachineOptions, *, quiet: bool) -> None:
     narrator = console.Narrator(quiet=quiet)
     restore(Path.cwd())
     sweep()
-    with held(situation.machine.devices):
-        free_devices(situation, narrator, end=options.yes, needed=options.reset)
+    with held(planned.machine.devices):
+        free_devices(planned, narrator, end=options.yes, needed=options.reset)
         if options.reset:
-            reset_boards(situation.machine, situation.env, narrator)
+            reset_boards(planned.machine, planned.env, narrator)
 
 
-def _document(situation: Situation, checks: tuple[Check, ...]) -> dict[str, Any]:
+def _document(planned: PlannedRun, checks: tuple[Check, ...]) -> dict[str, Any]:
     from instrumentor.doctor import failed
 
     return {
         "schema": SCHEMA,
         "ready": not failed(checks),
-        "profiler": situation.profiler,
-        "python": str(situation.machine.python),
+        "profiler": planned.profiler,
+        "python": str(planned.machine.python),
         "checks": [
             {
                 "name": check.name,

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from instrumentor.doctor import device, disk, interpreter, tracy
 from instrumentor.doctor.device import describe
-from instrumentor.doctor.model import Check, Situation, Status
-from instrumentor.doctor.situation import situation_of
+from instrumentor.doctor.model import Check, PlannedRun, Status, planned_run
 
-__all__ = ["CHECKS", "Check", "Situation", "Status", "describe", "doctor", "failed", "situation_of"]
+__all__ = ["CHECKS", "Check", "PlannedRun", "Status", "describe", "doctor", "failed", "planned_run"]
 
-CHECKS: tuple[Callable[[Situation], Iterator[Check]], ...] = (
+CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
     interpreter.interpreter,
     interpreter.torch,
     tracy.plugin,
@@ -34,9 +33,9 @@ CHECKS: tuple[Callable[[Situation], Iterator[Check]], ...] = (
 )
 
 
-def doctor(situation: Situation) -> tuple[Check, ...]:
+def doctor(planned: PlannedRun) -> tuple[Check, ...]:
     """All checks that apply, in the order in which to fix what is not ok."""
-    return tuple(check for one in CHECKS for check in one(situation))
+    return tuple(check for one in CHECKS for check in one(planned))
 
 
 def failed(checks: Sequence[Check]) -> tuple[Check, ...]:

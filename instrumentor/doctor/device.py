@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from instrumentor.device import find_smi
 from instrumentor.device_nodes import Holder, device_holders, device_root
-from instrumentor.doctor.model import Check, Situation, Status
+from instrumentor.doctor.model import Check, PlannedRun, Status
 
 
-def devices(situation: Situation) -> Iterator[Check]:
+def devices(planned: PlannedRun) -> Iterator[Check]:
     """The device nodes."""
-    devices = situation.machine.devices
-    folder = situation.device_folder or device_root(situation.env)
+    devices = planned.machine.devices
+    folder = planned.device_folder or device_root(planned.env)
     if devices:
         yield Check("device", Status.OK, ", ".join(map(str, devices)))
-    elif situation.for_tracy:
+    elif planned.for_tracy:
         yield Check(
             "device",
             Status.FAILED,
@@ -23,18 +23,18 @@ def devices(situation: Situation) -> Iterator[Check]:
             "Load the driver (tt-kmd), or measure with --profiler torch or wallclock.",
         )
     else:
-        yield Check("device", Status.OK, f"no Tenstorrent device; {situation.profiler} needs none")
+        yield Check("device", Status.OK, f"no Tenstorrent device; {planned.profiler} needs none")
 
 
-def holders(situation: Situation) -> Iterator[Check]:
+def holders(planned: PlannedRun) -> Iterator[Check]:
     """Processes that have a device open."""
-    if not situation.machine.devices:
+    if not planned.machine.devices:
         return
-    holders = device_holders(situation.device_folder or device_root(situation.env))
+    holders = device_holders(planned.device_folder or device_root(planned.env))
     if not holders:
         yield Check("device-in-use", Status.OK, "no process has the device open")
     for holder in holders:
-        yield situation.lacking("device-in-use", describe(holder), _ending(holder))
+        yield planned.lacking("device-in-use", describe(holder), _ending(holder))
 
 
 def describe(holder: Holder) -> str:
@@ -59,12 +59,12 @@ def _ago(seconds: float) -> str:
     return f"{seconds:.0f} seconds ago"
 
 
-def smi(situation: Situation) -> Iterator[Check]:
+def smi(planned: PlannedRun) -> Iterator[Check]:
     """tt-smi, which resets devices."""
-    machine = situation.machine
+    machine = planned.machine
     if not machine.devices:
         return
-    found = find_smi(machine.python, situation.env)
+    found = find_smi(machine.python, planned.env)
     if found:
         yield Check("tt-smi", Status.OK, str(found))
     else:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
-from instrumentor.doctor.model import Check, Situation, Status
+from instrumentor.doctor.model import Check, PlannedRun, Status
 
 NEEDED_BYTES = 200 * 2**20
 WISHED_BYTES = 2 * 2**30
 
 
-def space(situation: Situation) -> Iterator[Check]:
+def space(planned: PlannedRun) -> Iterator[Check]:
     """Room where the run will write."""
-    for folder in situation.folders:
+    for folder in planned.folders:
         there = next(path for path in (folder, *folder.parents) if path.exists())
         free = shutil.disk_usage(there).free
         text = f"{free / 2**30:.1f} GiB free in {there}"

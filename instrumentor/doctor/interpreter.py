@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from instrumentor.doctor.model import Check, Situation, Status
+from instrumentor.doctor.model import Check, PlannedRun, Status
 
 OLDEST_PYTHON = (3, 8)
 
 
-def interpreter(situation: Situation) -> Iterator[Check]:
+def interpreter(planned: PlannedRun) -> Iterator[Check]:
     """The script's interpreter, and what was passed over for it."""
-    machine = situation.machine
+    machine = planned.machine
     shown = machine.python_version or "of an unknown version"
     text = f"{machine.python} (Python {shown}, {machine.python_source})"
     if not machine.asked:
@@ -26,12 +26,12 @@ def interpreter(situation: Situation) -> Iterator[Check]:
         yield Check("interpreter", Status.WARNING, note, remedy)
 
 
-def torch(situation: Situation) -> Iterator[Check]:
+def torch(planned: PlannedRun) -> Iterator[Check]:
     """Whether that interpreter has torch."""
-    machine = situation.machine
+    machine = planned.machine
     if machine.has("torch"):
         yield Check("torch", Status.OK, f"torch {machine.version_of('torch') or 'from a folder'}")
         return
-    status = Status.FAILED if situation.profiler == "torch" else Status.WARNING
+    status = Status.FAILED if planned.profiler == "torch" else Status.WARNING
     remedy = "Name the interpreter that the script runs under with --python."
     yield Check("torch", status, f"no torch in {machine.python}", remedy)

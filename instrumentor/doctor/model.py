@@ -1,14 +1,15 @@
-"""What a check looks at and what it answers."""
+"""What a check looks at, the run that is planned, and what it answers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from instrumentor.environment import Machine
+from instrumentor.project import is_git_root
 
 
 class Status(str, Enum):
@@ -36,8 +37,8 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What the checks look at.
+class PlannedRun:
+    """The run that the checks are about.
 
     Attributes:
         profiler: the one the run will use; what only another one needs is at most a warning.
@@ -73,3 +74,72 @@ class Situation:
         """Something that Tracy needs is not there."""
         status = Status.FAILED if self.for_tracy else Status.WARNING
         return Check(name, status, text, remedy)
+
+
+def planned_run(
+    script: Path | str | None = None,
+    arguments: Sequence[str] = (),
+    *,
+    profiler: str = "auto",
+    steps: int = 5,
+    python: str | None = None,
+    tt_xla: Path | None = None,
+    tools_folder: Path | None = None,
+    configured: frozenset[str] = frozenset(),
+) -> PlannedRun:
+    """Look at this machine for a script, or for the working folder alone.
+
+    Nothing of the project is run: what comes with it, or is named in its configuration, is not on
+    the way of any program that is asked.
+
+    Args:
+        arguments: the script's own (`--config x.yaml` is looked at).
+        configured: names of those of the other arguments that a pyproject.toml gave.
+
+    Raises:
+        UsageError: something that was named does not exist.
+        NotReady: the interpreter does not run.
+    """
+    from instrumentor.environment import examine
+    from instrumentor.prepare import config_of, script_path
+    from instrumentor.profilers import choose
+    from instrumentor.project import find_project
+    from instrumentor.workspace.slots import cache_folder
+
+    path = script_path(Path(script)) if script is not None else None
+    project = find_project(path) if path is not None else None
+    root = project.root if project is not None else Path.cwd()
+    repository = next((folder for folder in (root, *root.parents) if is_git_root(folder)), None)
+    named = tt_xla is not None and "tt_xla" not in configured
+    machine = examine(
+        root,
+        python=python,
+        tt_xla=tt_xla,
+        tools_folder=tools_folder,
+        cwd=Path.cwd(),
+        configured="python" in configured,
+        preview=True,
+    )
+    return PlannedRun(
+        machine=machine,
+        profiler=choose(profiler, machine)[0].name if profiler == "auto" else profiler,
+        config=config_of(path, arguments, Path.cwd()) if path is not None else {},
+        steps=steps,
+        folders=(cache_folder(root), Path.cwd()),
+        env=_outside(repository or root),
+        ask_tracy=machine.asked and (named or _came_apart(machine.tt_xla, repository)),
+    )
+
+
+def _outside(root: Path) -> dict[str, str]:
+    """This environment, its PYTHONPATH free of what lies in the project."""
+    entries = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    kept = [str(path.absolute()) for path in entries if not path.resolve().is_relative_to(root)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(kept)}
+
+
+def _came_apart(checkout: Path | None, repository: Path | None) -> bool:
+    """Whether a checkout that was found, not named, cannot be one of the repository's files."""
+    if checkout is None or repository is None:
+        return checkout is None
+    return not checkout.resolve().is_relative_to(repository)

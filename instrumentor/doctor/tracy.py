@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from instrumentor.doctor.model import Check, Situation, Status
+from instrumentor.doctor.model import Check, PlannedRun, Status
 from instrumentor.environment import Machine
 from instrumentor.errors import NotReady
 from instrumentor.profilers.tracy import PROGRAMS_PER_READ, check_port, free_port
@@ -25,15 +25,15 @@ REPORT_MODULES = {
 NEEDS_HOME = re.compile(r"from\s+pjrt_plugin_tt\s+import\s+[\s(\w,]*setup_tt_metal_home")
 
 
-def plugin(situation: Situation) -> Iterator[Check]:
+def plugin(planned: PlannedRun) -> Iterator[Check]:
     """What drives the device: tt_crank, or pjrt_plugin_tt and whether the tracy wrapper fits it."""
-    machine = situation.machine
+    machine = planned.machine
     if machine.has("tt_crank"):
         version = machine.version_of("tt_crank") or "from a folder"
         yield Check("tt-crank", Status.OK, f"tt_crank {version}")
     if not machine.has("pjrt_plugin_tt"):
         if machine.devices and not machine.has("tt_crank"):
-            yield situation.lacking(
+            yield planned.lacking(
                 "pjrt-plugin",
                 f"neither pjrt_plugin_tt nor tt_crank in {machine.python}",
                 "Use blacksmith's environment (env/crank_env or env/xla_env) with --python.",
@@ -42,7 +42,7 @@ def plugin(situation: Situation) -> Iterator[Check]:
     version = machine.version_of("pjrt_plugin_tt") or "from a folder"
     wrapper, plugin = _source(machine, "tracy"), _source(machine, "pjrt_plugin_tt")
     if NEEDS_HOME.search(wrapper) and "setup_tt_metal_home" not in plugin:
-        yield situation.lacking(
+        yield planned.lacking(
             "pjrt-plugin",
             f"pjrt_plugin_tt {version} does not fit the tracy wrapper: setup_tt_metal_home is "
             "missing",
@@ -58,24 +58,24 @@ def _source(machine: Machine, package: str) -> str:
     return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
 
 
-def tracy(situation: Situation) -> Iterator[Check]:
+def tracy(planned: PlannedRun) -> Iterator[Check]:
     """Whether ``python -m tracy`` answers, and what it lacks."""
-    machine = situation.machine
+    machine = planned.machine
     if not machine.has("tracy"):
-        if situation.for_tracy or machine.devices:
-            yield situation.lacking(
+        if planned.for_tracy or machine.devices:
+            yield planned.lacking(
                 "tracy",
                 f"no tracy package in {machine.python}",
                 "Use the environment that holds pjrt_plugin_tt or tt_crank, with --python.",
             )
         return
-    if not situation.ask_tracy:
+    if not planned.ask_tracy:
         yield Check("tracy", Status.OK, "tracy is installed, not started: it is the project's")
         return
     try:
-        options = read_options(machine.python, _tracy_environment(situation), situation.cwd)
+        options = read_options(machine.python, _tracy_environment(planned), planned.cwd)
     except NotReady as error:
-        yield situation.lacking("tracy", error.message, error.hint)
+        yield planned.lacking("tracy", error.message, error.hint)
         return
     absent = [
         option
@@ -86,21 +86,21 @@ def tracy(situation: Situation) -> Iterator[Check]:
     yield Check("tracy", Status.OK, f"python -m tracy offers {len(options)} options{without}")
 
 
-def _tracy_environment(situation: Situation) -> dict[str, str]:
-    env = dict(situation.env)
-    paths = [str(path) for path in situation.machine.import_paths]
+def _tracy_environment(planned: PlannedRun) -> dict[str, str]:
+    env = dict(planned.env)
+    paths = [str(path) for path in planned.machine.import_paths]
     env["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [env.get("PYTHONPATH")])])
     return env
 
 
-def report_modules(situation: Situation) -> Iterator[Check]:
+def report_modules(planned: PlannedRun) -> Iterator[Check]:
     """What Tracy's report generation imports, and the pandas trap."""
-    machine = situation.machine
+    machine = planned.machine
     if not machine.has("tracy"):
         return
     missing = [name for module, name in REPORT_MODULES.items() if not machine.has(module)]
     if missing:
-        yield situation.lacking(
+        yield planned.lacking(
             "report-modules",
             f"Tracy's report needs {', '.join(missing)}",
             f"{machine.python} -m pip install {' '.join(missing)}",
@@ -115,16 +115,16 @@ def report_modules(situation: Situation) -> Iterator[Check]:
         )
 
 
-def tools(situation: Situation) -> Iterator[Check]:
+def tools(planned: PlannedRun) -> Iterator[Check]:
     """Tracy's capture and export programs."""
-    machine = situation.machine
+    machine = planned.machine
     if machine.tools is not None:
         tools = machine.tools
         text = f"{tools.capture.name} and {tools.csvexport.name} in {tools.folder}"
         yield Check("tracy-tools", Status.OK, text)
-    elif situation.for_tracy or machine.has("tracy"):
+    elif planned.for_tracy or machine.has("tracy"):
         wanted = spelled(tool_names(machine.packages.get("tracy")))
-        yield situation.lacking(
+        yield planned.lacking(
             "tracy-tools",
             f"Tracy's capture and export programs ({wanted}) were not found",
             "Find them, often below build_Release/tools/profiler/bin, and give their folder with "
@@ -132,14 +132,14 @@ def tools(situation: Situation) -> Iterator[Check]:
         )
 
 
-def captures(situation: Situation) -> Iterator[Check]:
+def captures(planned: PlannedRun) -> Iterator[Check]:
     """Capture programs of a killed run: each takes the next connection on its port."""
-    if not situation.for_tracy:
+    if not planned.for_tracy:
         return
     for pid, port, command in orphans():
         text = f"process {pid} is left over from an earlier run and waits on port {port}: {command}"
         remedy = f"kill -INT {pid}, or use another port than {port}."
-        taken = situation.port == port
+        taken = planned.port == port
         yield Check("tracy-capture", Status.FAILED if taken else Status.WARNING, text, remedy)
 
 
@@ -165,31 +165,31 @@ def _runs_tracy(words: list[str]) -> bool:
     return any(word.rpartition("/")[2] in ("tracy", "tracy_start.py") for word in words[1:4])
 
 
-def perf_report(situation: Situation) -> Iterator[Check]:
+def perf_report(planned: PlannedRun) -> Iterator[Check]:
     """tt-perf-report, in the tool's own environment."""
     if importlib.util.find_spec("tt_perf_report") is not None:
         yield Check("tt-perf-report", Status.OK, "tt-perf-report is installed")
     else:
-        yield situation.lacking(
+        yield planned.lacking(
             "tt-perf-report", "tt-perf-report is missing", "pip install tt-perf-report"
         )
 
 
-def port(situation: Situation) -> Iterator[Check]:
+def port(planned: PlannedRun) -> Iterator[Check]:
     """A port for Tracy: the one asked for, or any."""
-    if not situation.for_tracy:
+    if not planned.for_tracy:
         return
     try:
-        if situation.port is not None:
-            check_port(situation.port)
-        yield Check("port", Status.OK, f"port {situation.port or free_port()} is free")
+        if planned.port is not None:
+            check_port(planned.port)
+        yield Check("port", Status.OK, f"port {planned.port or free_port()} is free")
     except NotReady as error:
         yield Check("port", Status.FAILED, error.message, error.hint)
 
 
-def runtime_trace(situation: Situation) -> Iterator[Check]:
+def runtime_trace(planned: PlannedRun) -> Iterator[Check]:
     """enable_trace, which Tracy cannot profile."""
-    if situation.for_tracy and situation.config.get("enable_trace") is True:
+    if planned.for_tracy and planned.config.get("enable_trace") is True:
         yield Check(
             "runtime-trace",
             Status.FAILED,
@@ -199,12 +199,12 @@ def runtime_trace(situation: Situation) -> Iterator[Check]:
         )
 
 
-def programs(situation: Situation) -> Iterator[Check]:
+def programs(planned: PlannedRun) -> Iterator[Check]:
     """Programs per run against what Tracy's buffers hold."""
-    if not situation.for_tracy or situation.programs_per_step is None:
+    if not planned.for_tracy or planned.programs_per_step is None:
         return
-    total = situation.programs_per_step * situation.steps
-    text = f"about {total} programs in {situation.steps} steps"
+    total = planned.programs_per_step * planned.steps
+    text = f"about {total} programs in {planned.steps} steps"
     if total <= PROGRAMS_PER_READ:
         yield Check("programs", Status.OK, text)
     else:

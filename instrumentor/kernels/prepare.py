@@ -7,10 +7,10 @@ from pathlib import Path
 from instrumentor.engine import apply_edits
 from instrumentor.kernels.options import Choice
 from instrumentor.kernels.plan import KernelPlan, make_plan
-from instrumentor.own_lines import original_lines
 from instrumentor.prepare import script_path
 from instrumentor.proofs import prove
 from instrumentor.rewrite import Instrumented, refuse_instrumented
+from instrumentor.source_map import original_lines
 
 
 class PreparedKernel(Instrumented, frozen=True):

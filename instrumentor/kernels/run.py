@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor.attempt import Attempt
 from instrumentor.device import held
 from instrumentor.diagnose import last_traceback
 from instrumentor.environment import examine
 from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed
+from instrumentor.execution import Execution
 from instrumentor.kernels.environment import by_hand, environment
 from instrumentor.kernels.launching import find_run_test
 from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
@@ -193,7 +193,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     # -- exactly one ---------------------------------------------------------------------------
 
-    def judge(self, made: Attempt, workspace: Workspace) -> InstrumentError | None:
+    def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether exactly one invocation ran, of the chosen kernel, from the copy."""
 
         if made.finished.interrupted or made.finished.timed_out:
@@ -215,7 +215,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         return failure
 
     def _loaded_elsewhere(
-        self, made: Attempt, workspace: Workspace, records: Sequence[Mapping[str, Any]]
+        self, made: Execution, workspace: Workspace, records: Sequence[Mapping[str, Any]]
     ) -> RunFailed | None:
         """That what ran was not the copy; on another machine only run-test.sh knows."""
         if self.start.via != "direct":

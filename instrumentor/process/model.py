@@ -72,7 +72,7 @@ class Watch:
         grace_s: how long each gentle step of an ending may take.
         linger_s: how long other processes may outlive the main one by themselves.
         settle_s: how long the run may go on after the record says that it is complete, without
-            a sign that it is ending (see :class:`instrumentor.process.closing.Closing`); None for
+            a sign that it is ending (see :class:`instrumentor.process.shutdown.Shutdown`); None for
             any time. A further record, such as another rank's sample, starts it again.
         clock: seconds, monotonic.
     """

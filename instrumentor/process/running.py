@@ -15,9 +15,9 @@ from typing import Any
 
 from instrumentor.device_nodes import device_root
 from instrumentor.errors import NotReady, RunFailed
-from instrumentor.process.closing import LEAVING, Closing
 from instrumentor.process.model import Finished, Stop, Watch
-from instrumentor.process.stillness import Stillness
+from instrumentor.process.shutdown import LEAVING, Shutdown
+from instrumentor.process.stall import StallDetector
 from instrumentor.process.tail import Tail, record_of
 from instrumentor.process.tree import RUN_ID, below, described, processes_of, still_alive
 from instrumentor.profilers.base import RUNTIME, Launch
@@ -75,7 +75,7 @@ class _Run:
         self.last_lines: list[str] = []
         self.pending = b""
         self.guard_pid = 0  # the one whose children the run's processes are
-        self.closing = Closing(lambda: below(self.guard_pid), self.device_folder)
+        self.shutdown = Shutdown(lambda: below(self.guard_pid), self.device_folder)
         self.told_closing = False
 
     def run(self) -> Finished:
@@ -122,20 +122,20 @@ class _Run:
     def _follow(self) -> Finished:
         """The loop: what the guard says, what the script writes, what the clock says."""
         interrupted, why = False, ""
-        stillness = Stillness(self.watch, self.start, lambda: below(self.guard_pid))
+        stall_detector = StallDetector(self.watch, self.start, lambda: below(self.guard_pid))
         while self._hear():
             moved = self._read()
             interrupted |= self.stop.requests > 0 and self.returncode is None
             if self.stop.requests > 1:
                 break
             if not why:
-                why = "interrupted" if interrupted else self._why_end(stillness, moved)
+                why = "interrupted" if interrupted else self._why_end(stall_detector, moved)
                 if why:
                     self._send({"event": "end"})
         self._read(final=True)
         return self._result(why == "timed out", interrupted, why == "outlived" and not interrupted)
 
-    def _why_end(self, stillness: Stillness, moved: bool) -> str:
+    def _why_end(self, stall_detector: StallDetector, moved: bool) -> str:
         """What the run is to be ended for, gently; empty while it may go on."""
         now, limit = self.watch.clock(), self.watch.timeout_s
         late = limit is not None and now - self.start >= limit
@@ -143,14 +143,14 @@ class _Run:
             return "outlived"
         if self.returncode is None and late:
             return "timed out"
-        return "stalled" if stillness.ends(now, moved, self.last_lines) else ""
+        return "stalled" if stall_detector.ends(now, moved, self.last_lines) else ""
 
     def _outlives(self, now: float, late: bool) -> bool:
         """Whether the run goes on although its measurement is complete; tells it then."""
         limit, since = self.watch.settle_s, self.complete_since
         if limit is None or since is None:
             return False
-        self.closing.look(now)
+        self.shutdown.look(now)
         if not late and (now - since < limit or self._closes(now, limit)):
             return False
         if self.watch.on_event is not None:
@@ -161,7 +161,7 @@ class _Run:
 
     def _closes(self, now: float, patience_s: float) -> bool:
         """Whether the run is at its end, however long that takes; says so once."""
-        why = self.closing.why(now, patience_s)
+        why = self.shutdown.why(now, patience_s)
         if why and not self.told_closing and self.watch.on_event is not None:
             self.told_closing = True
             self.watch.on_event({"event": "closing", "why": why})
@@ -209,7 +209,7 @@ class _Run:
                 moved = True
                 entry = record_of(line)
                 if entry is not None and entry.get("event") == LEAVING:
-                    self.closing.leaving = True
+                    self.shutdown.leaving = True
                 if entry is not None and (
                     self.complete_since is not None or entry.get("event") == COMPLETE
                 ):

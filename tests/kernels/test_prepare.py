@@ -10,7 +10,7 @@ from instrumentor.engine import strip
 from instrumentor.errors import UsageError
 from instrumentor.kernels.options import Choice
 from instrumentor.kernels.prepare import prepare_kernel
-from instrumentor.own_lines import original_lines
+from instrumentor.source_map import original_lines
 from tests.kernels.scripts import FIXTURES, KERNEL
 
 

@@ -27,7 +27,7 @@ PRELOADED = (
     *("torch", "torch._dynamo", "torch.distributed", "torch.func", "torch.nn.parallel"),
     *("torch.utils.checkpoint", "torch.utils.data", "torch.optim.swa_utils", "torch.profiler"),
     *("instrumentor.app", "instrumentor.commands.run", "instrumentor.commands.explain"),
-    *("instrumentor.runner", "instrumentor.attempt", "instrumentor.doctor"),
+    *("instrumentor.runner", "instrumentor.execution", "instrumentor.doctor"),
     *("instrumentor.environment", "instrumentor.readiness", "instrumentor.workspace"),
     *("instrumentor.reporting", "instrumentor.history", "instrumentor.proofs", "libcst"),
     *("instrumentor_analysis.summary", "instrumentor_analysis.render", "yaml", "sqlite3"),

@@ -26,7 +26,7 @@ Held = tuple[int, int, float]
 """Processes, threads, resident bytes."""
 
 
-class Closing:
+class Shutdown:
     """Looks at a run's processes from when its measurement is complete."""
 
     def __init__(self, processes: Callable[[], list[psutil.Process]], device_folder: Path) -> None:

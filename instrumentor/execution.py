@@ -24,7 +24,7 @@ WIDEST = 1000  # of a line of output that is shown
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Execution:
     """How one process went.
 
     Attributes:
@@ -71,7 +71,7 @@ class Limits:
     stall_s: float | None = None
 
 
-def attempt(
+def execute(
     profiler: Profiler,
     request: LaunchRequest,
     *,
@@ -80,7 +80,7 @@ def attempt(
     limits: Limits,
     progress: Progress,
     on_launch: Callable[[Launch], None] = lambda launch: None,
-) -> Attempt:
+) -> Execution:
     """Start the script once and follow it to its end.
 
     Args:
@@ -94,7 +94,7 @@ def attempt(
     """
     launch = profiler.launch(request)
     on_launch(launch)
-    told = _Told(progress)
+    told = _Listener(progress)
     watch = process.Watch(
         on_line=told.line,
         on_record=told.record,
@@ -112,7 +112,7 @@ def attempt(
     code = 0 if finished.outlived else finished.returncode  # our ending is no failure of its own
     collected, failure = _collect(profiler, request.scratch, output, text, code)
     hidden = collected.script_exit_code if collected else None
-    made = Attempt(
+    made = Execution(
         launch=launch,
         finished=finished,
         artifacts=collected,
@@ -138,7 +138,7 @@ def _script_code(launch: Launch, hidden: int | None, returncode: int) -> int | N
     return returncode if hidden is None else hidden
 
 
-class _Told:
+class _Listener:
     """Hands on what a process does, and says what it means; never ends the run for it."""
 
     def __init__(self, progress: Progress) -> None:
@@ -213,7 +213,7 @@ def _collect(
         return None, error
 
 
-def _failure(made: Attempt, text: str, log: Path, limits: Limits) -> InstrumentError | None:
+def _failure(made: Execution, text: str, log: Path, limits: Limits) -> InstrumentError | None:
     finished = made.finished
     if finished.interrupted:
         return Interrupted("interrupted" + _left(finished), "What was measured so far is kept.")
@@ -244,7 +244,7 @@ def _left(finished: process.Finished) -> str:
     return said
 
 
-def _explained(made: Attempt, text: str, log: Path) -> RunFailed:
+def _explained(made: Execution, text: str, log: Path) -> RunFailed:
     started = made.launch.pid_file is None or made.launch.pid_file.is_file()
     what = f"the script ended with code {made.exit_code}"
     if made.finished.signal:

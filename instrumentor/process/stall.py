@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STILL_CPU_SHARE = 0.02
 
 
-class Stillness:
+class StallDetector:
     """Notices that nothing happens any more: no output, no sample, no CPU time.
 
     CPU time is looked at twice, half-way and at the end: walking over all processes more often

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instrumentor.process import Stall, Watch
-from instrumentor.process.stillness import Stillness
+from instrumentor.process.stall import StallDetector
 from tests.process.fakes import FakeProcess, those
 
 
@@ -17,7 +17,7 @@ def stalls(cpu_a_second: float, moved_at: int = -1, *, answer: bool = False) -> 
         return answer
 
     watch = Watch(stall_s=20, on_stall=on_stall)
-    still = Stillness(watch, 0.0, those([process]))
+    still = StallDetector(watch, 0.0, those([process]))
     for now in range(60):
         process.cpu_s = now * cpu_a_second
         assert still.ends(now, now == moved_at, ["waiting"]) == (answer and now in told)

@@ -33,7 +33,7 @@ def original_lines(instrumented: bytes) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class OwnLines:
+class SourceMap:
     """The way from a place of the tree that ran to the user's own.
 
     Attributes:

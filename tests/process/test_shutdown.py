@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.process.closing import Closing
+from instrumentor.process.shutdown import Shutdown
 from tests.process.fakes import FakeProcess, those
 
 
@@ -24,7 +24,7 @@ def test_what_was_given_back_counts_for_as_long_as_one_is_patient(
     tmp_path: Path, more: dict[str, int], gives_back: bool
 ) -> None:
     process = FakeProcess(threads=4)
-    closing = Closing(those([process]), tmp_path)
+    closing = Shutdown(those([process]), tmp_path)
     closing.look(0.0)
     assert closing.why(0.0, 5.0) == ""
     vars(process).update(more)
@@ -37,7 +37,7 @@ def test_what_was_given_back_counts_for_as_long_as_one_is_patient(
 
 def test_a_process_that_ended_was_given_back(tmp_path: Path) -> None:
     processes = [FakeProcess(), FakeProcess()]
-    closing = Closing(those(processes), tmp_path)
+    closing = Shutdown(those(processes), tmp_path)
     closing.look(0.0)
     processes.pop()
     closing.look(1.0)
@@ -47,7 +47,7 @@ def test_a_process_that_ended_was_given_back(tmp_path: Path) -> None:
 def test_a_device_that_is_open_and_python_that_leaves(tmp_path: Path) -> None:
     (tmp_path / "0").touch()
     process = FakeProcess(pid=os.getpid())
-    closing = Closing(those([process]), tmp_path)
+    closing = Shutdown(those([process]), tmp_path)
     with (tmp_path / "0").open():
         assert closing.why(100.0, 5.0) == "it has the device open"
     assert closing.why(100.0, 5.0) == ""
