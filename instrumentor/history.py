@@ -12,9 +12,11 @@ import sqlite3
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from instrumentor.errors import UsageError
 
@@ -45,8 +47,7 @@ _COLUMNS = (
 _UPGRADES = {1: "ALTER TABLE runs ADD COLUMN other_cpus REAL"}
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One run.
 
     Attributes:
@@ -88,7 +89,7 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         """As one object of ``instrument-history/1``."""
-        return {**self.__dict__, "baselines": list(self.baselines)}
+        return {**asdict(self), "baselines": list(self.baselines)}
 
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:

@@ -7,7 +7,6 @@ told to.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -16,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import OUTPUT, option
@@ -261,9 +262,9 @@ def _refreshed(analysis: Analysis, folder: Path) -> Analysis:
         summary = with_artifacts(summary, folder, made)
         texts = (failed, _another_step(analysis) if made else "")
         warned = [Caveat("tt-perf-report", text) for text in texts if text]
-        summary = dataclasses.replace(summary, warnings=(*summary.warnings, *warned))
+        summary = replace(summary, warnings=(*summary.warnings, *warned))
     written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
-    return dataclasses.replace(analysis, summary=with_artifacts(summary, folder, written))
+    return replace(analysis, summary=with_artifacts(summary, folder, written))
 
 
 def _another_step(analysis: Analysis) -> str:
@@ -283,7 +284,7 @@ def _another_step(analysis: Analysis) -> str:
 def with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:
     """The summary with more files of its folder."""
     named = {name: os.path.relpath(path, folder) for name, path in files.items()}
-    return dataclasses.replace(summary, artifacts={**summary.artifacts, **named})
+    return replace(summary, artifacts={**summary.artifacts, **named})
 
 
 def _source_root(folder: Path) -> Path | None:

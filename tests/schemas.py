@@ -42,8 +42,15 @@ def described(
 ) -> dict[str, dict[str, Any]]:
     """The schema of each class and of those that it is made of, by name."""
     _, found = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    names = {kind.__name__: getattr(kind, "JSON_NAMES", {}) for kind in _reached(kinds)}
+    names = {kind.__name__: _fields(kind) for kind in _reached(kinds)}
     return {name: _described(schema, names.get(name, {})) for name, schema in found.items()}
+
+
+def _fields(kind: type[Any]) -> dict[str, str]:
+    """Of a struct: the name of its field by that in the document."""
+    if not issubclass(kind, msgspec.Struct):
+        return {}
+    return dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
 
 
 def _reached(kinds: Sequence[type[Any]]) -> list[type[Any]]:
@@ -57,11 +64,12 @@ def _described(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, An
     summary, _, attributes = cleandoc(schema.get("description", "")).partition("\n\nAttributes:\n")
     told = _attributes(attributes)
     properties: dict[str, Any] = {}
-    for field, value in schema["properties"].items():
+    for name, value in schema["properties"].items():
         value = {key: each for key, each in value.items() if key != "default"}
+        field = names.get(name, name)
         if field in told:
             value["description"] = told[field]
-        properties[names.get(field, field)] = value
+        properties[name] = value
     return {
         "type": "object",
         **({"description": _in_json(summary)} if summary else {}),

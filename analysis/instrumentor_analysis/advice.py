@@ -7,10 +7,10 @@ weights fit LoFi.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.table import Groups, Table, total
@@ -80,8 +80,7 @@ _SHARD = (
 _BFP4_WEIGHTS = "LoFi is sufficient with BFP4 weights, use it for much higher throughput"
 
 
-@dataclass(frozen=True)
-class GapAdvice:
+class GapAdvice(Struct, frozen=True):
     """What tracing could save on gaps above 6.5 us.
 
     Attributes:

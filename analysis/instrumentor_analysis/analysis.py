@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.run_folder import RunFolder
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.table import Table
 
 
-@dataclass(frozen=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """A summary and the frames behind it.
 
     Attributes:

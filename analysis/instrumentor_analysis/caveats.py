@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 Weight = Literal["wrong", "caution", "note"]
 _WEIGHTS: tuple[Weight, ...] = ("wrong", "caution", "note")
 
 
-@dataclass(frozen=True)
-class Caveat:
+class Caveat(Struct, frozen=True):
     """One warning about a measurement.
 
     Attributes:

@@ -16,8 +16,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.comparison import gate
 from instrumentor_analysis.comparison.differences import differences, refuse
@@ -126,8 +128,7 @@ def _assumed_noise(*runs: Mapping[str, Any]) -> float:
     return ASSUMED_BUSY if any(doubts(run.get("machine")) for run in runs) else ASSUMED
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """What is compared with what: all runs, the one shown of each side, and on which basis."""
 
     groups: tuple[Sequence[Side], Sequence[Side]]

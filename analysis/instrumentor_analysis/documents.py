@@ -1,4 +1,4 @@
-"""Dataclasses as documents of JSON's own types."""
+"""Frozen types as documents of JSON's own types."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from msgspec import Struct
+
 
 def plain(value: Any) -> Any:
-    """A value in JSON's own types: dataclasses to objects, tuples to lists, NaN to None.
+    """A value in JSON's own types: classes to objects, tuples to lists, NaN to None.
 
-    Fields go by the names that ``JSON_NAMES`` of their class gives them; the properties of its
-    ``JSON_PROPERTIES`` come last.
+    The properties named by ``JSON_PROPERTIES`` of a class come last.
     """
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
+    if isinstance(value, Struct):
+        names = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
+        names |= {name: name for name in getattr(value, "JSON_PROPERTIES", ())}
+        return {key: plain(getattr(value, name)) for key, name in names.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        names: Mapping[str, str] = getattr(value, "JSON_NAMES", {})
-        keys = [field.name for field in fields(value)]
-        keys += getattr(value, "JSON_PROPERTIES", ())
-        return {names.get(key, key): plain(getattr(value, key)) for key in keys}
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

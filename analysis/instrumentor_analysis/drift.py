@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.intervals import autocorrelation, inflation
 from instrumentor_analysis.model import Interval
@@ -28,8 +29,7 @@ _TELLS = 10
 _MOST = 400
 
 
-@dataclass(frozen=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """The line through the steady steps.
 
     Attributes:

@@ -11,12 +11,12 @@ torch.utils.flop_counter's formulas in the first sample, recomputed activations 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class ModelFacts:
+
+class ModelFacts(Struct, frozen=True):
     """What the recorder told of the model and its device; None where it could not.
 
     Attributes:
@@ -39,8 +39,7 @@ class ModelFacts:
     chips: int | None = None
 
 
-@dataclass(frozen=True)
-class Flops:
+class Flops(Struct, frozen=True):
     """FLOPs of one sample, and the formula in words."""
 
     per_sample: float
@@ -52,7 +51,7 @@ def model_facts(events: Sequence[Mapping[str, Any]]) -> ModelFacts | None:
     event = next((e for e in events if e["event"] == "model"), None)
     if event is None:
         return None
-    names = [name for name in ModelFacts.__dataclass_fields__ if name != "arch"]
+    names = [name for name in ModelFacts.__struct_fields__ if name != "arch"]
     numbers = {name: event[name] for name in names if type(event.get(name)) is int}
     arch = event.get("arch")
     return ModelFacts(**numbers, arch=arch if isinstance(arch, str) else None)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from instrumentor_analysis.model import HostLayer
 
@@ -27,8 +28,7 @@ _COMPILE = re.compile(r"compil|pipeline|flatbuffer|lower|build", re.IGNORECASE)
 _RUN = re.compile(r"run|submit|execut", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Zone:
+class Zone(Struct, frozen=True):
     """One zone; times in ns."""
 
     name: str

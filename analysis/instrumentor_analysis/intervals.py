@@ -13,8 +13,9 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from instrumentor_analysis.model import Interval
 
@@ -90,8 +91,7 @@ def inflation(count: int, rho: float) -> float:
     return max(1.0, (1 + rho) / (1 - rho) - powers)
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """One standard error of a median of logarithms, on either side of it.
 
     Attributes:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from msgspec import Struct
 
 from instrumentor_analysis.errors import BadOption, DamagedFile
 from instrumentor_analysis.ops import Ops
@@ -34,8 +34,7 @@ _BLOCK = 4 << 20
 _UNIT, _RECORD = b"\x1f", b"\x1e"
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(Struct, frozen=True):
     """Whole lines of a file: byte offsets, and the 1-based number of the first line."""
 
     start: int

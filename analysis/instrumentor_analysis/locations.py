@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
 
 from instrumentor_analysis.figures import evaluates_constants
 from instrumentor_analysis.model import Locations, Module, SourceLine
@@ -33,16 +34,14 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _LIBRARY = ("site-packages", "dist-packages", "lib/python", "<frozen", "torch_xla/")
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """One file and 1-based line, as a location names it."""
 
     file: str
     line: int
 
 
-@dataclass(frozen=True)
-class LineMap:
+class LineMap(Struct, frozen=True):
     """Lines of instrumented files to those of the originals, out of a unified diff.
 
     Attributes:

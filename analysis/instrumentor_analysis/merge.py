@@ -8,11 +8,11 @@ as in tt-perf-report 1.4.1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.load import DEVICE_OP
@@ -37,8 +37,7 @@ def device_ids(frame: Table) -> Floats:
     return np.where((ids >= 0) & (ids % 1 == 0), ids, np.nan)
 
 
-@dataclass(frozen=True)
-class Aligned:
+class Aligned(Struct, frozen=True):
     """The rows of several devices side by side.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor_analysis.table import Categorical, Table
 
@@ -23,8 +24,7 @@ _CALL_COUNT = re.compile(r",\s*(\d+)\s*(?:->|`)")
 _TIME = re.compile(r";\d+\s*$")
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(Struct, frozen=True):
     """What the messages say of one op."""
 
     location: str | None

@@ -8,8 +8,9 @@ of a sample / its median time / peak of one chip. The model's FLOPs are the user
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import BadOption

@@ -8,8 +8,10 @@ never 0: an op that took no time and an op that was never timed are different th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.documents import plain
@@ -44,8 +46,7 @@ VerdictName = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """An interval of a median: bounds in the unit of the figure, confidence 0 to 1."""
 
     low: float
@@ -53,8 +54,7 @@ class Interval:
     confidence: float = 0.95
 
 
-@dataclass(frozen=True)
-class Outlier:
+class Outlier(Struct, frozen=True):
     """A sample far above the rest of its label: the usual cause is a recompilation.
 
     Attributes:
@@ -68,8 +68,7 @@ class Outlier:
     times_median: float
 
 
-@dataclass(frozen=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """A later step than the first that compiled; no steady sample.
 
     Attributes:
@@ -81,8 +80,7 @@ class Compilation:
     ms: float
 
 
-@dataclass(frozen=True)
-class Barrier:
+class Barrier(Struct, frozen=True):
     """How the samples waited for their device before the clock was read.
 
     Attributes:
@@ -102,8 +100,7 @@ class Barrier:
     given_up: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Mfu:
+class Mfu(Struct, frozen=True):
     """Model FLOPs utilisation: the FLOPs that the model needs, over what the chips could do.
 
     Attributes:
@@ -126,8 +123,17 @@ class Mfu:
     hfu_percent: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class WallClock:
+#: The unit stands in the key ``wall_clock_ms``, hence bare names.
+_BARE = {
+    **{f"{name}_ms": name for name in ("mean", "median", "min", "max", "stdev", "compile")},
+    **{f"p{share}_ms": f"p{share}" for share in (50, 90, 95, 99)},
+    "warmup_ms": "warmup",
+    "median_interval_ms": "median_interval",
+    "samples_ms": "values",
+}
+
+
+class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
     """Statistics of the steady samples of one label; None where there was no such sample.
 
     Attributes:
@@ -179,18 +185,8 @@ class WallClock:
     batch_shape: tuple[int, ...] | None = None
     mfu: Mfu | None = None
 
-    #: The unit stands in the key ``wall_clock_ms``, hence bare names.
-    JSON_NAMES: ClassVar[Mapping[str, str]] = {
-        **{f"{name}_ms": name for name in ("mean", "median", "min", "max", "stdev", "compile")},
-        **{f"p{share}_ms": f"p{share}" for share in (50, 90, 95, 99)},
-        "warmup_ms": "warmup",
-        "median_interval_ms": "median_interval",
-        "samples_ms": "values",
-    }
 
-
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """The part of the ops that the figures describe.
 
     Attributes:
@@ -210,8 +206,7 @@ class Window:
     order: Literal["host-time", "file"] = "host-time"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step of the run: what the clock said and what the device said.
 
     Attributes:
@@ -236,8 +231,7 @@ class Step:
     outlier: bool = False
 
 
-@dataclass(frozen=True)
-class Category:
+class Category(Struct, frozen=True):
     """Device time of one category of ops.
 
     Attributes:
@@ -250,8 +244,7 @@ class Category:
     op_count: int
 
 
-@dataclass(frozen=True)
-class SlowOp:
+class SlowOp(Struct, frozen=True):
     """All ops of one name together, and what bounds them.
 
     Attributes:
@@ -273,8 +266,7 @@ class SlowOp:
     op_self_time_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class Gaps:
+class Gaps(Struct, frozen=True):
     """Distribution of op-to-op gaps, the first op of the window left out.
 
     Attributes:
@@ -296,8 +288,7 @@ class Gaps:
     pause_us: float = 0.0
 
 
-@dataclass(frozen=True)
-class DeviceTime:
+class DeviceTime(Struct, frozen=True):
     """Two durations of the same ops, and how busy the device was in the window.
 
     Attributes:
@@ -315,8 +306,7 @@ class DeviceTime:
     devices: int
 
 
-@dataclass(frozen=True)
-class DeviceRow:
+class DeviceRow(Struct, frozen=True):
     """One device among several.
 
     Attributes:
@@ -335,8 +325,7 @@ class DeviceRow:
     arrived_last: int | None
 
 
-@dataclass(frozen=True)
-class OpSkew:
+class OpSkew(Struct, frozen=True):
     """An op, no collective, that devices take unequally long for.
 
     Attributes:
@@ -356,8 +345,7 @@ class OpSkew:
     worst_id: int
 
 
-@dataclass(frozen=True)
-class CollectiveWait:
+class CollectiveWait(Struct, frozen=True):
     """A collective and who waited in it: durations beyond the shortest one.
 
     Attributes:
@@ -375,8 +363,7 @@ class CollectiveWait:
     longest_wait_us: float
 
 
-@dataclass(frozen=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """Several devices side by side.
 
     Attributes:
@@ -397,8 +384,7 @@ class Devices:
         return max(timed, key=lambda row: row.device_time_ms or 0.0, default=None)
 
 
-@dataclass(frozen=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """Device time of the ops that one line of the user's source led to.
 
     Attributes:
@@ -417,8 +403,7 @@ class SourceLine:
     ops: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(Struct, frozen=True):
     """Device time of the ops of one module: ``Net[net].Linear[fc1]``, else the Python file.
 
     Attributes:
@@ -433,8 +418,7 @@ class Module:
     const_eval: bool = False
 
 
-@dataclass(frozen=True)
-class Locations:
+class Locations(Struct, frozen=True):
     """Device time by source line and by module, most first.
 
     Attributes:
@@ -464,8 +448,7 @@ class Locations:
         return (*[module for module in self.modules if not module.const_eval][:most], *constants)
 
 
-@dataclass(frozen=True)
-class Saving:
+class Saving(Struct, frozen=True):
     """What a change could win at most, in theory.
 
     Attributes:
@@ -485,8 +468,7 @@ class Saving:
     percent: float | None
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """One number a verdict rests on, and the threshold that it was held against."""
 
     what: str
@@ -495,16 +477,14 @@ class Evidence:
     threshold: float | None = None
 
 
-@dataclass(frozen=True)
-class Lever:
+class Lever(Struct, frozen=True):
     """One thing to try next, and how."""
 
     what: str
     how: str
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What bounds the step, why, and what to try next."""
 
     name: VerdictName
@@ -513,8 +493,7 @@ class Verdict:
     levers: tuple[Lever, ...] = ()
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """One op over several steps: mean and standard deviation, microseconds.
 
     Attributes:
@@ -531,8 +510,7 @@ class Spread:
     id: int | None = None
 
 
-@dataclass(frozen=True)
-class HostLayer:
+class HostLayer(Struct, frozen=True):
     """Host time of a step in one layer of the software below the script.
 
     Attributes:
@@ -548,8 +526,14 @@ class HostLayer:
     zones: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Summary:
+_IN_JSON = {
+    "wall_clock": "wall_clock_ms",
+    "verdict": "verdict_detail",
+    "untraced": "untraced_wall_clock_ms",
+}
+
+
+class Summary(Struct, frozen=True, rename=_IN_JSON):
     """Everything that one run says, independent of how it is shown.
 
     Attributes:
@@ -638,12 +622,6 @@ class Summary:
     barrier: Barrier | None = None
     host_layers: tuple[HostLayer, ...] = ()
     verification: Mapping[str, Any] | None = None
-
-    JSON_NAMES: ClassVar[Mapping[str, str]] = {
-        "wall_clock": "wall_clock_ms",
-        "verdict": "verdict_detail",
-        "untraced": "untraced_wall_clock_ms",
-    }
 
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from instrumentor_analysis.attributes import (
     conv_config,
@@ -32,8 +33,7 @@ _SHORT = {"FLOAT32": "FP32", "BFLOAT16": "BF16", "BFLOAT8_B": "BFP8", "BFLOAT4_B
 _DRAM_SHARDED = "MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig"
 
 
-@dataclass(frozen=True)
-class OpModel:
+class OpModel(Struct, frozen=True):
     """The static part of one distinct op; None where it cannot be modelled.
 
     Attributes:

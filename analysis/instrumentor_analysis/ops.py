@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.schema import CsvFormat
 from instrumentor_analysis.table import Table
 
 
-@dataclass(frozen=True)
-class Ops:
+class Ops(Struct, frozen=True):
     """Rows of one or several ops CSVs.
 
     Attributes:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 COLUMNS = {
     "LOC": "MLIR_OP_LOCATION;",
@@ -26,8 +27,7 @@ _COUNT = re.compile(r",\s*(\d+)\s*(?:->|`|;|$)")
 _TIME = re.compile(r";\d+\s*$")
 
 
-@dataclass(frozen=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """What was written.
 
     Attributes:

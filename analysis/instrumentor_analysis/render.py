@@ -14,10 +14,12 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis import reports
 from instrumentor_analysis.errors import NothingMeasured
@@ -34,8 +36,7 @@ if TYPE_CHECKING:
 _LARGEST_SOURCE = 2_000_000
 
 
-@dataclass(frozen=True)
-class _Job:
+class _Job(Struct, frozen=True):
     """What every writer may need."""
 
     summary: Summary
@@ -46,8 +47,7 @@ class _Job:
     choices: Choices
 
 
-@dataclass(frozen=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """How files that a user names are written.
 
     Attributes:

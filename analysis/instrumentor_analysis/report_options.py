@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.advice import GapAdvice, gap_advice, matmul_advice
 from instrumentor_analysis.caveats import Caveat, by_weight
@@ -99,8 +101,7 @@ class ReportOptions:
         )
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """Frames of a per-op report.
 
     Attributes:

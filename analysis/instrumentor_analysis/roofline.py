@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.cells import clean
@@ -31,8 +33,7 @@ MAX_CORES = 1 << 20
 _LONGEST_NAME = 32
 
 
-@dataclass(frozen=True)
-class Architecture:
+class Architecture(Struct, frozen=True):
     """Peaks of one chip.
 
     Attributes:

@@ -8,12 +8,12 @@ that repeat from row to row: a run is looked up as one text and taken apart once
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from instrumentor_analysis.attributes import PROGRAM_CONFIG
 from instrumentor_analysis.caveats import Caveat
@@ -41,8 +41,7 @@ _DESCRIBING = ("INPUT_", "OUTPUT_")
 Ends = npt.NDArray[np.intp]
 
 
-@dataclass
-class _Run:
+class _Run(Struct):
     """Neighbouring columns of text: per row the number of what stands there.
 
     Attributes:

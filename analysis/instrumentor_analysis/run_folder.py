@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import NothingMeasured
@@ -46,8 +48,7 @@ _ENVIRONMENT_KEYS = (
 _STAMP = re.compile(r"\d{4}(_\d\d)+")
 
 
-@dataclass(frozen=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """Where the parts of a run lie, and the facts in its run.json.
 
     Attributes:

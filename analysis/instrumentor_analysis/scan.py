@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
 from instrumentor_analysis.schema import DEVICE_ONLY, REQUIRED, is_records, known_names
@@ -22,8 +23,7 @@ _WORD, _CELL = b"signpost", b"signpost,"
 _NEWLINE = ord("\n")
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(Struct, frozen=True):
     """The first line: column names, and where the rows begin (bytes)."""
 
     columns: tuple[str, ...]
@@ -35,8 +35,7 @@ class Header:
         return len(self.raw)
 
 
-@dataclass(frozen=True)
-class Signpost:
+class Signpost(Struct, frozen=True):
     """One signpost row.
 
     Attributes:
@@ -53,8 +52,7 @@ class Signpost:
     host_ns: int | None = None
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(Struct, frozen=True):
     """What one pass over the bytes found.
 
     Attributes:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor_analysis import window
 from instrumentor_analysis.caveats import Caveat, by_weight
@@ -32,8 +34,7 @@ from instrumentor_analysis.window import Named, StepMarks
 StepChoice = int | Literal["all"] | None
 
 
-@dataclass(frozen=True)
-class DeviceSteps:
+class DeviceSteps(Struct, frozen=True):
     """The ops of the chosen window, and of every step its device figures.
 
     Attributes:

@@ -7,9 +7,10 @@ window's step. The steady mean and median stand beside it and are not mixed into
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from instrumentor_analysis.analysis import Analysis
 from instrumentor_analysis.caveats import Caveat, by_weight, read_caveats

@@ -11,9 +11,11 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis import waiting
 from instrumentor_analysis.caveats import Caveat, recorded
@@ -34,8 +36,7 @@ MAD_TO_SIGMA = 1.4826
 MANY = 200
 
 
-@dataclass(frozen=True)
-class Timings:
+class Timings(Struct, frozen=True):
     """What one record file says.
 
     Attributes:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from instrumentor_analysis.categories import ORDER, torch_category
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
@@ -25,8 +25,7 @@ from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_
 COLUMNS = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
 
 
-@dataclass(frozen=True)
-class TorchOps:
+class TorchOps(Struct, frozen=True):
     """Ops of the profiled step.
 
     Attributes:

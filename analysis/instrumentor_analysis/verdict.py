@@ -7,7 +7,8 @@ is none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
@@ -73,8 +74,7 @@ _CUDA_LEVERS = (
 )
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """Of the device time, percent: by category, and of ops at a bound by which one.
 
     Attributes:

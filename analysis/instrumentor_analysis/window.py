@@ -13,9 +13,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 from instrumentor_analysis.load import SIGNPOST, Region
@@ -29,8 +30,7 @@ _NUMBER = re.compile(r"_(\d+)$")
 _LISTED = 12
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(Struct, frozen=True):
     """A window by names of signposts instead of by steps, as tt-perf-report takes it.
 
     Attributes:
@@ -57,8 +57,7 @@ class Named:
         )
 
 
-@dataclass(frozen=True)
-class StepMarks:
+class StepMarks(Struct, frozen=True):
     """One step by its signposts; ``end`` is None when the step was never finished.
 
     Attributes:

@@ -195,7 +195,7 @@ def _name(run: str) -> re.Match[str] | None:
 
 
 def _side(run: str, entry: Entry | None, size: int | None, history: History) -> Side:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from instrumentor_analysis.compare import load_side, side_of_document
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import structs
 
 from instrumentor import console
 from instrumentor.commands import common
@@ -241,7 +242,7 @@ def _text(found: Reported, asked: Asked, files: ReportFiles) -> str:
         notes = tuple(note for note in found.ops.notes if note not in known)
         blocks.append(
             render_ops(
-                replace(found.ops, notes=notes),
+                structs.replace(found.ops, notes=notes),
                 width=console.terminal_width(),
                 color=colored,
                 advice=files.advice,

@@ -6,11 +6,11 @@ import json
 import math
 import random
 import statistics
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from instrumentor_analysis.compare import Side, compare, compare_all, compare_runs, judge
 from instrumentor_analysis.documents import plain

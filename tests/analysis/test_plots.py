@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis import plots
 from instrumentor_analysis.model import SlowOp

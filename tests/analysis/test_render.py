@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis import render, reports
 from instrumentor_analysis.errors import BadOption, NothingMeasured

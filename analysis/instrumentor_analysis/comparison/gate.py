@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from instrumentor_analysis.comparison.runs import ASSUMED, Between, Noise
 from instrumentor_analysis.intervals import student_quantile
@@ -37,8 +38,7 @@ MOST_RUNS = 1000
 Outcome = Literal["regression", "none", "undecided"]
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """What the gate says.
 
     Attributes:

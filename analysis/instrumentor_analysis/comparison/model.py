@@ -7,8 +7,9 @@ measured on one of the sides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
+
+from msgspec import Struct, field
 
 from instrumentor_analysis.comparison.runs import Between
 from instrumentor_analysis.documents import plain
@@ -21,8 +22,7 @@ Status = Literal["same", "changed", "added", "removed"]
 Weight = Literal["note", "doubt"]
 
 
-@dataclass(frozen=True)
-class SideFacts:
+class SideFacts(Struct, frozen=True):
     """One side as the comparison names it.
 
     Attributes:
@@ -45,8 +45,7 @@ class SideFacts:
     runs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """One time, taken several times on both sides.
 
     With different batch sizes all times are of one *sample*, a step's time over its batch size;
@@ -95,8 +94,7 @@ class Timing:
         return (self.ratio - 1) * 100
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One figure of both sides that was taken once, so without an interval.
 
     Attributes:
@@ -125,8 +123,7 @@ class Figure:
         return (self.new / self.base - 1) * 100 if self.base else None
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """Time and count of one category, source line or module; None on a side without it."""
 
     name: str
@@ -141,8 +138,7 @@ class Share:
         return (self.new_ms or 0.0) - (self.base_ms or 0.0)
 
 
-@dataclass(frozen=True)
-class OpKind:
+class OpKind(Struct, frozen=True):
     """What tells ops apart: name, shapes of inputs and output, data types, memory."""
 
     op: str
@@ -151,8 +147,7 @@ class OpKind:
     memory: str = ""
 
 
-@dataclass(frozen=True)
-class OpChange:
+class OpChange(Struct, frozen=True):
     """Ops of one kind on both sides.
 
     Attributes:
@@ -187,8 +182,7 @@ class OpChange:
         return (self.new_ms or 0.0) - (self.base_ms or 0.0)
 
 
-@dataclass(frozen=True)
-class Ops:
+class Ops(Struct, frozen=True):
     """All ops of both steps, most difference first.
 
     Attributes:
@@ -206,8 +200,7 @@ class Ops:
     note: str | None = None
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One thing beside the code that is not the same on both sides.
 
     Attributes:
@@ -224,8 +217,7 @@ class Difference:
     meaning: str = ""
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Everything that two runs say about each other, independent of how it is shown.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from instrumentor_analysis.comparison.model import OpKind
 
@@ -16,8 +17,7 @@ _TENSORS = ("input_0", "input_1", "output_0")
 _AXES = ("w", "z", "y", "x")
 
 
-@dataclass(frozen=True)
-class OpList:
+class OpList(Struct, frozen=True):
     """The ops of one step in order.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from instrumentor_analysis.comparison.model import OpChange, OpKind, Ops, Status
 from instrumentor_analysis.comparison.op_lists import OpList
@@ -30,8 +31,7 @@ NAMES_ONLY = (
 )
 
 
-@dataclass
-class _Group:
+class _Group(Struct):
     """Ops of one outcome, as they are collected."""
 
     counts: list[int] = field(default_factory=lambda: [0, 0])

@@ -21,7 +21,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.comparison.runs import ASSUMED, SURE, TOLD
 from instrumentor_analysis.drift import drift
@@ -29,8 +31,7 @@ from instrumentor_analysis.intervals import CONFIDENCE, FEWEST, Reach, reach, st
 from instrumentor_analysis.model import Interval
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(Struct, frozen=True):
     """Median of the new samples over that of the base; above 1 the new ones are larger.
 
     Attributes:
@@ -53,8 +54,7 @@ class Ratio:
     smallest_percent: float | None
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """A median of logarithms, and how far its ends are away: by chance, and by drift."""
 
     at: Reach

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.intervals import CONFIDENCE, Reach, reach, student_quantile
 from instrumentor_analysis.model import Interval
@@ -33,8 +34,7 @@ ASSUMED = 0.15
 ASSUMED_BUSY = 0.7
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """How much runs of the same code differ.
 
     Attributes:
@@ -55,8 +55,7 @@ class Noise:
         return math.expm1(self.deviation) * 100
 
 
-@dataclass(frozen=True)
-class Between:
+class Between(Struct, frozen=True):
     """Two sides of one run or more each.
 
     Attributes:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.comparison.model import SideFacts
 from instrumentor_analysis.comparison.op_lists import OpList, op_list
@@ -18,8 +20,7 @@ from instrumentor_analysis.errors import NotASummary, NothingMeasured
 from instrumentor_analysis.model import SCHEMA
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True):
     """One side.
 
     Attributes:

@@ -6,11 +6,10 @@ Every renderer is a pure function of the summary (and of the per-op frames); fil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Struct, frozen=True):
     """One thing that can be written of a run.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Spread, Summary
 from instrumentor_analysis.reports import words
@@ -18,8 +18,7 @@ _DEVICE_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class Most:
+class Most(Struct, frozen=True):
     """Rows of each kind that a format has room for."""
 
     ops: int

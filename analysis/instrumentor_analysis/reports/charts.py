@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Gaps, Step, Summary
 from instrumentor_analysis.reports import words
@@ -34,8 +35,7 @@ _HEIGHT, _BAR, _PITCH = 180.0, 28.0, 62.0
 _LONGEST_NAME = 40
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part of a stacked bar: its share of the whole and what a pointer on it says."""
 
     name: str

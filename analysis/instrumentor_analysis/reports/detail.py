@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from instrumentor_analysis.analysis import Analysis
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.timings import Timings
 
 
-@dataclass(frozen=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """Frames behind a summary; every part may be missing.
 
     Attributes:

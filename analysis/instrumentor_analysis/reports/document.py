@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 #: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
 Tone = Literal["plain", "good", "room", "bad", "absent"]
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column of a table.
 
     Attributes:
@@ -55,8 +55,7 @@ class Column:
         return self.behind[row] if self.behind else ""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """Columns of one length; the first one names the rows.
 
     Attributes:
@@ -74,8 +73,7 @@ class Table:
         return len(self.columns[0].texts)
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """Tables under one heading, or a paragraph."""
 
     title: str

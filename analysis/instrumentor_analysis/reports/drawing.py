@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.reports import words
 
@@ -39,8 +41,7 @@ CHARACTER = 7.0
 _SIZE = 12
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A rectangle; ``tip`` is what a pointer on it says."""
 
     x: float
@@ -52,8 +53,7 @@ class Bar:
     opacity: float = 1.0
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line through points."""
 
     points: tuple[tuple[float, float], ...]
@@ -63,8 +63,7 @@ class Line:
     tip: str = ""
 
 
-@dataclass(frozen=True)
-class Dot:
+class Dot(Struct, frozen=True):
     """A filled circle."""
 
     x: float
@@ -75,8 +74,7 @@ class Dot:
     opacity: float = 0.6
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(Struct, frozen=True):
     """Text on a line; ``turned`` text rises to where it ends."""
 
     x: float
@@ -91,8 +89,7 @@ class Label:
 Shape = Bar | Line | Dot | Label
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True):
     """What a colour stands for; without a colour a remark."""
 
     colour: str
@@ -100,8 +97,7 @@ class Key:
     opacity: float = 1.0
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """One figure.
 
     Attributes:
@@ -119,8 +115,7 @@ class Drawing:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """Values of an axis onto units from 0 to ``length``; ``flipped`` grows towards 0."""
 
     low: float

@@ -6,8 +6,9 @@ console, Markdown and HTML only lay them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.intervals import effective_samples
@@ -31,8 +32,7 @@ GOOD_PERCENT = 65.0
 WORTH_SHARE = 0.75
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One figure: what it is, its value with the unit, and what the reader should know of it."""
 
     name: str
@@ -41,8 +41,7 @@ class Line:
     tone: Tone = "plain"
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """Figures that belong together."""
 
     title: str

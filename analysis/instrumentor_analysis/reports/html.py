@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, SourceLine, Summary
 from instrumentor_analysis.reports import breakdown, charts, page, words
@@ -76,8 +77,7 @@ MOST_ROWS = 100
 CONTEXT_LINES = 3
 
 
-@dataclass(frozen=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     """One line of a source file and the device time of its ops; a gap when ``number`` is None."""
 
     number: int | None
@@ -88,8 +88,7 @@ class CodeLine:
     ops: str = ""
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """The lines of one file that ops come from, with their surroundings where its text is known.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts
 from instrumentor_analysis.kernels.findings import GOALS, used_cores
@@ -16,8 +17,7 @@ from instrumentor_analysis.reports.kernel_tables import sections
 from instrumentor_analysis.reports.words import size
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """A figure at the top: name, value, what it is held against."""
 
     name: str

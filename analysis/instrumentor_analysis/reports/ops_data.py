@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from instrumentor_analysis.reports.detail import Detail
 
@@ -21,8 +23,7 @@ _UNSAFE = str.maketrans(
 )
 
 
-@dataclass(frozen=True)
-class TableColumn:
+class TableColumn(Struct, frozen=True):
     """One column of the table.
 
     Attributes:
@@ -43,8 +44,7 @@ class TableColumn:
     names: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class OpsTable:
+class OpsTable(Struct, frozen=True):
     """All columns, and how many rows were left out."""
 
     columns: tuple[TableColumn, ...] = ()
@@ -55,7 +55,7 @@ class OpsTable:
 
     def for_script(self) -> dict[str, Any]:
         """What the page's script reads; not by :func:`.model.plain`, which looks at each cell."""
-        return {**vars(self), "columns": [vars(column) for column in self.columns]}
+        return {**asdict(self), "columns": [asdict(column) for column in self.columns]}
 
 
 def script_safe(document: Mapping[str, Any]) -> str:

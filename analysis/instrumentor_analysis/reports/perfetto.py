@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Summary
 from instrumentor_analysis.reports import words
@@ -100,8 +101,7 @@ def _starts(detail: Detail) -> dict[str, float]:
     return {name: (start - first) * 1e6 for name, start in known}
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """Ops one behind the other: of a step, or of a window between signposts."""
 
     origin: float

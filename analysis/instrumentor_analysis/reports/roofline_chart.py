@@ -7,8 +7,9 @@ grid; an op that used fewer cores stands further below than its own FLOPs % says
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.detail import Detail
@@ -38,8 +39,7 @@ _KEYS = (
 )
 
 
-@dataclass(frozen=True)
-class OpPoint:
+class OpPoint(Struct, frozen=True):
     """All ops of one name, math fidelity and bound together.
 
     Attributes:
@@ -70,8 +70,7 @@ class OpPoint:
         )
 
 
-@dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """Peak of the whole grid at one math fidelity, 10^12 FLOPs a second."""
 
     name: str

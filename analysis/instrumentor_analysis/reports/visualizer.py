@@ -7,8 +7,9 @@ them. Its reports are told apart by the folder's name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 DEVICE_LOG = "profile_log_device.csv"
 HOST_TRACE = "tracy_profile_log_host.tracy"
@@ -17,8 +18,7 @@ OPS = "ops_perf_results.csv"
 OURS = "ttnn_visualizer"
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """Which files make the report.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import math
 import random
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from instrumentor_analysis.comparison.gate import judge
 from instrumentor_analysis.comparison.runs import between_reaches

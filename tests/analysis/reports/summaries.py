@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import (
     Category,
@@ -221,7 +223,7 @@ def several_labels() -> Summary:
     """Two kinds of regions, never pooled; a recompilation among the steady steps."""
     first, second = wall(), wall("fwd+bwd+optimizer", 1.5)
     odd = Outlier("step_steady_3", 1900.0, 4.6)
-    first = WallClock(**{**first.__dict__, "outliers": (odd,), "warmup_ms": (900.0, 450.5)})
+    first = replace(first, outliers=(odd,), warmup_ms=(900.0, 450.5))
     steps = tuple(
         Step(f"step_steady_{n}", "steady", first.label, ms, outlier=n == 3)
         for n, ms in enumerate(first.samples_ms, start=1)

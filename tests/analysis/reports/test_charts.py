@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.model import Gaps, Step
 from instrumentor_analysis.reports import charts

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.model import Locations, Module, Saving, SlowOp, Spread
 from instrumentor_analysis.reports import console, html, markdown, words

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import SlowOp

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle
+
+from msgspec import Struct
 
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.document import Column
@@ -25,8 +26,7 @@ _HEIGHT = 300.0
 _COLOURS = ("compute", "tm", "ccl", "dm", "host", "other")
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(Struct, frozen=True):
     """One run.
 
     Attributes:

@@ -7,7 +7,8 @@ every text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.comparison.model import Comparison
 from instrumentor_analysis.reports import page
@@ -20,8 +21,7 @@ _TEMPLATE = "comparison.html.j2"
 _LIMITS = Limits(ops=500, lines=200, modules=100)
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Struct, frozen=True):
     """One run against the base, as the template draws it."""
 
     title: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.comparison.model import (
     Comparison,
@@ -21,8 +22,7 @@ _LONGEST_NAME = 160
 _OUTCOMES = {"same": "the same", "changed": "changed", "added": "added", "removed": "removed"}
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Rows of each kind that a format shows."""
 
     ops: int = 10

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.reports.comparison import console, html, markdown
 from tests.analysis.reports.comparison.samples import timed, traced
