@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from instrumentor.locate import catalogue
+from instrumentor.locate.answers import Answers
 from instrumentor.locate.catalogue import Evidence, Kind
 from instrumentor.locate.names import Names, external_name
 from instrumentor.locate.program import Program
@@ -34,7 +35,7 @@ class Kinds:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.names: Names = program.names
-        self._answers: dict[Value, tuple[Kind, Evidence] | None] = {}
+        self._answers = Answers()
 
     def of(self, source: Source, scope: ScopeNode, node: ast.expr) -> tuple[Kind, Evidence] | None:
         """What an expression stands for, and how that is known; None when nothing tells."""
@@ -57,16 +58,14 @@ class Kinds:
 
     def of_value(self, value: Value) -> tuple[Kind, Evidence] | None:
         """What an object is, its spelling left out."""
-        if value in self._answers:
-            return self._answers[value]
-        self._answers[value] = None
+        return self._answers.ask(value, lambda: self._of_value(value), None)
+
+    def _of_value(self, value: Value) -> tuple[Kind, Evidence] | None:
         kind = self._typed(value)
-        found = (kind, Evidence.TYPE) if kind is not None else None
-        if found is None and not isinstance(value, (External, Class, Group)):
-            used = self._used(value)
-            found = (used, Evidence.USE) if used is not None else None
-        self._answers[value] = found
-        return found
+        if kind is not None:
+            return kind, Evidence.TYPE
+        used = None if isinstance(value, (External, Class, Group)) else self._used(value)
+        return None if used is None else (used, Evidence.USE)
 
     def _typed(self, value: Value) -> Kind | None:
         if isinstance(value, Item):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct
 
 from instrumentor.locate import catalogue
+from instrumentor.locate.answers import Answers
 from instrumentor.locate.catalogue import Evidence, Kind, Role
 from instrumentor.locate.kinds import Kinds
 from instrumentor.locate.names import external_name
@@ -37,13 +39,16 @@ from instrumentor.locate.values import External, Free, Member, Method, Value, Va
 #: `first_step` and `second_step` make one update of two forward + backward.
 _STEPS = ("step", "first_step", "second_step")
 _STEPPED = (Kind.OPTIMIZER, Kind.ENGINE)
-_DEPTH = 6
 
 
 class Knowledge(Struct, eq=False, dict=True):
     """Facts about a program, computed on demand and kept."""
 
     program: Program
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers()
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -146,26 +151,20 @@ class Knowledge(Struct, eq=False, dict=True):
             return None
         return self._given_optimizer(source, scope, call)
 
-    def stepped(self, function: Function, depth: int = 0) -> tuple[str, ...]:
+    def stepped(self, function: Function) -> tuple[str, ...]:
         """Optimizers that a function steps, itself or through what it calls."""
-        key = function.node
-        cached = self._stepped.get(key)
-        if cached is not None:
-            return cached
-        self._stepped[key] = ()
-        names: list[str] = []
-        for call, _ in self.program.calls.get(function.node, ()):
-            names.extend(self.stepped_by(function.source, function.node, call, depth))
-        self._stepped[key] = tuple(dict.fromkeys(names))
-        return self._stepped[key]
 
-    def stepped_by(
-        self, source: Source, scope: ScopeNode, call: ast.Call, depth: int = 0
-    ) -> tuple[str, ...]:
+        def names() -> tuple[str, ...]:
+            calls = self.program.calls.get(function.node, ())
+            found = (self.stepped_by(function.source, function.node, call) for call, _ in calls)
+            return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+        return self._answers.ask(("steps", function.node), names, ())
+
+    def stepped_by(self, source: Source, scope: ScopeNode, call: ast.Call) -> tuple[str, ...]:
         """Optimizers that one call steps: `self.optimizer_step()` is what its method steps."""
-        inner: list[str] = []
-        for target in self.program.resolve(source, scope, call) if depth < _DEPTH else ():
-            inner.extend(self.stepped(target, depth + 1))
+        functions = self.program.resolve(source, scope, call)
+        inner = tuple(chain.from_iterable(map(self.stepped, functions)))
         optimizer = self.optimizer_of(source, scope, call)
         if optimizer is None or (inner and optimizer is call.func):
             return tuple(dict.fromkeys(inner))
@@ -179,10 +178,6 @@ class Knowledge(Struct, eq=False, dict=True):
             return dotted(optimizer)
         name = dotted(optimizer)
         return ast.unparse(optimizer) if name.endswith("[]") else name or ast.unparse(optimizer)
-
-    @cached_property
-    def _stepped(self) -> dict[ast.AST, tuple[str, ...]]:
-        return {}
 
     # -- syncs -------------------------------------------------------------------------------
 
@@ -212,23 +207,19 @@ class Knowledge(Struct, eq=False, dict=True):
 
     def _only_syncs(self, function: Function) -> bool:
         """A function that syncs, and whose other calls do nothing to the step."""
-        key = function.node
-        if key not in self._syncs:
-            self._syncs[key] = False
-            calls = [c for c, _ in self.program.calls.get(key, ())]
-            synced = any(self.is_sync(function.source, key, c) for c in calls)
-            self._syncs[key] = (
-                synced
+
+        def only() -> bool:
+            node = function.node
+            calls = [c for c, _ in self.program.calls.get(node, ())]
+            return (
+                any(self.is_sync(function.source, node, c) for c in calls)
                 and not self.has_backward(function)
                 and not self.stepped(function)
-                and not any(isinstance(s, LOOPS) for s in own_nodes(key))
+                and not any(isinstance(s, LOOPS) for s in own_nodes(node))
                 and not self.evaluates(function)
             )
-        return self._syncs[key]
 
-    @cached_property
-    def _syncs(self) -> dict[ast.AST, bool]:
-        return {}
+        return self._answers.ask(("syncs", function.node), only, False)
 
     def sync_of(self, source: Source, statement: ast.AST) -> ast.Call | None:
         """The sync when a statement is one, bare or guarded by `if`s that hold only syncs."""
@@ -300,27 +291,17 @@ class Knowledge(Struct, eq=False, dict=True):
         own = self.program.resolve(source, scope, call)
         return call.args[0] if wraps or own or dotted(base) == "self" else base
 
-    def has_backward(self, function: Function, depth: int = 0) -> bool:
+    def has_backward(self, function: Function) -> bool:
         """Whether a function calls a backward, itself or through what it calls."""
-        key = function.node
-        if key in self._backward:
-            return self._backward[key]
-        self._backward[key] = False
-        calls = self.program.calls.get(key, ())
-        answer = any(self.is_backward(function.source, key, c) for c, _ in calls) or (
-            depth < _DEPTH
-            and any(
-                self.has_backward(t, depth + 1)
-                for c, _ in calls
-                for t in self.program.resolve(function.source, key, c)
-            )
-        )
-        self._backward[key] = answer
-        return answer
 
-    @cached_property
-    def _backward(self) -> dict[ast.AST, bool]:
-        return {}
+        def has() -> bool:
+            source, scope = function.source, function.node
+            calls = [call for call, _ in self.program.calls.get(scope, ())]
+            return any(self.is_backward(source, scope, c) for c in calls) or any(
+                self.has_backward(t) for c in calls for t in self.program.resolve(source, scope, c)
+            )
+
+        return self._answers.ask(("backward", function.node), has, False)
 
     # -- forward -----------------------------------------------------------------------------
 
@@ -346,14 +327,10 @@ class Knowledge(Struct, eq=False, dict=True):
             for item in statement.items
         )
 
-    def forward_call(
-        self, source: Source, scope: ScopeNode, node: ast.AST, depth: int = 0
-    ) -> ast.Call | None:
+    def forward_call(self, source: Source, scope: ScopeNode, node: ast.AST) -> ast.Call | None:
         """The first call below a node that runs a model with gradients, or None."""
-        for call in self._grad_calls(source, node):
-            if self._is_forward(source, scope, call, depth):
-                return call
-        return None
+        calls = self._grad_calls(source, node)
+        return next((call for call in calls if self._is_forward(source, scope, call)), None)
 
     def _grad_calls(self, source: Source, node: ast.AST) -> Iterator[ast.Call]:
         """Calls below a node, `with no_grad` blocks and nested scopes left out, in order."""
@@ -365,7 +342,7 @@ class Knowledge(Struct, eq=False, dict=True):
             if not isinstance(child, SCOPES):
                 yield from self._grad_calls(source, child)
 
-    def _is_forward(self, source: Source, scope: ScopeNode, call: ast.Call, depth: int) -> bool:
+    def _is_forward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         if self.is_backward(source, scope, call) or self.is_step(source, scope, call):
             return False
         if isinstance(call.func, ast.Attribute):
@@ -378,7 +355,7 @@ class Knowledge(Struct, eq=False, dict=True):
         if self.role(source, scope, call) in (Role.FORWARD, Role.ACTIVATION_CHECKPOINT):
             return True
         functions = self.program.resolve(source, scope, call)
-        if any(self.runs_model(f, depth + 1) for f in functions if depth < _DEPTH):
+        if any(map(self.runs_model, functions)):
             return True
         word = callee(call)
         if isinstance(call.func, ast.Attribute) and self.is_model(source, scope, call.func):
@@ -400,25 +377,17 @@ class Knowledge(Struct, eq=False, dict=True):
             return False
         return any(self.is_model(source, scope, a) for a in arguments(call))
 
-    def runs_model(self, function: Function, depth: int = 0) -> bool:
+    def runs_model(self, function: Function) -> bool:
         """Whether a function runs a model with gradients, itself or through what it calls."""
-        key = function.node
-        if key in self._runs_model:
-            return self._runs_model[key]
-        self._runs_model[key] = False
-        outside = function.source.scope_of(key)
-        if any(self.is_no_grad(function.source, outside, d) for d in key.decorator_list):
-            return False
-        answer = any(
-            self.forward_call(function.source, function.node, s, depth) is not None
-            for s in function.node.body
-        )
-        self._runs_model[key] = answer
-        return answer
 
-    @cached_property
-    def _runs_model(self) -> dict[ast.AST, bool]:
-        return {}
+        def runs() -> bool:
+            source, node = function.source, function.node
+            outside = source.scope_of(node)
+            return not any(
+                self.is_no_grad(source, outside, d) for d in node.decorator_list
+            ) and any(self.forward_call(source, node, s) is not None for s in node.body)
+
+        return self._answers.ask(("runs", function.node), runs, False)
 
     def evaluates(self, function: Function) -> bool:
         """Gradients off or `.eval()` somewhere in the function."""

@@ -11,9 +11,11 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, TypeGuard
 
 from instrumentor.locate import catalogue
+from instrumentor.locate.answers import Answers
 from instrumentor.locate.bindings import (
     Binding,
     Bindings,
@@ -52,11 +54,6 @@ if TYPE_CHECKING:
 _BUILTINS = frozenset(dir(builtins))
 #: A name with more meanings than this is generated code or a dispatch table.
 _MANY = 12
-#: Names that lead to each other any deeper than this are followed no further.
-_DEEP = 40
-#: After so many answers also those are kept that a circle of names left incomplete: a program of
-#: many modules would else be asked the same thing over and over.
-_MUCH = 4000
 
 
 class Names:
@@ -64,11 +61,7 @@ class Names:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._answers: dict[object, Values] = {}
-        self._callers: dict[Function, list[tuple[Source, ScopeNode, ast.Call]]] = {}
-        self._active: set[object] = set()
-        self._cut = False
-        self._work = 0
+        self._answers = Answers()
 
     # -- expressions -----------------------------------------------------------------------
 
@@ -152,27 +145,7 @@ class Names:
         return ""
 
     def _kept(self, key: object, compute: Callable[[], Values]) -> Values:
-        if key in self._answers:
-            return self._answers[key]
-        if key in self._active or len(self._active) > _DEEP:
-            self._cut = True  # a name defined by itself: what the other bindings say is the answer
-            return NOTHING
-        self._work += 1
-        self._active.add(key)
-        before, self._cut = self._cut, False
-        try:
-            found = compute()
-        finally:
-            self._active.discard(key)
-        if not self._cut or not self._active or self._work > _MUCH:
-            self._answers[key] = found
-        self._cut = bool(self._active) and (self._cut or before)
-        return found
-
-    @property
-    def busy(self) -> bool:
-        """Whether an answer is being made: what is asked meanwhile may be incomplete."""
-        return bool(self._active)
+        return self._answers.ask(key, compute, NOTHING)
 
     def _bindings(self, source: Source) -> Bindings:
         found = self.program.bindings.get(source)
@@ -198,8 +171,8 @@ class Names:
         if isinstance(bound.value, ast.Constant):
             return NOTHING
         values = self.of(source, scope, bound.value)
-        if not values and (self._cut or not bound.path):
-            return NOTHING if self._cut else (Opaque(bound.value),)
+        if not values and (self._answers.incomplete or not bound.path):
+            return NOTHING if self._answers.incomplete else (Opaque(bound.value),)
         for index in bound.path:
             values = _union(self.item(value, index) for value in values) or (
                 Item(Opaque(bound.value), index),
@@ -367,20 +340,28 @@ class Names:
         if isinstance(owner, Group):
             return self._of_group(owner, index)
         if isinstance(owner, Object) and owner.node is not None and owner.where is not None:
-            word = external_name(owner.made_by)
-            given = [self.of(*owner.where, a) for a in owner.node.args]
-            if word == "builtins.enumerate" and index is None and given:
-                inner = _union(self.item(v, None) for v in given[0])
-                return (Group(owner.node, (NOTHING, inner)),)
-            if word == "builtins.zip" and index is None:
-                rows = tuple(_union(self.item(v, None) for v in one) for one in given)
-                return (Group(owner.node, rows),)
-            if word == "builtins.dict" and given:
-                return _union(self.item(v, 1) for pair in given[0] for v in self.item(pair, None))
-            if isinstance(owner.made_by, Member) and owner.made_by.name in catalogue.GIVES_BACK:
-                if isinstance(index, int) and index < len(given) > 1:
-                    return given[index]
+            question = ("item", owner, index)
+            found = self._kept(question, lambda: self._of_result(owner, owner.node, index))
+            if found:
+                return found
         return (Item(owner, index if isinstance(index, int) else None),)
+
+    def _of_result(self, owner: Object, call: ast.Call | None, index: object) -> Values:
+        """An element of what `enumerate`, `zip`, `dict` or `prepare` made of its arguments."""
+        if call is None or owner.where is None:
+            return NOTHING
+        given = [self.of(*owner.where, argument) for argument in call.args]
+        if isinstance(owner.made_by, Member) and owner.made_by.name in catalogue.GIVES_BACK:
+            return given[index] if isinstance(index, int) and index < len(given) > 1 else NOTHING
+        word = external_name(owner.made_by).removeprefix("builtins.")
+        if word not in ("enumerate", "zip", "dict"):
+            return NOTHING
+        elements = tuple(_union(self.item(v, None) for v in values) for values in given)
+        if word == "dict":
+            return _union(self.item(pair, 1) for pair in chain(*elements[:1]))
+        if index is not None:
+            return NOTHING
+        return (Group(call, elements if word == "zip" else (NOTHING, *elements[:1])),)
 
     def _of_group(self, group: Group, index: object) -> Values:
         if index is not None and index in group.keys:
@@ -484,12 +465,7 @@ class Names:
 
     def callers(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         """Calls that run a function, found by the words that it goes by."""
-        found = self._callers.get(function)
-        if found is None:
-            found = self._calls_of(function)
-            if not self.busy or self._work > _MUCH:
-                self._callers[function] = found
-        return found
+        return self._answers.ask(("callers", function), lambda: self._calls_of(function), [])
 
     def _calls_of(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         words = {function.name}
@@ -529,6 +505,11 @@ class Names:
 
     def functions(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         """The program's functions that a call may run; empty when it leaves the program."""
+        return self._answers.ask(
+            ("functions", call), lambda: self._functions(source, scope, call), []
+        )
+
+    def _functions(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         values = self.of(source, scope, call.func)
         found: list[Function] = []
         for value in values:

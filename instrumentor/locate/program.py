@@ -47,7 +47,6 @@ class Program(Struct, eq=False, dict=True):
     roots: tuple[Path, ...] = ()
     sources: dict[Path, Source] = field(default_factory=dict)
     bindings: dict[Source, Bindings] = field(default_factory=dict)
-    _resolved: dict[ast.Call, list[Function]] = field(default_factory=dict)
     _modules: dict[tuple[str, Path], Path | None] = field(default_factory=dict)
 
     @classmethod
@@ -130,12 +129,7 @@ class Program(Struct, eq=False, dict=True):
 
     def resolve(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         """The program's functions a call may run; empty when it leaves the program."""
-        found = self._resolved.get(call)
-        if found is None:
-            found = self.names.functions(source, scope, call)
-            if not self.names.busy:
-                self._resolved[call] = found
-        return found
+        return self.names.functions(source, scope, call)
 
     def lookup(self, source: Source, name: str) -> Function | Class | Source | None:
         """What a module-level (dotted) name means, through re-exports; None outside the program."""
