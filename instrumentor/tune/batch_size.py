@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from instrumentor.batch_size import declared, in_arguments
 from instrumentor.locate.syntax import Source
 from instrumentor.tune import yaml_override
-from instrumentor.tune.levers import BATCH_SIZE
+from instrumentor.tune.settings import BATCH_SIZE
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable, Target
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import Source, dotted
-from instrumentor.tune.levers import Value
+from instrumentor.tune.settings import Value
 from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target
 
 BACKEND = "tt"
 MODULE = "tt_crank.torch._compile"
-#: Options that are members of an enumeration: its name, and its members by the levers' values.
+#: Options that are members of an enumeration: its name, and its members by the settings' values.
 ENUMERATED = {
     "math_fidelity": ("MathFidelity", {}),
     "experimental_weight_dtype": ("BfpDtype", {"bfp_bf8": "BfpBf8", "bfp_bf4": "BfpBf4"}),

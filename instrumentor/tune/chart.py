@@ -27,12 +27,12 @@ def throughput(rows: Sequence[Row]) -> Drawing:
     """A bar a trial: samples a second, or steps where a batch size is unknown; with intervals."""
     measured = [row for row in rows if row.measured.outcome.measured]
     by_rate = all(row.measured.batch_size for row in measured)
-    rates = {row.ask.key: _rates(row, by_rate) for row in measured}
+    rates = {row.trial.key: _rates(row, by_rate) for row in measured}
     x = Scale(0, max((high for _, _, high in rates.values()), default=1.0) * 1.05, _WIDTH)
     height = _PITCH * len(rows)
     shapes = [*grid(x, None, (_WIDTH, height))]
     for at, row in enumerate(rows):
-        shapes += _bar(row, rates.get(row.ask.key), x, at * _PITCH)
+        shapes += _bar(row, rates.get(row.trial.key), x, at * _PITCH)
     unit = "samples a second" if by_rate else "steps a second"
     names = max((len(row.name) for row in rows), default=0) * CHARACTER + 12
     return Drawing(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, callee, dotted, own_calls
-from instrumentor.tune.levers import Value
+from instrumentor.tune.settings import Value
 from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target
 
@@ -198,7 +198,7 @@ def _is_constant(node: ast.expr | None, value: str) -> bool:
 
 
 def _plain(value: object) -> Value | None:
-    """A constant in the levers' words: numbers and booleans also where they are texts."""
+    """A constant in the settings' words: numbers and booleans also where they are texts."""
     if isinstance(value, str):
         if value.isdigit():
             return int(value)

@@ -1,4 +1,4 @@
-"""A setting as edits of the copy, and the same changes as a patch that a user may apply."""
+"""A configuration as edits of the copy, and the same changes as a patch that a user may apply."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from instrumentor.engine import apply_edits
 from instrumentor.errors import InstrumentError
@@ -20,7 +21,16 @@ from instrumentor.tune import (
     yaml_override,
 )
 from instrumentor.tune.accept import accept
-from instrumentor.tune.levers import LEVERS, Lever, Setting, Value
+from instrumentor.tune.settings import (
+    BATCH_SIZE,
+    DTYPE,
+    SETTINGS,
+    TRACE,
+    TRACE_REGION,
+    Configuration,
+    Setting,
+    Value,
+)
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable, Target
 from instrumentor.variant import Variant
@@ -28,15 +38,15 @@ from instrumentor.variant import Variant
 
 @dataclass(frozen=True)
 class Applied:
-    """A setting, ready to be run: edits, and the script's arguments as they are then."""
+    """A configuration, ready to be run: edits, and the script's arguments as they are then."""
 
     variant: Variant
     arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where a lever acts on a script.
+class Applicable:
+    """Where a setting acts on a script.
 
     Attributes:
         line: of ``file``; the first line that is touched.
@@ -44,25 +54,17 @@ class Site:
         own: the value that the script has itself; None when it is not plain to see.
     """
 
-    lever: str
     file: Path
     line: int
     how: str
     own: Value | None
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why a lever does not act on a script."""
-
-    lever: str
-    file: Path
-    line: int
-    reason: str
+Survey: TypeAlias = Mapping[str, "Applicable | NotApplicable"]
 
 
-def applied(target: Target, setting: Setting) -> Applied:
-    """A setting as edits.
+def applied(target: Target, configuration: Configuration) -> Applied:
+    """A configuration as edits.
 
     Raises:
         NotApplicable: with file, line and reason.
@@ -72,61 +74,61 @@ def applied(target: Target, setting: Setting) -> Applied:
     of_calls: dict[str, Value] = {}
     crank = call_options.used(target)
     arguments = target.arguments
-    for lever in LEVERS:
-        value = setting.get(lever.name)
+    for setting in SETTINGS:
+        value = configuration.get(setting.name)
         if value is None:
             continue
-        if lever.name == "batch_size":
+        if setting is BATCH_SIZE:
             arguments = batch_size.apply(target, int(value), changes)
             continue
-        if lever.name == "trace" and not crank:
+        if setting is TRACE and not crank:
             trace.apply(target, changes)
-        if lever.yaml_key and yaml_override.own_value(target, lever) is not None:
-            yaml_override.set_value(target, lever, value, changes)
-        elif lever.name == "dtype":
+        if yaml_override.own_value(target, setting) is not None:
+            yaml_override.set_value(target, setting, value, changes)
+        elif setting is DTYPE:
             precision.apply(target, changes)
-        elif crank and lever.call_option:
-            of_calls[lever.call_option] = value
-        elif lever.option and not crank:
-            options[lever.option] = value
+        elif crank and setting.call_option:
+            of_calls[setting.call_option] = value
+        elif setting.option and not crank:
+            options[setting.option] = value
         else:
-            raise _elsewhere(target, lever)
+            raise _elsewhere(target, setting)
     compile_options.apply(target, options, changes)
     call_options.apply(target, of_calls, changes)
     return Applied(changes.variant(), arguments)
 
 
-def _elsewhere(target: Target, lever: Lever) -> NotApplicable:
-    """That a lever is another runtime's, or a key that the YAML does not have."""
-    if lever.option or lever.call_option:
-        other = "tt-xla" if lever.option else "tt-crank"
+def _elsewhere(target: Target, setting: Setting) -> NotApplicable:
+    """That a setting is another runtime's, or a key that the YAML does not have."""
+    if setting.option or setting.call_option:
+        other = "tt-xla" if setting.option else "tt-crank"
         return NotApplicable(
             target.script, 1, f"an option of {other}, through which it does not run"
         )
-    return NotApplicable(target.script, 1, f"the run's YAML has no {lever.yaml_key}")
+    return NotApplicable(target.script, 1, f"the run's YAML has no {setting.yaml_key}")
 
 
-def prepared(target: Target, setting: Setting) -> Prepared:
-    """The instrumented copy of a script with a setting, proven; nothing is written.
+def prepared(target: Target, configuration: Configuration) -> Prepared:
+    """The instrumented copy of a script with a configuration, proven; nothing is written.
 
     Raises:
         NotApplicable: with file, line and reason.
         ProofFailed: the changes and the measuring get into each other's way.
     """
-    one = applied(target, setting)
+    one = applied(target, configuration)
     options = dataclasses.replace(target.options, variant=one.variant)
     return prepare(target.script, options, one.arguments)
 
 
-def patch(target: Target, setting: Setting) -> bytes:
-    """Unified diff, script as it is -> script with the setting, for `git apply` at the root.
+def patch(target: Target, configuration: Configuration) -> bytes:
+    """Unified diff, script as it is -> script with the configuration, for `git apply` at the root.
 
     Empty when only the script's arguments change.
 
     Raises:
         NotApplicable, ProofFailed: as :func:`prepared`.
     """
-    variant = applied(target, setting).variant
+    variant = applied(target, configuration).variant
     files: dict[Path, tuple[bytes, bytes]] = {}
     for path in variant.modules:
         before = path.read_bytes()
@@ -137,58 +139,60 @@ def patch(target: Target, setting: Setting) -> bytes:
     return unified_patch(files, target.project.root)
 
 
-def survey(target: Target, levers: Sequence[Lever]) -> Mapping[str, Site | Refusal]:
-    """For each lever where it acts, or why not; each is tried out on the text, nothing is run."""
-    return {lever.name: _site(target, lever) for lever in levers}
+def survey(target: Target, settings: Sequence[Setting]) -> Survey:
+    """For each setting where it acts, or why not: tried out on the text, nothing is run."""
+    return {setting.name: _tried(target, setting) for setting in settings}
 
 
-def _site(target: Target, lever: Lever) -> Site | Refusal:
+def _tried(target: Target, setting: Setting) -> Applicable | NotApplicable:
     try:
-        site = _found(target, lever)
+        found = _found(target, setting)
         own = own_dtype(target)
-        for name, value in lever.needs.items():
+        for name, value in setting.needs.items():
             if name == "dtype" and own != value:
-                applied(target, Setting.of({name: value}))
-        tried = next((v for v in lever.values if v != site.own), None)
-        if tried is not None:
-            prepared(target, Setting.of({lever.name: tried}))
-        return site
+                applied(target, Configuration.of({name: value}))
+        other = next((v for v in setting.values if v != found.own), None)
+        if other is not None:
+            prepared(target, Configuration.of({setting.name: other}))
+        return found
     except NotApplicable as error:
-        return Refusal(lever.name, error.file, error.line, error.reason)
+        return error
     except InstrumentError as error:
-        return Refusal(lever.name, target.script, 1, error.message)
+        return NotApplicable(target.script, 1, error.message)
 
 
 def own_dtype(target: Target) -> Value | None:
     """`bfloat16` when the script is that by itself, another word or None when not."""
-    from instrumentor.tune.levers import DTYPE
-
     in_yaml = yaml_override.own_value(target, DTYPE)
     if in_yaml is not None:
         return in_yaml[1]
     return "bfloat16" if precision.own_value(target) is not None else None
 
 
-def _found(target: Target, lever: Lever) -> Site:
-    in_yaml = yaml_override.own_value(target, lever) if lever.yaml_key else None
+def _found(target: Target, setting: Setting) -> Applicable:
+    in_yaml = yaml_override.own_value(target, setting)
     if in_yaml is not None and target.config is not None:
-        how = f"{lever.yaml_key} in {target.config.path.name}"
-        return Site(lever.name, target.config.path, in_yaml[0], how, in_yaml[1])
-    if lever.name == "batch_size":
+        how = f"{setting.yaml_key} in {target.config.path.name}"
+        return Applicable(target.config.path, in_yaml[0], how, in_yaml[1])
+    if setting is BATCH_SIZE:
         place = batch_size.find(target)
-        return Site(lever.name, place.source.path, place.line, place.how, place.value)
-    if lever.name == "dtype":
+        return Applicable(place.source.path, place.line, place.how, place.value)
+    if setting is DTYPE:
         own = precision.own_value(target)
         source, line = own or precision.where(target)
-        return Site(lever.name, source.path, line, lever.how, "bfloat16" if own else None)
+        how = "model.to(dtype=torch.bfloat16) and inputs alike"
+        return Applicable(source.path, line, how, "bfloat16" if own else None)
     crank = call_options.used(target)
-    option = lever.call_option if crank else lever.option
+    option = setting.call_option if crank else setting.option
     if not option:
-        raise _elsewhere(target, lever)
+        raise _elsewhere(target, setting)
+    how = f"{'tt-crank' if crank else 'tt-xla'}'s compile option {option}"
+    if setting is TRACE and not crank:
+        how += f", and {TRACE_REGION} before torch_xla is imported"
     module = call_options if crank else compile_options
     set_by = module.own_option(target, option)
     if set_by is not None:
         source, line, value = set_by
-        return Site(lever.name, source.path, line, lever.how, value)
+        return Applicable(source.path, line, how, value)
     source, line = module.where(target)
-    return Site(lever.name, source.path, line, lever.how, lever.default)
+    return Applicable(source.path, line, how, setting.default)

@@ -15,9 +15,8 @@ from typing import Any
 
 from instrumentor.errors import UsageError
 from instrumentor.tune.outcome import KILLED, Outcome
-from instrumentor.tune.spec import read_result, runs
 
-SCHEMA = "instrument-tune-journal/1"
+SCHEMA = "instrument-tune-journal/2"
 NAME = "journal.jsonl"
 
 
@@ -72,38 +71,28 @@ class Journal:
 
     def begin(self, key: str, folder: Path) -> None:
         """A trial is started."""
-        event = {"event": "begun", "key": key, "folder": os.path.relpath(folder, self.path.parent)}
-        self._append(event)
-        self._take(event)
+        self._add("begun", key, folder=os.path.relpath(folder, self.path.parent))
 
     def end(self, key: str, outcome: Outcome) -> None:
         """A trial has its result."""
-        event = {"event": "ended", "key": key, "outcome": outcome.to_json()}
-        self._append(event)
-        self._take(event)
+        self._add("ended", key, outcome=outcome.to_json())
 
     def drop(self, key: str) -> None:
         """A trial is to be done again, whatever it left."""
-        event = {"event": "dropped", "key": key}
-        self._append(event)
-        self._take(event)
+        self._add("dropped", key)
 
-    def unfinished(self, key: str) -> tuple[Path, bool] | None:
-        """Folder of a trial that was begun but not ended, and whether its process still runs."""
-        folder = self.begun.get(key)
-        if folder is None:
-            return None
-        return folder, read_result(folder) is None and runs(folder)
+    def _add(self, event: str, key: str, **more: Any) -> None:
+        told = {"event": event, "key": key, **more}
+        self._append(told)
+        self._take(told)
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        key = str(event.get("key"))
-        if event.get("event") == "begun":
+        key = str(event["key"])
+        self.begun.pop(key, None)
+        if event["event"] == "begun":
             self.count += 1
             self.begun[key] = self.path.parent / str(event["folder"])
-        elif event.get("event") == "dropped":
-            self.begun.pop(key, None)
-        elif event.get("event") == "ended":
-            self.begun.pop(key, None)
+        elif event["event"] == "ended":
             self.outcomes[key] = Outcome.from_json(event["outcome"])
 
     def forget_killed(self) -> None:

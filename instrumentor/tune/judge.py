@@ -97,7 +97,7 @@ class Judge:
         """Hold a trial against the best so far, its loss against a reference's.
 
         Args:
-            reference: a run of the same work without the levers; None where the work differs.
+            reference: a run of the same work without the settings; None where the work differs.
             by_rate: the batch size is what changed: only samples a second can tell.
         """
         made = new.outcome

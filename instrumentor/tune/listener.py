@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from instrumentor.tune.edits import Refusal, Site
+from instrumentor.tune.edits import Survey
 from instrumentor.tune.judge import Measured
-from instrumentor.tune.search import Ask
-from instrumentor.tune.target import Target
+from instrumentor.tune.search import Trial
 
 
 class Listener:
@@ -20,11 +18,11 @@ class Listener:
     def began(self, folder: Path) -> None:
         """The folder is there, with the journal in it."""
 
-    def found(self, target: Target, survey: Mapping[str, Site | Refusal]) -> None:
-        """Where each lever acts."""
+    def found(self, survey: Survey) -> None:
+        """Where each setting acts."""
 
-    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
+    def begins(self, trial: Trial, number: int, left: int, left_s: float | None) -> None:
         """A trial starts; ``left`` trials at most are still to come, it included."""
 
-    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
+    def ends(self, trial: Trial, measured: Measured, *, known: bool) -> None:
         """A trial has its result; ``known`` from the journal."""

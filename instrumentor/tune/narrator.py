@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from instrumentor import console
-from instrumentor.tune.edits import Refusal, Site
+from instrumentor.tune.edits import Survey
 from instrumentor.tune.judge import Measured
 from instrumentor.tune.listener import Listener
-from instrumentor.tune.search import Ask
-from instrumentor.tune.target import Target
+from instrumentor.tune.search import Trial
+from instrumentor.tune.target import NotApplicable
 
 
 class Narrator(console.Narrator, Listener):
@@ -28,25 +27,25 @@ class Narrator(console.Narrator, Listener):
         """The folder of the journal is there."""
         self.folder = folder
 
-    def found(self, target: Target, survey: Mapping[str, Site | Refusal]) -> None:
-        """Where each lever acts, or why not."""
-        for name, site in survey.items():
-            where = f"{console.shown(site.file)}:{site.line}"
-            if isinstance(site, Refusal):
-                self._say(f"{name}: not tried: {where}: {site.reason}")
+    def found(self, survey: Survey) -> None:
+        """Where each setting acts, or why not."""
+        for name, at in survey.items():
+            where = f"{console.shown(at.file)}:{at.line}"
+            if isinstance(at, NotApplicable):
+                self._say(f"{name}: not tried: {where}: {at.reason}")
             else:
-                own = "" if site.own is None else f", now {site.own}"
-                self._say(f"{name}: {where} ({site.how}{own})")
+                own = "" if at.own is None else f", now {at.own}"
+                self._say(f"{name}: {where} ({at.how}{own})")
 
-    def begins(self, ask: Ask, number: int, left: int, left_s: float | None) -> None:
+    def begins(self, trial: Trial, number: int, left: int, left_s: float | None) -> None:
         """A trial starts."""
         rest = "" if left_s is None else f", at most {_duration(left_s)} left"
         self.steps, self.total = number - 1, number + max(0, left - 1)
-        trial = f"trial {number} of at most {self.total}"
-        self._say(f"{trial.capitalize()}{rest}: {ask.setting}")
-        self._now(f"running {trial}: {ask.setting}")
+        said = f"trial {number} of at most {self.total}"
+        self._say(f"{said.capitalize()}{rest}: {trial.configuration}")
+        self._now(f"running {said}: {trial.configuration}")
 
-    def ends(self, ask: Ask, measured: Measured, *, known: bool) -> None:
+    def ends(self, trial: Trial, measured: Measured, *, known: bool) -> None:
         """A trial has its result."""
         made = measured.outcome
         if not made.measured:
@@ -55,7 +54,7 @@ class Narrator(console.Narrator, Listener):
             rate = measured.samples_per_s
             text = f"{made.median_ms:.3g} ms per step"
             text += "" if rate is None else f", {rate:.4g} samples/s"
-        self._say(f"  {'(from the journal) ' if known else ''}{ask.setting}: {text}")
+        self._say(f"  {'(from the journal) ' if known else ''}{trial.configuration}: {text}")
 
 
 def _duration(seconds: float) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option
 from instrumentor.options import Options, names
-from instrumentor.tune.levers import LEVERS, lever
+from instrumentor.tune.settings import SETTINGS, setting
 
+STRATEGIES = ("one-at-a-time", "grid")
 #: Steady steps in a trial below which no difference is ever sure.
 FEWEST_STEADY = 4
 
@@ -69,11 +70,10 @@ class TuneOptions:
     """
 
     rewrite: Options = field(default_factory=TrialOptions)
-    levers: tuple[str, ...] = option(
+    settings: tuple[str, ...] = option(
         MEASURE,
         (),
-        f"What to try: {', '.join(one.name for one in LEVERS)}; default all.",
-        *("--settings", "--levers"),
+        f"What to try: {', '.join(one.name for one in SETTINGS)}; default all.",
         metavar="SETTING,...",
         convert=names,
     )
@@ -139,6 +139,9 @@ class TuneOptions:
                 f"{steady} steady steps cannot show a significant difference",
                 f"Give --steps {self.rewrite.warmup + 10} or so.",
             )
+        if self.strategy not in STRATEGIES:
+            known = ", ".join(STRATEGIES)
+            raise UsageError(f"--strategy {self.strategy}: must be one of {known}")
         if self.budget_s is not None and self.budget_s <= 0:
             raise UsageError("--budget: must be above 0 minutes")
         if self.timeout_s is not None and self.timeout_s <= 0:
@@ -147,5 +150,5 @@ class TuneOptions:
             raise UsageError("--loss-tolerance: cannot be negative")
         if any(size < 1 for size in self.batch_sizes):
             raise UsageError("--batch-sizes: must be 1 or more")
-        for name in self.levers:
-            lever(name)
+        for name in self.settings:
+            setting(name)

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.tune.chart import throughput
-from instrumentor.tune.edits import Refusal, Site, applied, patch
+from instrumentor.tune.edits import Applicable, applied, patch
 from instrumentor.tune.judge import BASELINE, KEPT, ratio
-from instrumentor.tune.levers import WARMUP, spelled
 from instrumentor.tune.search import Row
+from instrumentor.tune.settings import WARMUP, spelled
+from instrumentor.tune.target import NotApplicable
 from instrumentor.tune.tuning import Tuned
 from instrumentor_analysis.plots import encode
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports.document import Column, Table
 
-SCHEMA = "instrument-tune/1"
+SCHEMA = "instrument-tune/2"
 PATCH = "best.diff"
 
 
@@ -28,7 +29,7 @@ class Report:
     """Everything a tuning says.
 
     Attributes:
-        document: schema ``instrument-tune/1``.
+        document: schema ``instrument-tune/2``.
         patch: the recommended change; empty when there is none, or it is in the arguments only.
     """
 
@@ -48,7 +49,7 @@ def make_report(tuned: Tuned) -> Report:
         "arguments": list(tuned.target.arguments),
         "folder": str(tuned.folder),
         "strategy": tuned.options.strategy,
-        "best": search.best.to_json(),
+        "best": dict(search.best.values),
         "best_arguments": arguments,
         "best_against_baseline": _gain(tuned),
         "patch": PATCH if change else None,
@@ -57,7 +58,7 @@ def make_report(tuned: Tuned) -> Report:
         "noise_percent": round(search.noise.time * 100, 3),
         "drift_percent": round(search.drift * 100, 3),
         "loss_tolerance": tuned.options.loss_tolerance,
-        "levers": [_lever(name, site) for name, site in tuned.survey.items()],
+        "settings": [_setting(name, at) for name, at in tuned.survey.items()],
         "trials": [_trial(row, number) for number, row in enumerate(search.rows, 1)],
         "notes": list(notes(tuned)),
         "duration_s": round(tuned.duration_s, 1),
@@ -87,7 +88,7 @@ def notes(tuned: Tuned) -> Iterator[str]:
         "Wall clock only, without a profiler: what is compared is the time of a step. With runtime "
         "trace nothing else is possible, because Tracy's device profiling crashes then."
     )
-    traced = any(row.ask.setting.get("trace") for row in search.rows)
+    traced = any(row.trial.configuration.get("trace") for row in search.rows)
     if traced and tuned.options.rewrite.warmup < WARMUP:
         yield f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
     yield from (f"{said}." for said in search.untried)
@@ -138,7 +139,7 @@ def table(document: dict[str, Any]) -> Table:
     return Table(
         (
             Column("", ["*" if t["verdict"] == KEPT else "" for t in trials], right=False),
-            Column("setting", [t["name"] for t in trials], right=False),
+            Column("configuration", [t["name"] for t in trials], right=False),
             figures("compile ms", "compile_ms"),
             figures("step ms", "step_ms"),
             figures("samples/s", "samples_per_s"),
@@ -159,9 +160,9 @@ def markdown(report: Report) -> str:
         marked.table(table(document)),
     ]
     refused = [
-        f"- {lever['lever']}: {lever['file']}:{lever['line']}: {lever['reason']}"
-        for lever in document["levers"]
-        if not lever["applicable"]
+        f"- {setting['setting']}: {setting['file']}:{setting['line']}: {setting['reason']}"
+        for setting in document["settings"]
+        if not setting["applicable"]
     ]
     if refused:
         blocks += ["## Not tried", "\n".join(refused)]
@@ -189,7 +190,7 @@ def conclusion(document: dict[str, Any]) -> str:
 
 
 def _gain(tuned: Tuned) -> dict[str, Any] | None:
-    """The best setting against the script as it is, by its own samples."""
+    """The best configuration against the script as it is, by its own samples."""
     search = tuned.search
     if not search.best.values:
         return None
@@ -205,15 +206,14 @@ def _gain(tuned: Tuned) -> dict[str, Any] | None:
     }
 
 
-def _lever(name: str, site: Site | Refusal) -> dict[str, Any]:
+def _setting(name: str, at: Applicable | NotApplicable) -> dict[str, Any]:
     said: dict[str, Any] = {"how": None, "own": None, "reason": None}
-    if isinstance(site, Refusal):
-        said["reason"] = site.reason
+    if isinstance(at, Applicable):
+        said |= {"how": at.how, "own": at.own}
     else:
-        said |= {"how": site.how, "own": site.own}
-    applicable = isinstance(site, Site)
-    place = {"file": str(site.file), "line": site.line}
-    return {"lever": name, "applicable": applicable, **place, **said}
+        said["reason"] = at.reason
+    place = {"file": str(at.file), "line": at.line}
+    return {"setting": name, "applicable": isinstance(at, Applicable), **place, **said}
 
 
 def _trial(row: Row, number: int) -> dict[str, Any]:
@@ -221,10 +221,10 @@ def _trial(row: Row, number: int) -> dict[str, Any]:
     loss = made.loss
     return {
         "number": number,
-        "lever": row.ask.lever or None,
-        "setting": row.ask.setting.to_json(),
+        "setting": row.trial.setting or None,
+        "configuration": dict(row.trial.configuration.values),
         "name": row.name,
-        "against": row.against.to_json(),
+        "against": dict(row.against.values),
         "status": made.status,
         "reason": made.reason,
         "label": made.label or None,

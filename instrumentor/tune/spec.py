@@ -38,7 +38,7 @@ class Spec:
     arguments: tuple[str, ...]
     cwd: str
     folder: str
-    setting: Mapping[str, Any]
+    configuration: Mapping[str, Any]
     rewrite: Mapping[str, Any]
     run: Mapping[str, Any]
     environment: Mapping[str, str | None]

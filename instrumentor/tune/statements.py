@@ -18,7 +18,7 @@ _COMPOUND = (*LOOPS, *FUNCTIONS, ast.ClassDef, ast.If, ast.With, ast.AsyncWith, 
 
 @dataclass(eq=False)
 class Changes:
-    """What levers want done; several changes inside one statement become one edit of it."""
+    """What settings want done; several changes inside one statement become one edit of it."""
 
     _expressions: dict[ast.stmt, tuple[Source, dict[ast.expr, str], list[str]]] = field(
         default_factory=dict

@@ -19,7 +19,7 @@ from instrumentor.project import Project, find_project
 
 
 class NotApplicable(InstrumentError):
-    """A lever cannot be applied to this script; nothing is wrong with the script.
+    """A setting cannot be applied to this script; nothing is wrong with the script.
 
     Attributes:
         file, line: where that shows.
@@ -86,7 +86,7 @@ class Target:
         return tuple(dict.fromkeys((*first, *self.program.sources.values())))
 
     def files(self) -> dict[Path, bytes]:
-        """Every file that a setting may change, as it is."""
+        """Every file that a configuration may change, as it is."""
         found = {source.path: source.data for source in self.sources}
         if self.config is not None:
             found[self.config.path] = self.config.path.read_bytes()

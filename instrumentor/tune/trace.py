@@ -13,7 +13,7 @@ import sys
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import Source, callee
-from instrumentor.tune.levers import PROGRAM_CACHE, TRACE_REGION, TRACE_REGION_BYTES
+from instrumentor.tune.settings import PROGRAM_CACHE, TRACE_REGION, TRACE_REGION_BYTES
 from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target
 

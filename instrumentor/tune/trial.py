@@ -1,4 +1,4 @@
-"""One trial: `instrument run` of a script with a setting, in a process of its own.
+"""One trial: `instrument run` of a script in a configuration, in a process of its own.
 
 `python -m instrumentor.tune.trial SPEC.json` runs it and writes ``result.json`` beside the spec,
 at the very end and at once, so that a trial either has its result or none. An error of the script
@@ -26,8 +26,8 @@ from instrumentor.run_options import RunOptions
 from instrumentor.runner import run
 from instrumentor.tune import outcome
 from instrumentor.tune.edits import applied
-from instrumentor.tune.levers import Setting
 from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.settings import Configuration
 from instrumentor.tune.spec import RESULT, Spec, digest, options_from_json, write_process
 from instrumentor.tune.target import read_target
 from instrumentor_analysis.caveats import read_caveats
@@ -78,7 +78,7 @@ def _run(spec: Spec) -> Outcome:
         target = read_target(script, spec.arguments, cwd, rewrite)
         if digest(target.files()) != spec.digest:
             return Outcome(outcome.FAILED, "the script changed since the tuning began")
-        one = applied(target, Setting.of(spec.setting))
+        one = applied(target, Configuration.of(spec.configuration))
         options = RunOptions(
             **_run_choices(spec.run),
             rewrite=dataclasses.replace(rewrite, variant=one.variant),

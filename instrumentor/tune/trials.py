@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from instrumentor.tune import outcome as words
 from instrumentor.tune.executors import Executor, Job, environment_of_trials
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.judge import Measured
-from instrumentor.tune.levers import BATCH_SIZE, Setting
 from instrumentor.tune.listener import Listener
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.outcome import Outcome
-from instrumentor.tune.search import Ask
+from instrumentor.tune.search import Trial
+from instrumentor.tune.settings import BATCH_SIZE, Configuration
 from instrumentor.tune.spec import Spec, options_to_json, read_result, runs
 from instrumentor.tune.target import Target
 
@@ -28,9 +27,9 @@ _TIMES_BASELINE = 10
 
 @dataclass(frozen=True)
 class _Running:
-    """A trial under way; without a job it is one that an earlier tuning left running."""
+    """A trial under way; without a job one that an earlier tuning began."""
 
-    ask: Ask
+    trial: Trial
     folder: Path
     job: Job | None
 
@@ -64,9 +63,9 @@ class Trials:
         """At most so many trials are still to come."""
         self.left = trials
 
-    def measure(self, asks: Sequence[Ask]) -> list[Measured | None]:
+    def measure(self, trials: Sequence[Trial]) -> list[Measured | None]:
         """Outcomes of independent trials, as many at once as the executor allows."""
-        waiting = list(asks)
+        waiting = list(trials)
         running: list[_Running] = []
         results: dict[str, Measured | None] = {}
         try:
@@ -77,79 +76,83 @@ class Trials:
                     made = self._ended(one)
                     if made is not None:
                         running.remove(one)
-                        results[one.ask.key] = self._kept(one.ask, made)
+                        results[one.trial.key] = self._kept(one.trial, made)
                 if running:
                     time.sleep(_POLL_S)
         except BaseException:
             for one in running:
                 if one.job is not None:
                     one.job.cancel()
-                    self.journal.drop(one.ask.key)  # what it left shows the interruption
+                    self.journal.drop(one.trial.key)  # what it left shows the interruption
             raise
-        return [results[ask.key] for ask in asks]
+        return [results[trial.key] for trial in trials]
 
-    def _take(self, ask: Ask, running: list[_Running], results: dict[str, Measured | None]) -> None:
+    def _take(
+        self, trial: Trial, running: list[_Running], results: dict[str, Measured | None]
+    ) -> None:
         """The outcome that the journal has, or a trial that runs; None at the budget's end."""
-        known = self.journal.outcomes.get(ask.key)
+        known = self.journal.outcomes.get(trial.key)
         if known is not None:
-            results[ask.key] = self._told(ask, known, known=True)
+            results[trial.key] = self._told(trial, known, known=True)
             return
-        begun = self._begin(ask)
+        begun = self._begin(trial)
         if begun is None:
-            results[ask.key] = None
+            results[trial.key] = None
         else:
             running.append(begun)
 
-    def _kept(self, ask: Ask, made: Outcome) -> Measured | None:
+    def _kept(self, trial: Trial, made: Outcome) -> Measured | None:
         """Write an outcome down; None for one that only the end of the budget made."""
-        if made.status == words.TIMEOUT and ask.key in self.cut_short:
-            self.journal.drop(ask.key)  # another day it may come to its end
+        if made.status == words.TIMEOUT and trial.key in self.cut_short:
+            self.journal.drop(trial.key)  # another day it may come to its end
             return None
-        self.journal.end(ask.key, made)
-        return self._told(ask, made, known=False)
+        self.journal.end(trial.key, made)
+        return self._told(trial, made, known=False)
 
-    def _told(self, ask: Ask, made: Outcome, *, known: bool) -> Measured:
+    def _told(self, trial: Trial, made: Outcome, *, known: bool) -> Measured:
         self.left = max(0, self.left - 1)
-        measured = Measured(made, self._batch_size(ask, made))
-        asked = ask.setting.get(BATCH_SIZE.name)
+        measured = Measured(made, self._batch_size(trial, made))
+        asked = trial.configuration.get(BATCH_SIZE.name)
         if made.measured and asked is not None and measured.batch_size != asked:
             why = f"its batches hold {measured.batch_size}: something else decides their size"
             measured = Measured(dataclasses.replace(made, status=words.FAILED, reason=why), None)
-        self.listener.ends(ask, measured, known=known)
+        self.listener.ends(trial, measured, known=known)
         return measured
 
-    def _begin(self, ask: Ask) -> _Running | None:
+    def _begin(self, trial: Trial) -> _Running | None:
         """Start a trial, or find the one that a killed tuning left running."""
-        left = self.journal.unfinished(ask.key)
-        if left is not None and (left[1] or read_result(left[0]) is not None):
-            self.listener.note(f"{ask.setting}: the trial of the earlier tuning is still running")
-            return _Running(ask, left[0], None)
+        left = self.journal.begun.get(trial.key)
+        if left is not None and (runs(left) or read_result(left) is not None):
+            self.listener.note(
+                f"{trial.configuration}: the trial of the earlier tuning is still running"
+            )
+            return _Running(trial, left, None)
         limit = self._own_limit()
         rest = self.deadline - time.monotonic() if self.deadline is not None else None
         if rest is not None and rest <= 0:
             return None
         if rest is not None and (limit is None or rest < limit):
             limit = rest
-            self.cut_short.add(ask.key)
+            self.cut_short.add(trial.key)
         number = self.journal.count + 1
-        self.listener.begins(ask, number, self.left, self._left_s())
-        folder = self.journal.path.parent / "trials" / f"{number:02d}_{_slug(ask)}"
+        self.listener.begins(trial, number, self.left, self._left_s())
+        folder = self.journal.path.parent / "trials" / f"{number:02d}_{trial.slug}"
         folder.mkdir(parents=True)
         spec = Spec(
             script=str(self.target.script),
             arguments=self.target.arguments,
             cwd=str(self.target.cwd),
             folder=str(folder),
-            setting=ask.setting.to_json(),
+            configuration=dict(trial.configuration.values),
             rewrite=options_to_json(self.options.rewrite),
-            run={"profiler": "wallclock", "label": _slug(ask), **self.options.run},
+            run={"profiler": "wallclock", "label": trial.slug, **self.options.run},
             environment=environment_of_trials(self.options.executor),
             digest=self.journal.header["digest"],
             timeout_s=limit,
         )
         path = spec.write()
-        self.journal.begin(ask.key, folder)
-        return _Running(ask, folder, self.executor.start(path, limit))
+        self.journal.begin(trial.key, folder)
+        return _Running(trial, folder, self.executor.start(path, limit))
 
     def _ended(self, one: _Running) -> Outcome | None:
         """The outcome of a trial, or None while it runs."""
@@ -164,7 +167,7 @@ class Trials:
         """Time limit of a trial for its own sake, seconds."""
         if self.options.timeout_s is not None:
             return self.options.timeout_s
-        baseline = self.journal.outcomes.get(Ask(Setting()).key)
+        baseline = self.journal.outcomes.get(Trial(Configuration()).key)
         if baseline is None:
             return None
         return max(_LEAST_TIMEOUT_S, _TIMES_BASELINE * baseline.duration_s)
@@ -178,17 +181,12 @@ class Trials:
         rest = self.deadline - time.monotonic() if self.deadline is not None else left
         return max(0.0, min(left, rest))
 
-    def _batch_size(self, ask: Ask, made: Outcome) -> int | None:
+    def _batch_size(self, trial: Trial, made: Outcome) -> int | None:
         """Samples in a step: from the first dimension of what the loop took, where that tells."""
         shown = made.batch_shape[0] if made.batch_shape else None
-        if not ask.lever and shown is not None:
+        if not trial.setting and shown is not None:
             self.shows_batch = self.own_batch is None or shown == self.own_batch
         if self.shows_batch and shown is not None:
             return shown
-        asked = ask.setting.get(BATCH_SIZE.name)
+        asked = trial.configuration.get(BATCH_SIZE.name)
         return int(asked) if asked is not None else self.own_batch
-
-
-def _slug(ask: Ask) -> str:
-    text = re.sub(r"[^A-Za-z0-9]+", "-", str(ask.setting)) if ask.setting.values else "baseline"
-    return f"{text}-again" if ask.again else text

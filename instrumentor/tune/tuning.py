@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from instrumentor.errors import UsageError
 from instrumentor.pipeline import new_folder
 from instrumentor.runner import run_name
-from instrumentor.tune import batch_size, executors
-from instrumentor.tune.edits import Refusal, Site, own_dtype, survey
+from instrumentor.tune import batch_size
+from instrumentor.tune.edits import Applicable, Survey, own_dtype, survey
+from instrumentor.tune.executors import Executor, check
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.judge import Judge
-from instrumentor.tune.levers import BATCH_SIZE, LEVERS, Lever
 from instrumentor.tune.listener import Listener
 from instrumentor.tune.options import TuneOptions
-from instrumentor.tune.search import Choice, NothingToTry, Search, batch_sizes, check_strategy
+from instrumentor.tune.search import Axis, NothingToTry, Search, batch_sizes
+from instrumentor.tune.settings import BATCH_SIZE, SETTINGS, Setting
 from instrumentor.tune.spec import digest, options_from_json, options_to_json
 from instrumentor.tune.target import NotApplicable, Target, read_target
 from instrumentor.tune.trials import Trials
+
+#: What is tried: the choices that a journal keeps.
+_KEPT = ("settings", "batch_sizes", "strategy", "loss_tolerance", "run")
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,12 @@ class Tuned:
 
     Attributes:
         folder: everything that was written.
-        survey: where each lever acts, or why not.
+        survey: where each setting acts, or why not.
     """
 
     folder: Path
     target: Target
-    survey: Mapping[str, Site | Refusal]
+    survey: Survey
     search: Search
     options: TuneOptions
     duration_s: float
@@ -49,35 +54,29 @@ def tune(
     options: TuneOptions | None = None,
     listener: Listener | None = None,
 ) -> Tuned:
-    """Find out which levers make a script faster, by changing one at a time.
+    """Find out which settings make a script faster, by changing one at a time.
 
     Raises:
         Declined, UsageError, NotReady: before anything runs.
-        NothingToTry: no lever can act on the script, or not where it runs.
+        NothingToTry: no setting can act on the script, or not where it runs.
         RunFailed: the baseline cannot be measured.
         KeyboardInterrupt: the trial under way was ended; the journal keeps the others.
     """
     options = options or TuneOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
-    check_strategy(options.strategy)
-    executors.check(options.executor)
+    check(options.executor)
     target = read_target(script, arguments, cwd, options.rewrite)
     found = _survey(target, options)
     folder = new_folder(cwd / (options.output or f"{run_name(target.script)}_tune"))
     header = {
         "script": str(target.script),
-        "arguments": list(target.arguments),
+        "arguments": target.arguments,
         "cwd": str(cwd),
         "digest": digest(target.files()),
         "rewrite": options_to_json(options.rewrite),
-        "levers": list(options.levers),
-        "batch_sizes": list(options.batch_sizes),
-        "strategy": options.strategy,
-        "loss_tolerance": options.loss_tolerance,
-        "run": dict(options.run),
+        **{name: getattr(options, name) for name in _KEPT},
     }
-    journal = Journal.create(folder, header)
-    return _go(target, found, journal, options, listener or Listener())
+    return _go(target, found, Journal.create(folder, header), options, listener)
 
 
 def resume(
@@ -90,47 +89,44 @@ def resume(
     Raises:
         UsageError: there is no journal, or the script changed since.
     """
-    options = options or TuneOptions()
     journal = Journal.open(folder.absolute())
     journal.forget_killed()
     told = journal.header
+    kept: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in told.items()
+        if name in _KEPT
+    }
     options = dataclasses.replace(
-        options,
+        options or TuneOptions(),
         rewrite=options_from_json(told["rewrite"]),
-        levers=tuple(told["levers"]),
-        batch_sizes=tuple(told["batch_sizes"]),
-        strategy=told["strategy"],
-        loss_tolerance=told["loss_tolerance"],
-        run=told["run"],
         cwd=Path(told["cwd"]),
+        **kept,
     )
-    target = read_target(
-        Path(told["script"]), told["arguments"], Path(told["cwd"]), options.rewrite
-    )
+    check(options.executor)
+    script, cwd = Path(told["script"]), Path(told["cwd"])
+    target = read_target(script, told["arguments"], cwd, options.rewrite)
     if digest(target.files()) != told["digest"]:
         raise UsageError(
             f"--resume {folder}: {target.script.name} or a file it uses changed since",
             "Start a new tuning: those measurements are of another script.",
         )
-    executors.check(options.executor)
-    found = _survey(target, options)
-    return _go(target, found, journal, options, listener or Listener())
+    return _go(target, _survey(target, options), journal, options, listener)
 
 
-def _levers(options: TuneOptions) -> list[Lever]:
-    return [one for one in LEVERS if not options.levers or one.name in options.levers]
+def _settings(options: TuneOptions) -> list[Setting]:
+    return [one for one in SETTINGS if not options.settings or one.name in options.settings]
 
 
-def _survey(target: Target, options: TuneOptions) -> Mapping[str, Site | Refusal]:
-    """Where each lever acts, or why not.
+def _survey(target: Target, options: TuneOptions) -> Survey:
+    """Where each setting acts, or why not.
 
     Raises:
         NothingToTry: none of them does.
     """
-    found = survey(target, _levers(options))
-    refused = [one for one in found.values() if isinstance(one, Refusal)]
-    if len(refused) == len(found):
-        reasons = (f"\n  {x.lever}: {x.file}:{x.line}: {x.reason}" for x in refused)
+    found = survey(target, _settings(options))
+    if not any(isinstance(one, Applicable) for one in found.values()):
+        reasons = (f"\n  {name}: {one}" for name, one in found.items())
         raise NothingToTry(
             f"{target.script.name}: no setting can be applied:{''.join(reasons)}",
             "Give other --settings, or fix what the reasons name.",
@@ -140,26 +136,28 @@ def _survey(target: Target, options: TuneOptions) -> Mapping[str, Site | Refusal
 
 def _go(
     target: Target,
-    found: Mapping[str, Site | Refusal],
+    found: Survey,
     journal: Journal,
     options: TuneOptions,
-    listener: Listener,
+    listener: Listener | None,
 ) -> Tuned:
-    folder = journal.path.parent
+    folder, listener = journal.path.parent, listener or Listener()
     listener.began(folder)
     started = time.monotonic()
-    executor = executors.choose(
-        options.executor, folder, jobs=options.jobs, parameters=options.executor_parameters
-    )
-    listener.found(target, found)
+    executor = Executor(options.executor, folder, options.jobs, options.executor_parameters)
+    listener.found(found)
     listener.note(executor.description)
-    choices = [_choice(target, one, found, options) for one in _levers(options)]
-    lock = FileLock(folder / ".lock")
+    own_batch = _own_batch(target)
+    axes = [
+        _axis(target, setting, at, options, own_batch)
+        for setting in _settings(options)
+        if isinstance(at := found[setting.name], Applicable)
+    ]
     try:
-        with lock.acquire(timeout=0):
+        with FileLock(folder / ".lock").acquire(timeout=0):
             search = Search(
-                Trials(target, journal, options, executor, listener, _own_batch(target)),
-                [c for c in choices if c is not None],
+                Trials(target, journal, options, executor, listener, own_batch),
+                axes,
                 Judge(loss_tolerance=options.loss_tolerance),
                 tell=listener.note,
             )
@@ -168,25 +166,23 @@ def _go(
         raise UsageError(f"{folder}: another tuning is using it") from error
     tried = dict(found)
     for name, reason in search.without_effect.items():
-        tried[name] = Refusal(name, found[name].file, found[name].line, reason)
+        at = found[name]
+        tried[name] = NotApplicable(at.file, at.line, reason)
     return Tuned(folder, target, tried, search, options, time.monotonic() - started)
 
 
-def _choice(
-    target: Target, one: Lever, found: Mapping[str, Site | Refusal], options: TuneOptions
-) -> Choice | None:
-    site = found[one.name]
-    if isinstance(site, Refusal):
-        return None
-    values = one.values
-    if one.name == BATCH_SIZE.name:
-        values = tuple(sorted(options.batch_sizes)) or batch_sizes(_own_batch(target))
+def _axis(
+    target: Target, setting: Setting, at: Applicable, options: TuneOptions, own_batch: int | None
+) -> Axis:
+    values = setting.values
+    if setting is BATCH_SIZE:
+        values = tuple(sorted(options.batch_sizes)) or batch_sizes(own_batch)
     brings = {
         name: value
-        for name, value in one.needs.items()
+        for name, value in setting.needs.items()
         if not (name == "dtype" and own_dtype(target) == value)
     }
-    return Choice(one, site.own, values, brings)
+    return Axis(setting, at.own, values, brings)
 
 
 def _own_batch(target: Target) -> int | None:

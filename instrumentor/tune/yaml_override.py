@@ -9,47 +9,47 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from instrumentor.tune.levers import Lever, Value
+from instrumentor.tune.settings import DTYPE, Setting, Value
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import Config, NotApplicable, Target
 
 _PRECISIONS = {"float32": "bfloat16", "float16": "bfloat16", "fp32": "bf16", "fp16": "bf16"}
 
 
-def own_value(target: Target, lever: Lever) -> tuple[int, Value | None] | None:
-    """Line and value of a lever's key in the YAML; None when the YAML does not have it.
+def own_value(target: Target, setting: Setting) -> tuple[int, Value | None] | None:
+    """Line and value of a setting's key in the YAML; None when the YAML does not have it.
 
-    The value is in the lever's own words, None where it says nothing that can be compared.
+    The value is in the setting's own words, None where it says nothing that can be compared.
     """
-    found = _find(target.config, lever.yaml_key)
+    found = _find(target.config, setting.yaml_key)
     if found is None:
         return None
     line, value = found
-    if lever.name == "dtype":
+    if setting is DTYPE:
         words = str(value)
         return line, "bfloat16" if re.search(r"bf(loat)?16", words) else words.split(".")[-1]
-    if isinstance(lever.values[0], bool):
+    if isinstance(setting.values[0], bool):
         return line, str(value).lower() in ("true", "1")
-    if isinstance(lever.values[0], int):
+    if isinstance(setting.values[0], int):
         return line, int(value) if str(value).isdigit() else None
     return line, str(value)
 
 
-def set_value(target: Target, lever: Lever, value: Value, changes: Changes) -> None:
-    """Set a lever's key in the copy of the YAML.
+def set_value(target: Target, setting: Setting, value: Value, changes: Changes) -> None:
+    """Set a setting's key in the copy of the YAML.
 
     Raises:
         NotApplicable: the file cannot be changed so, or not in a way that the run would see.
     """
     config = target.config
-    found = _find(config, lever.yaml_key)
+    found = _find(config, setting.yaml_key)
     assert config is not None and found is not None
     line, old = found
     if config.why_not:
         raise NotApplicable(config.path, line, config.why_not, "Give it relative to the project.")
     data = changes.data_of(config.path)
     try:
-        new = override(data, lever.yaml_key, _spelled(lever, value, old))
+        new = override(data, setting.yaml_key, _spelled(setting, value, old))
     except ValueError as error:
         raise NotApplicable(config.path, line, str(error)) from error
     changes.file(config.path, new)
@@ -100,9 +100,9 @@ def _find(config: Config | None, key: str) -> tuple[int, Any] | None:
     return line, values[key]
 
 
-def _spelled(lever: Lever, value: Value, old: Any) -> Any:
+def _spelled(setting: Setting, value: Value, old: Any) -> Any:
     """The value as the file writes such values."""
-    if lever.name == "dtype":
+    if setting is DTYPE:
         for word, new in _PRECISIONS.items():
             if isinstance(old, str) and re.search(rf"(?<![a-z]){word}$", old):
                 return re.sub(rf"{word}$", new, old)

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from instrumentor.options import Options
 from instrumentor.tune.edits import patch
-from instrumentor.tune.levers import Setting
+from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
 from tests.conftest import RepoFactory, RunCli, git
 from tests.end_to_end.small import processes_with, read, script, snapshot, start
@@ -85,12 +85,12 @@ def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: Ru
     config.write_text(text)
     git(repo, "commit", "-qam", "Smaller")
     script = "blacksmith/experiments/torch/mnist/train.py"
-    words = ("tune", *FEW, "--levers", "dtype,batch_size", "--batch-sizes", "32,64", "--json")
+    words = ("tune", *FEW, "--settings", "dtype,batch_size", "--batch-sizes", "32,64", "--json")
     done = run_cli(*words, script, cwd=repo)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
-    assert [lever["own"] for lever in document["levers"]] == [None, 32]
+    assert [setting["own"] for setting in document["settings"]] == [None, 32]
     by_name = {trial["name"]: trial for trial in document["trials"]}
     base, half = by_name["baseline"], by_name["dtype bfloat16"]
     assert half["status"] == "measured", half["reason"]
@@ -105,7 +105,7 @@ def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: Ru
     # Whatever was faster here: the patch of both runs as a whole, with float32 nowhere left over.
     options = Options(steps=8, warmup=2)
     target = read_target(repo / script, (), repo, options)
-    change = patch(target, Setting.of({"dtype": "bfloat16", "batch_size": 64}))
+    change = patch(target, Configuration.of({"dtype": "bfloat16", "batch_size": 64}))
     subprocess.run(["git", "apply", "-"], cwd=repo, input=change, check=True)
     whole = subprocess.run(
         [sys.executable, script], cwd=repo, env={**os.environ, "PYTHONPATH": str(repo)},
@@ -122,7 +122,7 @@ def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
     (repo / ".gitignore").write_text("*_tune/\ndata/\n")
     (repo / "data").mkdir()
     (repo / "data" / "read.txt").touch()
-    done = run_cli("tune", *FEW, "--levers", "bfp8", "train.py", cwd=repo, env=ENV)
+    done = run_cli("tune", *FEW, "--settings", "bfp8", "train.py", cwd=repo, env=ENV)
     assert done.returncode == 0, done.stderr
     assert "Linked into the copies: data (your own, not copied)" in done.stderr
     assert "warning: your own files changed during the trials: data/cache.txt;" in done.stderr
@@ -133,7 +133,7 @@ def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
 def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
     env = {**ENV, "TUNING_BROKEN": "1", "TUNING_HANGS": "2"}
     done = run_cli(
-        "tune", *FEW, "--levers", "optimization_level", "--trial-timeout", "60", "--json", "-q",
+        "tune", *FEW, "--settings", "optimization_level", "--trial-timeout", "60", "--json", "-q",
         "train.py", cwd=repo, env=env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -153,7 +153,7 @@ def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
 
 @pytest.mark.slow
 def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: RunCli) -> None:
-    words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
+    words = ("tune", *FEW, "--settings", "optimization_level", "train.py")
     process = start(*words, cwd=repo, env=ENV)
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/03_*/process.json")
@@ -177,7 +177,7 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
 
 @pytest.mark.slow
 def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
-    words = ("tune", *FEW, "--levers", "optimization_level", "train.py")
+    words = ("tune", *FEW, "--settings", "optimization_level", "train.py")
     process = start(*words, cwd=repo, env=ENV)
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/03_*/process.json")
@@ -194,7 +194,7 @@ def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
 @pytest.mark.slow
 def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cli: RunCli) -> None:
     env = {**ENV, "TUNING_HANGS": "0"}
-    process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
+    process = start("tune", *FEW, "--settings", "optimization_level", "train.py", cwd=repo, env=env)
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     process.send_signal(signal.SIGINT)
@@ -233,7 +233,7 @@ def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None
 
 @pytest.mark.slow
 def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) -> None:
-    words = ("tune", *FEW, "--levers", "optimization_level", "--budget", "0.01", "train.py")
+    words = ("tune", *FEW, "--settings", "optimization_level", "--budget", "0.01", "train.py")
     done = run_cli(*words, cwd=repo, env=ENV)
     assert done.returncode == 0, done.stderr
     assert "Next: instrument tune --resume repo_tune" in done.stderr
@@ -245,30 +245,10 @@ def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) ->
     assert trials(read(repo / "repo_tune", "tune.json"))["optimization_level 2"] == "kept"
 
 
-@pytest.mark.slow
-def test_without_submitit_trials_are_plain_processes(repo: Path, tmp_path: Path) -> None:
-    program = (
-        "import importlib.util as u, sys\n"
-        "find = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name == 'submitit' else find(name, *a)\n"
-        "from instrumentor.cli import main\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "tune", *FEW, "--levers", "optimization_level", "train.py"],
-        cwd=repo, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=HANG_S,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "submitit is not installed" in done.stderr
-    assert trials(read(repo / "repo_tune", "tune.json"))["optimization_level 2"] == "kept"
-    assert not (repo / "repo_tune" / "submitit").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--levers", "speed", "train.py"), "Settings: optimization_level, dtype"),
+        (("--settings", "speed", "train.py"), "Settings: optimization_level, dtype"),
         (("--steps", "5", "train.py"), "cannot show a significant difference"),
         (("--executor", "cloud", "train.py"), "local, slurm"),
         (("--executor-option", "x", "train.py"), "KEY=VALUE"),
@@ -290,11 +270,11 @@ def test_usage_errors(repo: Path, run_cli: RunCli, words: tuple[str, ...], said:
     assert not (repo / "repo_tune").exists()
 
 
-def test_without_a_lever_that_applies_nothing_is_run(
+def test_without_a_setting_that_applies_nothing_is_run(
     git_repo: RepoFactory, run_cli: RunCli
 ) -> None:
     repo = git_repo({"train.py": script(), "pyproject.toml": ""})
-    done = run_cli("tune", *FEW, "--levers", "dtype,batch_size", "train.py", cwd=repo)
+    done = run_cli("tune", *FEW, "--settings", "dtype,batch_size", "train.py", cwd=repo)
     assert done.returncode == 3, done.stderr
     assert "no setting can be applied:" in done.stderr
     assert "  dtype: " in done.stderr and "  batch_size: " in done.stderr

@@ -118,7 +118,7 @@ def test_trials_are_jobs_and_independent_ones_run_at_once(
 ) -> None:
     repo = git_repo({"train.py": TRAIN, "pyproject.toml": ""})
     done = run_cli(
-        "tune", *FEW, "--jobs", "2", "--levers", "optimization_level", "--executor-option",
+        "tune", *FEW, "--jobs", "2", "--settings", "optimization_level", "--executor-option",
         "slurm_partition=test", "train.py", cwd=repo, env={**ENV, **cluster},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -136,7 +136,7 @@ def test_trials_are_jobs_and_independent_ones_run_at_once(
 def test_a_killed_job_costs_only_itself(cluster: dict[str, str], git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": TRAIN, "pyproject.toml": ""})
     env = {**ENV, **cluster, "TUNING_HANGS": "1"}
-    process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
+    process = start("tune", *FEW, "--settings", "optimization_level", "train.py", cwd=repo, env=env)
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/03_*/run/timings.jsonl")
     (facts,) = folder.glob("trials/03_*/process.json")
@@ -153,7 +153,7 @@ def test_an_interruption_takes_the_job_out_of_the_queue(
 ) -> None:
     repo = git_repo({"train.py": TRAIN, "pyproject.toml": ""})
     env = {**ENV, **cluster, "TUNING_HANGS": "0"}
-    process = start("tune", *FEW, "--levers", "optimization_level", "train.py", cwd=repo, env=env)
+    process = start("tune", *FEW, "--settings", "optimization_level", "train.py", cwd=repo, env=env)
     folder = repo / "repo_tune"
     wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     process.send_signal(signal.SIGINT)

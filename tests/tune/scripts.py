@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from instrumentor.options import Options
-from instrumentor.tune.levers import Setting, Value
+from instrumentor.tune.settings import Configuration, Value
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import Target, read_target
 from tests.conftest import ROOT
@@ -55,9 +55,9 @@ def target_of(
     return read_target(folder / "train.py", arguments, folder, Options(steps=13, warmup=3))
 
 
-def setting(**values: Value) -> Setting:
-    """A setting of names and values."""
-    return Setting.of(values)
+def configuration(**values: Value) -> Configuration:
+    """A configuration of names and values."""
+    return Configuration.of(values)
 
 
 def wait_for_file(process: subprocess.Popen[str], folder: Path, pattern: str) -> None:

@@ -13,11 +13,11 @@ import yaml
 
 from instrumentor.options import Options
 from instrumentor.tune import call_options
-from instrumentor.tune.edits import Refusal, Site, patch, survey
-from instrumentor.tune.levers import LEVERS, lever
+from instrumentor.tune.edits import Applicable, patch, survey
+from instrumentor.tune.settings import SETTINGS, setting
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable, read_target
-from tests.tune.scripts import accepted, setting, target_of
+from tests.tune.scripts import accepted, configuration, target_of
 from tests.waiting import HANG_S
 
 TRAIN = '''\
@@ -101,24 +101,24 @@ def test_what_a_call_has_itself_is_known(tmp_path: Path) -> None:
         'torch.compile(model, backend="tt", options={CompileOption.OPT_LEVEL: 1, '
         'CompileOption.MATH_FIDELITY: MathFidelity.HiFi4, "enable_trace": flag})'
     )
-    found = survey(target_of(tmp_path, TRAIN.replace("CALL", call)), LEVERS)
-    own = {name: site.own for name, site in found.items() if isinstance(site, Site)}
+    found = survey(target_of(tmp_path, TRAIN.replace("CALL", call)), SETTINGS)
+    own = {name: at.own for name, at in found.items() if isinstance(at, Applicable)}
     assert own["optimization_level"] == 1
     assert own["math_fidelity"] == "HiFi4"
     assert own["trace"] is None
     assert own["weight_dtype"] is None
-    reasons = {name: one.reason for name, one in found.items() if isinstance(one, Refusal)}
+    reasons = {name: one.reason for name, one in found.items() if isinstance(one, NotApplicable)}
     assert reasons["bfp8"] == "an option of tt-xla, through which it does not run"
     assert reasons["compile_optimizer"] == "the run's YAML has no compile_optimizer"
     assert "gradient_accumulation_steps" in reasons["accumulation"]
 
 
 @pytest.mark.parametrize("device", ["tt", "unknown", ""])
-def test_levers_of_tt_crank_act_there_and_not_elsewhere(device: str) -> None:
+def test_settings_of_tt_crank_act_there_and_not_elsewhere(device: str) -> None:
     names = ("optimization_level", "trace", "weight_dtype", "math_fidelity", "const_eval")
-    assert all(lever(name).acts_on(device) for name in names)
-    assert not any(lever(name).acts_on("cpu") for name in names)
-    assert not lever("bfp8").acts_on("tt") and not lever("math_fidelity").acts_on("xla")
+    assert all(setting(name).acts_on(device) for name in names)
+    assert not any(setting(name).acts_on("cpu") for name in names)
+    assert not setting("bfp8").acts_on("tt") and not setting("math_fidelity").acts_on("xla")
 
 
 def test_a_patched_experiment_compiles_with_the_options(own_experiments_repo: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_patched_experiment_compiles_with_the_options(own_experiments_repo: Pa
     settings = yaml.safe_load(default.read_text(encoding="utf-8"))
     settings.update(small, val_samples=16, num_epochs=1)
     (repo / "tiny.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    chosen = setting(
+    chosen = configuration(
         optimization_level=2, math_fidelity="HiFi2", weight_dtype="bfp_bf4", accumulation=1
     )
     arguments = ("--config", "tiny.yaml")

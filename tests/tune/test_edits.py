@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 from instrumentor.engine import strip
-from instrumentor.tune.edits import Refusal, Site, applied, patch, prepared, survey
-from instrumentor.tune.levers import LEVERS, lever
+from instrumentor.tune.edits import Applicable, applied, patch, prepared, survey
+from instrumentor.tune.settings import SETTINGS, setting
+from instrumentor.tune.target import NotApplicable
 from tests.conftest import RepoFactory
-from tests.tune.scripts import INFER, TRAIN, setting, target_of
+from tests.tune.scripts import INFER, TRAIN, configuration, target_of
 
-EVERYTHING = setting(optimization_level=2, dtype="bfloat16", bfp8=True, trace=True, batch_size=8)
+EVERYTHING = configuration(
+    optimization_level=2, dtype="bfloat16", bfp8=True, trace=True, batch_size=8
+)
 
 
-def test_all_levers_and_the_measuring_in_one_copy_that_can_be_undone(tmp_path: Path) -> None:
+def test_all_settings_and_the_measuring_in_one_copy_that_can_be_undone(tmp_path: Path) -> None:
     target = target_of(tmp_path, TRAIN)
     made = prepared(target, EVERYTHING)
     code = made.replacements[target.script]
@@ -38,17 +41,17 @@ def test_the_patch_is_the_same_change_without_measuring_or_marks(git_repo: RepoF
     for part in ('"optimization_level": 2', '"enable_trace": "true"', "batch_size = 8  # what"):
         assert part in text
     # What was applied is what the script has itself from then on.
-    sites = survey(target_of(repo, text), LEVERS)
-    own = {name: site.own for name, site in sites.items() if isinstance(site, Site)}
+    found = survey(target_of(repo, text), SETTINGS)
+    own = {name: at.own for name, at in found.items() if isinstance(at, Applicable)}
     assert own == {"dtype": "bfloat16", "batch_size": 8, "optimization_level": 2, "bfp8": True,
                    "trace": True}  # fmt: skip
 
 
-def test_the_setting_of_the_script_as_it_is_changes_nothing(tmp_path: Path) -> None:
+def test_the_configuration_of_the_script_as_it_is_changes_nothing(tmp_path: Path) -> None:
     target = target_of(tmp_path, TRAIN)
-    one = applied(target, setting())
+    one = applied(target, configuration())
     assert (one.variant.edits, one.variant.files, one.arguments) == ((), (), ())
-    assert patch(target, setting()) == b""
+    assert patch(target, configuration()) == b""
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -68,8 +71,8 @@ def test_files_with_other_newlines_and_without_a_last_one(tmp_path: Path, newlin
 
 
 def test_the_survey_says_where_each_acts_and_what_the_script_has(tmp_path: Path) -> None:
-    found = survey(target_of(tmp_path, TRAIN), LEVERS)
-    assert {n: (s.line, s.own) for n, s in found.items() if isinstance(s, Site)} == {
+    found = survey(target_of(tmp_path, TRAIN), SETTINGS)
+    assert {n: (s.line, s.own) for n, s in found.items() if isinstance(s, Applicable)} == {
         "optimization_level": (9, 0),
         "dtype": (12, None),
         "bfp8": (10, False),
@@ -80,8 +83,8 @@ def test_the_survey_says_where_each_acts_and_what_the_script_has(tmp_path: Path)
 
 def test_bfp8_needs_a_model_that_can_be_bfloat16(tmp_path: Path) -> None:
     mixed = TRAIN.replace("    for step", "    scaler = torch.GradScaler()\n    for step")
-    found = survey(target_of(tmp_path, mixed), [lever("bfp8")])["bfp8"]
-    assert isinstance(found, Refusal)
+    found = survey(target_of(tmp_path, mixed), [setting("bfp8")])["bfp8"]
+    assert isinstance(found, NotApplicable)
     assert (found.line, "GradScaler" in found.reason) == (15, True)
 
 
@@ -94,18 +97,18 @@ def test_edits_inside_of_what_is_switched_off_go_into_the_patch_alone(tmp_path: 
     )
     script = TRAIN.replace("\n\n\nif __name__", f"\n{check}\n\nif __name__")
     target = target_of(tmp_path, script)
-    made = prepared(target, setting(dtype="bfloat16"))
+    made = prepared(target, configuration(dtype="bfloat16"))
     assert strip(made.replacements[target.script]) == script.encode()
-    assert b"if torch.is_tensor(x) and" in patch(target, setting(dtype="bfloat16"))
+    assert b"if torch.is_tensor(x) and" in patch(target, configuration(dtype="bfloat16"))
 
 
 def test_a_script_that_has_everything_on_is_changed_in_its_own_words(tmp_path: Path) -> None:
     target = target_of(tmp_path, INFER)
-    found = survey(target, LEVERS)
-    own = {name: site.own for name, site in found.items() if isinstance(site, Site)}
+    found = survey(target, SETTINGS)
+    own = {name: at.own for name, at in found.items() if isinstance(at, Applicable)}
     assert own == {"optimization_level": 2, "dtype": "bfloat16", "bfp8": True, "trace": True,
                    "batch_size": 64}  # fmt: skip
-    change = patch(target, setting(optimization_level=1, batch_size=32)).decode()
+    change = patch(target, configuration(optimization_level=1, batch_size=32)).decode()
     assert [line for line in change.splitlines() if line[:1] in "+-" and line[1:2] == " "] == [
         '-            "optimization_level": 2,',
         '+            "optimization_level": 1,',

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.tune import spec
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.outcome import KILLED, Outcome
 
@@ -63,16 +61,3 @@ def test_killed_trials_are_to_be_done_again(tmp_path: Path) -> None:
     journal.end("two", Outcome(KILLED, "signal 9"))
     journal.forget_killed()
     assert list(journal.outcomes) == ["one"]
-
-
-def test_whether_a_trial_without_an_end_still_runs(tmp_path: Path) -> None:
-    journal = filled(tmp_path)
-    folder = tmp_path / "trials" / "02"
-    folder.mkdir(parents=True)
-    assert journal.unfinished("one") is None
-    assert journal.unfinished("two") == (folder, False)
-    spec.write_process(folder)  # this very process
-    assert journal.unfinished("two") == (folder, True)
-    text = (folder / spec.PROCESS).read_text().replace(str(os.getpid()), "1")
-    (folder / spec.PROCESS).write_text(text)  # a number that another process has now
-    assert journal.unfinished("two") == (folder, False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from instrumentor.tune.judge import Measured
-from instrumentor.tune.levers import Setting
 from instrumentor.tune.narrator import Narrator
 from instrumentor.tune.outcome import Outcome
-from instrumentor.tune.search import Ask
+from instrumentor.tune.search import Trial
+from instrumentor.tune.settings import Configuration
 
-TRACE = Ask(Setting.of({"trace": True}), "trace")
+TRACE = Trial(Configuration.of({"trace": True}), "trace")
 
 
 def test_a_long_trial_is_not_silent(capsys: pytest.CaptureFixture[str]) -> None:

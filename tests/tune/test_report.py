@@ -11,28 +11,28 @@ from instrumentor.tune import report
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import survey
 from instrumentor.tune.judge import Judge
-from instrumentor.tune.levers import LEVERS
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.search import Search
+from instrumentor.tune.settings import SETTINGS
 from instrumentor.tune.tuning import Tuned
 from instrumentor_analysis.reports.drawing import Bar, Label
 from tests.tune.scripts import TRAIN, target_of
-from tests.tune.test_search import ByFormula, Model, choices, times
+from tests.tune.test_search import ByFormula, Model, axes, times
 
 
 def tuned(folder: Path, model: Model = times, budget: int = 100) -> Tuned:
     """A tuning played through."""
     target = target_of(folder, TRAIN)
     names = ("optimization_level", "dtype", "bfp8", "batch_size")
-    search = Search(ByFormula(model, budget), choices(*names), Judge())
+    search = Search(ByFormula(model, budget), axes(*names), Judge())
     search.run("one-at-a-time")
-    return Tuned(folder, target, survey(target, LEVERS), search, TuneOptions(), 61.0)
+    return Tuned(folder, target, survey(target, SETTINGS), search, TuneOptions(), 61.0)
 
 
 def test_the_document_is_plain_json(tmp_path: Path) -> None:
     made = report.make_report(tuned(tmp_path))
     back = json.loads(json.dumps(made.document, allow_nan=False))
-    assert back["schema"] == "instrument-tune/1"
+    assert back["schema"] == "instrument-tune/2"
     assert back["best"] == {"optimization_level": 1, "dtype": "bfloat16", "batch_size": 16}
     assert back["best_against_baseline"]["per"] == "sample"
     assert (back["trials"][-1]["name"], back["drift_percent"]) == ("baseline at the end", 0)
@@ -44,10 +44,10 @@ def test_the_document_is_plain_json(tmp_path: Path) -> None:
 def test_a_drift_is_told(tmp_path: Path) -> None:
     trials = ByFormula(times)
     trials.slower = 1.2
-    search = Search(trials, choices("optimization_level"), Judge())
+    search = Search(trials, axes("optimization_level"), Judge())
     search.run("one-at-a-time")
     target = target_of(tmp_path, TRAIN)
-    done = Tuned(tmp_path, target, survey(target, LEVERS), search, TuneOptions(), 1.0)
+    done = Tuned(tmp_path, target, survey(target, SETTINGS), search, TuneOptions(), 1.0)
     document = report.make_report(done).document
     assert document["drift_percent"] == 20
     assert any("The machine drifted" in note and "20.0 %" in note for note in document["notes"])
@@ -76,7 +76,7 @@ def test_everything_is_written_and_the_patch_with_it(tmp_path: Path) -> None:
 
 def test_nothing_helps_leaves_no_patch_also_of_an_earlier_time(tmp_path: Path) -> None:
     (tmp_path / "best.diff").write_text("old")
-    done = tuned(tmp_path, lambda setting: float(setting.get("batch_size") or 4))
+    done = tuned(tmp_path, lambda configuration: float(configuration.get("batch_size") or 4))
     made = report.make_report(done)
     files = report.write(done, made)
     assert "patch" not in files and not (tmp_path / "best.diff").exists()
@@ -96,12 +96,12 @@ def test_the_table_and_the_figure_name_every_trial(tmp_path: Path) -> None:
     done = tuned(tmp_path)
     table = report.table(report.make_report(done).document)
     columns = {column.title: column.texts for column in table.columns}
-    assert columns["setting"][:2] == ["baseline", "baseline again"]
+    assert columns["configuration"][:2] == ["baseline", "baseline again"]
     assert [row for row in range(table.rows) if columns[""][row]] == [2, 3, 4, 6, 7]
     assert columns["step ms"][-2] == "" and "too large" in columns["against the best so far"][-2]
     drawing = throughput(done.search.rows)
     labels = [shape.text for shape in drawing.shapes if isinstance(shape, Label)]
-    assert set(columns["setting"]) <= set(labels) and "out of memory" in labels
+    assert set(columns["configuration"]) <= set(labels) and "out of memory" in labels
     bars = [shape for shape in drawing.shapes if isinstance(shape, Bar)]
     assert len(bars) == table.rows - 1
     fastest = max(bars, key=lambda bar: bar.width)  # that of bfp8, which changes the loss
@@ -109,12 +109,12 @@ def test_the_table_and_the_figure_name_every_trial(tmp_path: Path) -> None:
     assert fastest.colour == "tm"
 
 
-def test_levers_that_cannot_be_applied_are_named_with_line_and_reason(tmp_path: Path) -> None:
+def test_settings_that_cannot_be_applied_are_named_with_line_and_reason(tmp_path: Path) -> None:
     mixed = TRAIN.replace("    for step", "    scaler = torch.GradScaler()\n    for step")
     plain = target_of(tmp_path, mixed)
-    search = Search(ByFormula(lambda setting: 5.0), choices("optimization_level"), Judge())
+    search = Search(ByFormula(lambda configuration: 5.0), axes("optimization_level"), Judge())
     search.run("one-at-a-time")
-    done = Tuned(tmp_path, plain, survey(plain, LEVERS), search, TuneOptions(), 1.0)
+    done = Tuned(tmp_path, plain, survey(plain, SETTINGS), search, TuneOptions(), 1.0)
     text = report.markdown(report.make_report(done))
     assert "## Not tried" in text
     assert f"- dtype: {tmp_path / 'train.py'}:15: the script manages mixed precision" in text

@@ -9,11 +9,11 @@ import pytest
 from instrumentor.errors import RunFailed, UsageError
 from instrumentor.tune import judge as j
 from instrumentor.tune.judge import Judge, Measured
-from instrumentor.tune.levers import LEVERS, Setting, lever
 from instrumentor.tune.outcome import OUT_OF_MEMORY, Outcome
-from instrumentor.tune.search import Ask, Choice, NothingToTry, Search, batch_sizes
+from instrumentor.tune.search import Axis, NothingToTry, Search, Trial, batch_sizes
+from instrumentor.tune.settings import SETTINGS, Configuration, setting
 
-Model = Callable[[Setting], "float | Outcome"]
+Model = Callable[[Configuration], "float | Outcome"]
 
 
 class ByFormula:
@@ -30,20 +30,20 @@ class ByFormula:
     def expect(self, trials: int) -> None:
         self.expected.append(trials)
 
-    def measure(self, asks: Sequence[Ask]) -> list[Measured | None]:
-        return [self._one(ask) for ask in asks]
+    def measure(self, trials: Sequence[Trial]) -> list[Measured | None]:
+        return [self._one(trial) for trial in trials]
 
-    def _one(self, ask: Ask) -> Measured | None:
+    def _one(self, trial: Trial) -> Measured | None:
         if len(self.asked) >= self.budget:
             return None
-        self.asked.append(ask.key)
-        made = self.model(ask.setting)
-        batch = int(ask.setting.get("batch_size") or 4)
+        self.asked.append(trial.key)
+        made = self.model(trial.configuration)
+        batch = int(trial.configuration.get("batch_size") or 4)
         if isinstance(made, Outcome):
             return Measured(made, batch)
-        made *= self.slower if ask.again == 2 else 1.0
+        made *= self.slower if trial.again == 2 else 1.0
         samples = tuple(made * (1 + 0.001 * i) for i in range(10))
-        loss = 1.1 if ask.setting.get("bfp8") else 1.0
+        loss = 1.1 if trial.configuration.get("bfp8") else 1.0
         return Measured(
             Outcome(
                 "measured",
@@ -56,28 +56,28 @@ class ByFormula:
         )
 
 
-def choices(*names: str) -> list[Choice]:
-    """Levers on a script with float32 and batch size 4."""
+def axes(*names: str) -> list[Axis]:
+    """Settings on a script with float32 and batch size 4."""
     own = {"optimization_level": 0, "dtype": "float32", "batch_size": 4}
     return [
-        Choice(one, own.get(one.name), one.values, one.needs) for one in LEVERS if one.name in names
+        Axis(one, own.get(one.name), one.values, one.needs) for one in SETTINGS if one.name in names
     ]
 
 
-def times(setting: Setting) -> float | Outcome:
+def times(configuration: Configuration) -> float | Outcome:
     """Level 2 slower than 1; bfloat16 helps; bfp8 changes the loss; memory ends above 16."""
-    batch = int(setting.get("batch_size") or 4)
+    batch = int(configuration.get("batch_size") or 4)
     if batch > 16:
         return Outcome(OUT_OF_MEMORY, "too large")
-    ms = (2 + batch) * {0: 1.0, 1: 0.5, 2: 0.8}[int(setting.get("optimization_level") or 0)]
-    ms *= 0.7 if setting.get("dtype") else 1
-    return ms * (0.5 if setting.get("bfp8") else 1)
+    ms = (2 + batch) * {0: 1.0, 1: 0.5, 2: 0.8}[int(configuration.get("optimization_level") or 0)]
+    ms *= 0.7 if configuration.get("dtype") else 1
+    return ms * (0.5 if configuration.get("bfp8") else 1)
 
 
 def searched(model: Model, *names: str, strategy: str = "one-at-a-time", budget: int = 100,
              ) -> tuple[Search, ByFormula]:  # fmt: skip
     trials = ByFormula(model, budget)
-    search = Search(trials, choices(*names), Judge())
+    search = Search(trials, axes(*names), Judge())
     search.run(strategy)
     return search, trials
 
@@ -115,13 +115,13 @@ def test_every_row_says_what_it_was_held_against() -> None:
 
 
 def test_batch_sizes_go_down_where_up_does_not_help() -> None:
-    def small_is_fast(setting: Setting) -> float:
-        batch = int(setting.get("batch_size") or 4)
+    def small_is_fast(configuration: Configuration) -> float:
+        batch = int(configuration.get("batch_size") or 4)
         return batch**2 + 1.0
 
     search, trials = searched(small_is_fast, "batch_size")
     assert trials.asked[2:-1] == ["batch_size 8", "batch_size 2", "batch_size 1"]
-    assert search.best == Setting.of({"batch_size": 1})
+    assert search.best == Configuration.of({"batch_size": 1})
     assert search.untried == [
         "batch_size 4: not tried: it is the current value",
         "batch_size 16, 32: not tried: 8 did not help",
@@ -134,13 +134,13 @@ def test_the_plateau_ends_the_way_up() -> None:
 
 
 def test_nothing_helps() -> None:
-    search, _ = searched(lambda setting: 5.0, "optimization_level", "dtype")
+    search, _ = searched(lambda configuration: 5.0, "optimization_level", "dtype")
     assert not search.best.values
 
 
 def test_bfp8_brings_bfloat16_where_that_did_not_help_by_itself() -> None:
-    def model(setting: Setting) -> float:
-        return 12.0 if setting.get("dtype") else 10.0
+    def model(configuration: Configuration) -> float:
+        return 12.0 if configuration.get("dtype") else 10.0
 
     _, trials = searched(model, "dtype", "bfp8")
     assert trials.asked[2:-1] == ["dtype bfloat16", "dtype bfloat16, bfp8"]
@@ -159,7 +159,7 @@ def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
     trials = ByFormula(times, device="cpu")
     told: list[str] = []
     names = "optimization_level", "dtype", "bfp8", "trace"
-    search = Search(trials, choices(*names), Judge(), tell=told.append)
+    search = Search(trials, axes(*names), Judge(), tell=told.append)
     search.run(strategy)
     assert trials.asked == ["baseline", "baseline #1", "dtype bfloat16", "baseline #2"]
     reason = "the steps ran on cpu, this acts on an XLA device"
@@ -174,7 +174,7 @@ def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
 
 def test_on_an_xla_device_everything_is_tried() -> None:
     trials = ByFormula(times, device="xla")
-    search = Search(trials, choices("optimization_level", "trace"), Judge())
+    search = Search(trials, axes("optimization_level", "trace"), Judge())
     search.run("one-at-a-time")
     assert len(trials.asked) == 6 and not search.without_effect
 
@@ -182,18 +182,18 @@ def test_on_an_xla_device_everything_is_tried() -> None:
 def test_nothing_can_act_on_the_device() -> None:
     trials = ByFormula(times, device="cpu")
     with pytest.raises(NothingToTry, match="where optimization_level, trace would have no effect"):
-        Search(trials, choices("optimization_level", "trace"), Judge()).run("one-at-a-time")
+        Search(trials, axes("optimization_level", "trace"), Judge()).run("one-at-a-time")
     assert trials.asked == ["baseline"]
     assert NothingToTry.exit_code == 3
 
 
 def test_a_gain_of_a_machine_that_drifted_is_none() -> None:
-    def model(setting: Setting) -> float:
-        return 9.0 if setting.get("dtype") else 10.0
+    def model(configuration: Configuration) -> float:
+        return 9.0 if configuration.get("dtype") else 10.0
 
     trials = ByFormula(model)
     trials.slower = 0.85  # what slowed the first runs down is over
-    search = Search(trials, choices("dtype"), Judge())
+    search = Search(trials, axes("dtype"), Judge())
     search.run("one-at-a-time")
     assert search.drift == pytest.approx(1 / 0.85 - 1)
     assert not search.best.values
@@ -203,7 +203,7 @@ def test_a_gain_of_a_machine_that_drifted_is_none() -> None:
 def test_a_gain_beyond_the_drift_stays() -> None:
     trials = ByFormula(times)
     trials.slower = 1.1
-    search = Search(trials, choices("optimization_level", "dtype"), Judge())
+    search = Search(trials, axes("optimization_level", "dtype"), Judge())
     search.run("one-at-a-time")
     assert search.drift == pytest.approx(0.1)
     assert str(search.best) == "optimization_level 1, dtype bfloat16"
@@ -218,7 +218,7 @@ def test_without_drift_nothing_is_said_of_it() -> None:
 
 def test_too_large_a_grid_is_refused_before_anything_runs() -> None:
     trials = ByFormula(times)
-    many = [Choice(lever("batch_size"), 4, tuple(range(1, 600)))]
+    many = [Axis(setting("batch_size"), 4, tuple(range(1, 600)))]
     with pytest.raises(UsageError, match="more than 500"):
         Search(trials, many, Judge()).run("grid")
     assert trials.asked == []
@@ -236,12 +236,7 @@ def test_a_used_up_budget_keeps_what_was_found() -> None:
 
 def test_a_script_that_cannot_be_measured_ends_it() -> None:
     with pytest.raises(RunFailed, match="too large"):
-        searched(lambda setting: Outcome(OUT_OF_MEMORY, "too large"), "dtype")
-
-
-def test_an_unknown_strategy() -> None:
-    with pytest.raises(UsageError, match="one-at-a-time, grid"):
-        searched(times, strategy="random")
+        searched(lambda configuration: Outcome(OUT_OF_MEMORY, "too large"), "dtype")
 
 
 @pytest.mark.parametrize(

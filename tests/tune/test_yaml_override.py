@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.tune import yaml_override
-from instrumentor.tune.levers import BATCH_SIZE, DTYPE, OPTIMIZATION_LEVEL, TRACE
+from instrumentor.tune.settings import BATCH_SIZE, DTYPE, OPTIMIZATION_LEVEL, TRACE
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable
 from tests.tune.scripts import TRAIN, target_of
@@ -65,7 +65,7 @@ def test_what_cannot_be_set_by_its_text_is_refused(text: str) -> None:
         yaml_override.override(text.encode(), "batch_size", 8)
 
 
-def test_values_are_told_in_the_levers_words(tmp_path: Path) -> None:
+def test_values_are_told_in_the_settings_words(tmp_path: Path) -> None:
     target = target_of(tmp_path, TRAIN, "--config", "x.yaml", files={"x.yaml": YAML})
     told = {x.name: yaml_override.own_value(target, x) for x in (BATCH_SIZE, DTYPE, TRACE)}
     assert told == {"batch_size": (2, 16), "dtype": (4, "float32"), "trace": (5, False)}

@@ -1,0 +1,174 @@
+"""What can be changed about a script, as data: values, how each is applied, what it needs.
+
+The values are those of tt-xla's guide to performance and of tt-crank's compile options; numbers of
+bytes and steps as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from instrumentor.errors import UsageError
+
+Value: TypeAlias = int | str | bool
+
+#: Room for runtime trace on the device, bytes (a model of 2B parameters needs 200 MB).
+TRACE_REGION_BYTES = 10_000_000
+TRACE_REGION = "TT_RUNTIME_TRACE_REGION_SIZE"
+PROGRAM_CACHE = "TT_RUNTIME_ENABLE_PROGRAM_CACHE"
+#: The first iteration compiles, the second captures the trace.
+WARMUP = 3
+
+_DEVICES = {"xla": "an XLA device", "tt": "tt-crank's device"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing that can be changed.
+
+    Attributes:
+        name: as in ``--settings``.
+        values: what is tried, beside the script's own.
+        option: tt-xla's global compile option that it sets; '' when it is none.
+        call_option: tt-crank's option of each `torch.compile(..., backend="tt")`; '' likewise.
+        yaml_key: the key of blacksmith's YAML that does the same; '' without one.
+        device: the only type of device on which it can change anything, where no option tells.
+        needs: setting -> value that has to be in effect with it.
+        default: in effect when the script says nothing; None when there is no such value.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    option: str = ""
+    call_option: str = ""
+    yaml_key: str = ""
+    device: str = ""
+    needs: Mapping[str, Value] = field(default_factory=dict)
+    default: Value | None = None
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """Types of the devices on which it can change anything, and their names; none for all."""
+        on = {"xla": self.option, "tt": self.call_option, self.device: self.device}
+        return {device: name for device, name in _DEVICES.items() if on.get(device)}
+
+    def acts_on(self, device: str) -> bool:
+        """Whether it can change anything on a device of this type; yes where that is unknown."""
+        return not self.devices or device in (*self.devices, "unknown", "")
+
+
+# 1 folds and fuses, 2 also keeps tensors in SRAM; compiling takes longer.
+OPTIMIZATION_LEVEL = Setting(
+    "optimization_level",
+    (0, 1, 2),
+    option="optimization_level",
+    call_option="optimization_level",
+    yaml_key="optimization_level",
+    default=0,
+)
+DTYPE = Setting("dtype", ("bfloat16",), yaml_key="dtype")
+# Weights and ops in bfloat8_b.
+BFP8 = Setting(
+    "bfp8",
+    (True,),
+    option="enable_bfp8_conversion",
+    needs={"dtype": "bfloat16"},
+    default=False,
+)
+# The commands of a step are recorded once and replayed; shapes must stay the same.
+TRACE = Setting(
+    "trace",
+    (True,),
+    option="enable_trace",
+    call_option="enable_trace",
+    yaml_key="enable_trace",
+    default=False,
+)
+# Matmul weights in blocks that share an exponent: less memory traffic, less precision.
+WEIGHT_DTYPE = Setting(
+    "weight_dtype",
+    ("bfp_bf8", "bfp_bf4"),
+    call_option="experimental_weight_dtype",
+    yaml_key="experimental_weight_dtype",
+)
+# Fewer phases of each product: 64, 48, 32 or 16 cycles a tile.
+MATH_FIDELITY = Setting(
+    "math_fidelity",
+    ("HiFi3", "HiFi2", "LoFi"),
+    call_option="math_fidelity",
+    yaml_key="math_fidelity",
+)
+# Sums in float32 take twice the room of bfloat16 in the destination registers.
+FP32_ACCUMULATION = Setting(
+    "fp32_accumulation",
+    (False, True),
+    call_option="fp32_dest_acc_en",
+    yaml_key="fp32_dest_acc_en",
+)
+# What depends on frozen weights alone is computed once; it takes memory.
+CONST_EVAL = Setting(
+    "const_eval", (True, False), call_option="enable_const_eval", yaml_key="enable_const_eval"
+)
+# The update as one compiled graph instead of an op after another.
+COMPILE_OPTIMIZER = Setting("compile_optimizer", (True,), yaml_key="compile_optimizer", device="tt")
+# Fewer updates for the same samples; judged by what is timed, which may leave updates out.
+ACCUMULATION = Setting("accumulation", (1, 2, 4, 8), yaml_key="gradient_accumulation_steps")
+BATCH_SIZE = Setting("batch_size", (1, 2, 4, 8, 16, 32), yaml_key="batch_size")
+
+#: In the order in which they are tried: what changes the batch last, when the rest is settled.
+SETTINGS: tuple[Setting, ...] = (
+    OPTIMIZATION_LEVEL,
+    DTYPE,
+    BFP8,
+    WEIGHT_DTYPE,
+    MATH_FIDELITY,
+    FP32_ACCUMULATION,
+    CONST_EVAL,
+    TRACE,
+    COMPILE_OPTIMIZER,
+    ACCUMULATION,
+    BATCH_SIZE,
+)
+
+
+def setting(name: str) -> Setting:
+    """The setting of a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for one in SETTINGS:
+        if one.name == name:
+            return one
+    known = ", ".join(one.name for one in SETTINGS)
+    raise UsageError(f"--settings: there is no setting {name!r}", f"Settings: {known}.")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is changed together in one trial: setting -> value, in the order of SETTINGS."""
+
+    values: tuple[tuple[str, Value], ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> Configuration:
+        """A configuration of names and values."""
+        return cls(tuple((one.name, values[one.name]) for one in SETTINGS if one.name in values))
+
+    def get(self, name: str) -> Value | None:
+        """The value of a setting; None when it is left as the script has it."""
+        return dict(self.values).get(name)
+
+    def having(self, changes: Mapping[str, Value]) -> Configuration:
+        """This configuration with further values."""
+        return Configuration.of({**dict(self.values), **changes})
+
+    def __str__(self) -> str:
+        return ", ".join(spelled(*pair) for pair in self.values) or "baseline"
+
+
+def spelled(name: str, value: Value) -> str:
+    """A setting with its value, for people."""
+    return name if value is True else f"{name} {value}"
