@@ -30,13 +30,12 @@ __all__ = ["MARKER", "apply_edits", "is_instrumented", "strip"]
 _MAX_DEPTH = 1500
 
 
-def apply_edits(source: bytes, edits: Sequence[Edit], *, tree: ast.Module | None = None) -> bytes:
+def apply_edits(source: bytes, edits: Sequence[Edit]) -> bytes:
     """Carry out all edits of one file.
 
     Args:
         source: the file as it is on disk; its encoding, newlines and indentation are kept.
         edits: in any order; edits at one anchor take effect in the order given.
-        tree: ``ast.parse(source)`` where the caller has it already.
 
     Returns:
         The instrumented file, with ``strip(result) == source``.
@@ -53,7 +52,7 @@ def apply_edits(source: bytes, edits: Sequence[Edit], *, tree: ast.Module | None
     if not edits:
         return source
     try:
-        return _apply(source, edits, parse(source) if tree is None else tree)
+        return _apply(source, edits, parse(source))
     except (RecursionError, MemoryError) as error:
         raise ProofFailed("the file nests too deeply to be rewritten") from error
     except (SyntaxError, ValueError) as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import libcst as cst
 
@@ -17,6 +17,9 @@ from instrumentor.errors import ProofFailed
 
 Node: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
+# isinstance() asks abstract classes slowly
+_SMALL = frozenset(cst.BaseSmallStatement.__subclasses__())
+_COMPOUND = frozenset(cst.BaseCompoundStatement.__subclasses__())
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")  # in the order of the text
 _SAME_NAME = {
     "AsyncFor": "For",
@@ -44,12 +47,13 @@ def pair(statements: Mapping[Statement, ast.stmt], module: cst.Module) -> dict[S
 
 
 def _statements(module: cst.Module) -> Iterator[Node]:
-    waiting: list[cst.CSTNode] = [module]
+    waiting: list[Any] = [module]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+        small = type(node) in _SMALL
+        if small or type(node) in _COMPOUND:
             yield node
-        if not isinstance(node, cst.BaseSmallStatement):
+        if not small:
             for name in reversed(_BLOCKS):
                 part = getattr(node, name, None) or ()
                 waiting.extend([part] if isinstance(part, cst.CSTNode) else reversed(part))

@@ -7,8 +7,9 @@ import warnings
 from functools import lru_cache
 
 
+@lru_cache(maxsize=64)
 def parse(source: str | bytes) -> ast.Module:
-    """Parse a module.
+    """Parse a module; all who ask for the same text share the tree: never change it.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: as ``ast.parse`` does.
@@ -16,9 +17,3 @@ def parse(source: str | bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source)
-
-
-@lru_cache(maxsize=64)
-def parse_shared(source: str | bytes) -> ast.Module:
-    """As :func:`parse`; the tree is shared by all who ask for the same text: never change it."""
-    return parse(source)

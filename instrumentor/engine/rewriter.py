@@ -25,15 +25,11 @@ from instrumentor.marks import BEGIN, END, OFF, OPAQUE
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
-_PARTS = (  # of a compound statement, each with a block; and the blocks
-    cst.Module,
-    cst.IndentedBlock,
-    cst.Else,
-    cst.ExceptHandler,
-    cst.ExceptStarHandler,
-    cst.Finally,
-    cst.MatchCase,
-)
+#: Of a compound statement, each with a block; and the blocks.
+_PARTS = {
+    *(cst.Module, cst.IndentedBlock, cst.Else, cst.ExceptHandler, cst.ExceptStarHandler),
+    *(cst.Finally, cst.MatchCase),
+}
 _NO_ACTIONS = Actions()
 _INDENT = "    "  # of inserted code
 
@@ -92,7 +88,7 @@ class Rewriter(cst.CSTTransformer):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Blocks around an edit alone: a line or a header holds no statement to be edited."""
-        return isinstance(node, _PARTS) or id(node) in self._around
+        return type(node) in _PARTS or id(node) in self._around
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         """Put together what was inserted, switched off and moved here."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import libcst as cst
 from msgspec import Struct
 
-from instrumentor.engine.parsing import parse_shared
+from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 from instrumentor.marks import BEGIN, END, MARKER
 
@@ -75,7 +75,7 @@ def make_opaque(code: str) -> str:
     """
     text = _NEWLINE.sub("\n", code).strip("\n")
     try:
-        parse_shared(text)
+        parse(text)
     except (SyntaxError, ValueError) as error:
         raise ProofFailed(f"code to be inserted does not parse: {text!r}") from error
     return f"{BEGIN}\n{text}\n{END}"
@@ -87,8 +87,8 @@ def _mark_lines(text: str) -> str | None:
     marked = "\n".join(f"{line.rstrip()}  {MARKER}" for line in lines if line.strip())
     if len(lines) == 1:
         return marked
-    meaning = ast.dump(parse_shared(text))
+    meaning = ast.dump(parse(text))
     try:
-        return marked if ast.dump(parse_shared(marked)) == meaning else None
+        return marked if ast.dump(parse(marked)) == meaning else None
     except SyntaxError:
         return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from enum import Enum
-from fnmatch import fnmatchcase
 from functools import lru_cache
 
 
@@ -259,12 +258,17 @@ NOT_FORWARD = frozenset(
 
 def _fits(name: str, row: str) -> bool:
     """As `fnmatchcase`, which would compile a pattern for each of some hundred rows."""
-    head, star, tail = row.partition("*")
-    if not star:
+    if "*" not in row:
         return name == row
-    if "*" in tail:
-        return fnmatchcase(name, row)
-    return len(name) >= len(head) + len(tail) and name.startswith(head) and name.endswith(tail)
+    head, *inner, tail = row.split("*")
+    at, end = len(head), len(name) - len(tail)
+    if at > end or not (name.startswith(head) and name.endswith(tail)):
+        return False
+    for part in inner:
+        at = name.find(part, at, end) + len(part)
+        if at < len(part):
+            return False
+    return True
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -47,7 +47,8 @@ class Program(Struct, eq=False, dict=True):
     roots: tuple[Path, ...] = ()
     sources: dict[Path, Source] = field(default_factory=dict)
     bindings: dict[Source, Bindings] = field(default_factory=dict)
-    _modules: dict[tuple[str, Path], Path | None] = field(default_factory=dict)
+    _modules: dict[tuple[str, Path, int], Path | None] = field(default_factory=dict)
+    _heads: dict[tuple[Path, str], bool] = field(default_factory=dict)
 
     @classmethod
     def single(cls, source: Source, roots: Sequence[Path] = ()) -> Program:
@@ -58,12 +59,17 @@ class Program(Struct, eq=False, dict=True):
         """With the modules that the entry imports; itself when there is nowhere to look."""
         if len(self.sources) > 1 or not self.roots:
             return self
-        return Program.load(self.entry, self.roots)
+        return Program.load(self.entry, self.roots, self.bindings)
 
     @classmethod
-    def load(cls, source: Source, roots: Sequence[Path]) -> Program:
+    def load(
+        cls,
+        source: Source,
+        roots: Sequence[Path],
+        bindings: Mapping[Source, Bindings] | None = None,
+    ) -> Program:
         """Follow the imports of `source` within `roots` (files that do not parse are left out)."""
-        program = cls(source, tuple(roots), {source.path: source})
+        program = cls(source, tuple(roots), {source.path: source}, dict(bindings or {}))
         queue = [source]
         while queue and len(program.sources) < MODULE_LIMIT:
             current = queue.pop(0)
@@ -82,26 +88,21 @@ class Program(Struct, eq=False, dict=True):
 
     def find_module(self, name: str, near: Path, level: int = 0) -> Path | None:
         """The file of a module inside the roots: `a/b.py` or `a/b/__init__.py`, else None."""
-        if level:
-            base = near.parent
-            for _ in range(level - 1):
-                base = base.parent
-            bases: Sequence[Path] = (base,)
-        else:
-            bases = (*self.roots, near.parent)
-        return next(
-            (path for path in (self._module_in(base, name) for base in bases) if path), None
-        )
-
-    def _module_in(self, base: Path, name: str) -> Path | None:
-        key = (name, base)
+        key = (name, near, level)
         if key not in self._modules:
-            parts = name.split(".") if name else []
-            package = base.joinpath(*parts)
-            module = [package.with_name(f"{parts[-1]}.py")] if parts else []
-            files = (*module, package / "__init__.py")
-            self._modules[key] = next((path for path in files if path.is_file()), None)
+            above = near.parents
+            bases = [above[min(level, len(above)) - 1]] if level else [*self.roots, near.parent]
+            head = name.partition(".")[0]
+            found = (_module_in(base, name) for base in bases if self._holds(base, head))
+            self._modules[key] = next((path for path in found if path is not None), None)
         return self._modules[key]
+
+    def _holds(self, base: Path, head: str) -> bool:
+        """Whether modules of that first name may lie there: asked of `torch` once, not by each."""
+        if (base, head) not in self._heads:
+            there = (base / f"{head}.py").is_file() or (base / head).is_dir()
+            self._heads[base, head] = there
+        return self._heads[base, head]
 
     def imported_files(self, source: Source) -> Iterator[Path]:
         for statement in source.places:
@@ -348,6 +349,12 @@ class Program(Struct, eq=False, dict=True):
                         for word in words - {"", last(target)}:
                             table[word].add(last(target))
         return table
+
+
+def _module_in(base: Path, name: str) -> Path | None:
+    package = base.joinpath(*name.split("."))
+    module = [package.with_name(f"{package.name}.py")] if name else []
+    return next((path for path in (*module, package / "__init__.py") if path.is_file()), None)
 
 
 _NAMED = (ast.Name, ast.Attribute)

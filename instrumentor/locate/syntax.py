@@ -19,6 +19,7 @@ LoopNode: TypeAlias = ast.For | ast.While | ast.AsyncFor
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_NO_NODES = frozenset(("ctx", "op", "ops", "id", "attr", "level", "module", "asname"))
 
 
 def dotted(node: ast.AST | None) -> str:
@@ -62,30 +63,50 @@ def suites(statement: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def children(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The child nodes in source order, kept with the node: trees here are walked many times."""
-    found: tuple[ast.AST, ...] | None = node.__dict__.get("_children")
-    if found is None:
-        found = node.__dict__["_children"] = tuple(ast.iter_child_nodes(node))
+    """The child nodes in source order, contexts and operators left out."""
+    if isinstance(node, (ast.Name, ast.Constant)):
+        return ()
+    found: list[ast.AST] = []
+    for name in node._fields:
+        if name in _NO_NODES:
+            continue
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+    return tuple(found)
+
+
+def below(node: ast.AST) -> list[ast.AST]:
+    """The node and all nodes below, nested scopes included, in source order."""
+    found = [node]
+    for child in own_nodes(node):
+        found += below(child) if isinstance(child, SCOPES) else (child,)
     return found
 
 
-def below(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all nodes below, nested scopes included, in source order."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(reversed(children(current)))
+def own_nodes(node: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes below in source order, without entering nested functions, classes or lambdas.
 
-
-def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below, without entering nested functions, classes or lambdas."""
+    Those of a statement are kept with it: trees here are looked through many times.
+    """
+    kept: tuple[ast.AST, ...] | None = node.__dict__.get("_below")
+    if kept is not None:
+        return kept
+    found: list[ast.AST] = []
     stack = list(reversed(children(node)))
     while stack:
         current = stack.pop()
-        yield current
-        if not isinstance(current, SCOPES):
+        found.append(current)
+        if isinstance(current, ast.stmt):
+            found += () if isinstance(current, SCOPES) else own_nodes(current)
+        elif not isinstance(current, ast.Lambda):
             stack.extend(reversed(children(current)))
+    kept = tuple(found)
+    if isinstance(node, (ast.stmt, ast.Module)):
+        node.__dict__["_below"] = kept
+    return kept
 
 
 def last(name: str) -> str:
@@ -122,13 +143,9 @@ def parameters(node: FunctionNode | ast.Lambda) -> set[str]:
     return {a.arg for a in all_parameters(node)}
 
 
-def own_calls(node: ast.AST) -> Iterator[ast.Call]:
+def own_calls(node: ast.AST) -> list[ast.Call]:
     """Calls below a node in source order, nested scopes left out."""
-    if isinstance(node, ast.Call):
-        yield node
-    for child in own_nodes(node):
-        if isinstance(child, ast.Call):
-            yield child
+    return [n for n in (node, *own_nodes(node)) if isinstance(n, ast.Call)]
 
 
 def address(statement: ast.stmt) -> Statement:
@@ -170,8 +187,8 @@ class Source(Struct, eq=False, dict=True):
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """All nodes of the module, once walked."""
-        return list(ast.walk(self.tree))
+        """All nodes of the module in source order."""
+        return below(self.tree)
 
     @cached_property
     def calls(self) -> list[ast.Call]:
@@ -179,16 +196,28 @@ class Source(Struct, eq=False, dict=True):
         return [n for n in self.nodes if isinstance(n, ast.Call)]
 
     @cached_property
+    def lambdas(self) -> list[ast.Lambda]:
+        """All lambdas of the module."""
+        return [n for n in self.nodes if isinstance(n, ast.Lambda)]
+
+    @cached_property
+    def mentions(self) -> dict[str, list[ast.Name | ast.Attribute]]:
+        """Names and attributes of the module by their word, in source order."""
+        found: dict[str, list[ast.Name | ast.Attribute]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Name):
+                found.setdefault(node.id, []).append(node)
+            elif isinstance(node, ast.Attribute):
+                found.setdefault(node.attr, []).append(node)
+        return found
+
+    @cached_property
     def _owners(self) -> dict[ast.AST, ast.stmt]:
         owners: dict[ast.AST, ast.stmt] = {}
-        for statement in self.places:
-            stack: list[ast.AST] = [
-                child for child in children(statement) if not _holds_suite(child)
-            ]
-            while stack:
-                node = stack.pop()
-                owners[node] = statement
-                stack.extend(c for c in children(node) if not isinstance(c, ast.stmt))
+        for statement in self.places:  # the innermost one comes last
+            owners.update(dict.fromkeys(own_nodes(statement), statement))
+        for node in self.lambdas:
+            owners.update(dict.fromkeys(below(node), owners[node]))
         return owners
 
     @cached_property
@@ -235,10 +264,6 @@ class Source(Struct, eq=False, dict=True):
 
     def scope_of(self, statement: ast.stmt) -> ScopeNode:
         return self.places[statement].scope
-
-
-def _holds_suite(node: ast.AST) -> bool:
-    return isinstance(node, ast.stmt)
 
 
 def parse(path: Path, data: bytes) -> Source:

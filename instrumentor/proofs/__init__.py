@@ -64,7 +64,7 @@ def prove(
     after = _parse(instrumented, "the result")
     _check_compiles(after)
     _check_reversible(original, instrumented)
-    check_planned(before, after, edits)  # from here on, `before` is the expected tree
+    check_planned(before, after, edits)
     names = collect_names(original)
     check_undefined(names, instrumented, after, allowed_names)
     check_collisions(original, names, edits, allowed_names)

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.engine.actions import address
-from instrumentor.engine.parsing import parse_shared
+from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 
 _ALWAYS_DEFINED = frozenset(dir(builtins)) | {
@@ -100,7 +100,7 @@ def check_collisions(
     for edit in edits:
         if not edit.code:
             continue
-        collisions = _bound(parse_shared(edit.code).body) & taken
+        collisions = _bound(parse(edit.code).body) & taken
         if edit.kind is not Kind.PRELUDE:
             collisions -= released
         for name in sorted(collisions):
@@ -139,7 +139,7 @@ def _bound_by_disabled(original: bytes, edits: Sequence[Edit]) -> set[str]:
     }
     if not disabled:
         return set()
-    tree = parse_shared(original)
+    tree = parse(original)
     return _bound(
         [
             node

@@ -1,18 +1,18 @@
 """Proof 'planned': the new syntax tree is the old one with the edits, and nothing else, done to it.
 
-The edits are carried out a second time here, on the bare syntax tree, and the outcome is compared
-with what the rewritten text means. Text plays no part in it, so a fault of the rewriting cannot
-repeat itself here.
+The edits are carried out a second time here, on the blocks of the bare syntax tree, and the outcome
+is compared with what the rewritten text means. Text plays no part in it, so a fault of the
+rewriting cannot repeat itself here.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Actions, Gathered, address, gather
-from instrumentor.engine.parsing import parse_shared
+from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -20,45 +20,56 @@ _NO_ACTIONS = Actions()
 
 
 def check_planned(before: ast.Module, after: ast.Module, edits: Sequence[Edit]) -> None:
-    """Compare ``after`` with ``before`` after the edits; ``before`` is changed on the way.
+    """Compare ``after`` with ``before`` after the edits.
 
     Raises:
         ProofFailed: with the line of the first difference.
     """
-    expect(before, edits)
-    line = first_difference(before, after)
+    line = first_difference(before, after, _expected(before, edits))
     if line is not None:
         raise ProofFailed(f"proof 'planned' failed at line {line}: the statement is not as planned")
 
 
-def expect(tree: ast.Module, edits: Sequence[Edit]) -> None:
-    """Carry out the edits on a syntax tree, in place."""
+def _expected(tree: ast.Module, edits: Sequence[Edit]) -> dict[int, list[ast.stmt]]:
+    """What the edits make of the blocks of a syntax tree, by the identity of each block."""
     gathered = gather(edits, tree)
     blocks = list(_blocks(tree))
-    statements = {address(node): node for _, _, block in blocks for node in block}
+    statements = {address(node): node for _, block in blocks for node in block}
     for where in gathered.at:
         if where not in statements:
             raise ProofFailed(f"proof 'planned' failed: no statement starts at line {where.line}")
-    for owner, name, block in blocks:
-        if any(address(node) in gathered.at for node in block):
-            setattr(owner, name, _edited(block, gathered, statements) or _emptied(owner))
+    found = {
+        id(block): _edited(block, gathered, statements) or _emptied(owner)
+        for owner, block in blocks
+        if any(address(node) in gathered.at for node in block)
+    }
     if gathered.alone:
-        tree.body[:0] = [node for edit in gathered.alone for node in _parsed(edit)]
+        found[id(tree.body)] = [node for edit in gathered.alone for node in _parsed(edit)]
+    return found
 
 
-def first_difference(one: ast.AST, other: ast.AST) -> int | None:
-    """The line in ``other`` where two trees begin to differ; None when they are the same."""
+def first_difference(
+    one: ast.AST, other: ast.AST, instead: Mapping[int, list[ast.stmt]] | None = None
+) -> int | None:
+    """The line in ``other`` where two trees begin to differ; None when they are the same.
+
+    Args:
+        instead: statements that stand for a block of ``one``, by its identity.
+    """
     line = 1
+    instead = instead or {}
     pairs: list[tuple[object, object]] = [(one, other)]
     while pairs:
         left, right = pairs.pop()
+        left = instead.get(id(left), left)
         line = getattr(right, "lineno", line)
         if type(left) is not type(right):
             return line
         if isinstance(left, ast.AST):
             for name in reversed(left._fields):
                 one_field, other_field = getattr(left, name, None), getattr(right, name, None)
-                if one_field is not other_field:  # names, None, Load() ... are the same object
+                # names, None, Load() ... are the same object; so may a block be that changes
+                if one_field is not other_field or isinstance(one_field, list):
                     pairs.append((one_field, other_field))
         elif isinstance(left, list) and isinstance(right, list):
             if len(left) != len(right):
@@ -74,15 +85,15 @@ def first_difference(one: ast.AST, other: ast.AST) -> int | None:
     return None
 
 
-def _blocks(tree: ast.Module) -> Iterator[tuple[ast.AST, str, list[ast.stmt]]]:
-    """Every list of statements with its owner and the name it has there."""
+def _blocks(tree: ast.Module) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:
+    """Every list of statements with its owner."""
     owners: list[ast.AST] = [tree]
     while owners:
         owner = owners.pop()
         for name in _BLOCKS:
             block: list[ast.stmt] = getattr(owner, name, None) or []
             if block:
-                yield owner, name, block
+                yield owner, block
                 owners.extend(node for node in block if hasattr(node, "body") or _has_cases(node))
         owners.extend(getattr(owner, "handlers", ()))
         owners.extend(getattr(owner, "cases", ()))
@@ -118,4 +129,4 @@ def _emptied(owner: ast.AST) -> list[ast.stmt]:
 
 
 def _parsed(edit: Edit) -> list[ast.stmt]:
-    return parse_shared(edit.code).body
+    return parse(edit.code).body

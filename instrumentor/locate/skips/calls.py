@@ -79,13 +79,11 @@ class LibraryCalls(Struct, eq=False):
         if name == "torch.set_grad_enabled" and isinstance(statement, (ast.With, ast.AsyncWith)):
             return Effects()
         effect = catalogue.effect_of(name)
-        weights = catalogue.role_of(name) is Role.SAVE
         if effect is Effect.PROCESS:
             return _unread(frame, call)
         found = Effects(
             draws=[""] if catalogue.draws(name) else [],
-            saves=weights or effect is Effect.SAVES,
-            checkpoint=weights,
+            saves=effect is Effect.SAVES or catalogue.role_of(name) is Role.SAVE,
             loads=effect is Effect.LOADS,
         )
         if effect is Effect.GIVEN or _in_place(call):
@@ -104,11 +102,9 @@ class LibraryCalls(Struct, eq=False):
             return _unread(frame, call)
         if self.objects.is_module(*where):
             changed = set(own.cells) if catalogue.changes_module(word) else set[Cell]()
-            saves = word in catalogue.MODULE_SAVES
-            return Effects(changed=changed, saves=saves, checkpoint=saves)
-        weights = word in catalogue.ACCELERATOR_SAVES
-        if weights and self.objects.made_by(*where).startswith("accelerate."):
-            return Effects(saves=True, checkpoint=True)
+            return Effects(changed=changed, saves=word in catalogue.MODULE_SAVES)
+        if self.objects.saves_weights(frame.source, frame.scope, call):
+            return Effects(saves=True)
         saves, loads = word in catalogue.METHODS_THAT_SAVE, word in catalogue.METHODS_THAT_LOAD
         if saves or loads:
             return Effects(saves=saves, loads=loads, changed=set(own.cells))

@@ -31,7 +31,6 @@ class Effects(Struct):
         bound: names bound in their own scope.
         changed: names and attributes whose objects may be changed, attributes that are set.
         saves: a file is written or removed.
-        checkpoint: weights or optimizer state are saved.
         loads: a file is read that may have been saved.
         modes: switches of modules in order.
         draws: data loaders that are walked over, as the examined scope spells them, in order; ''
@@ -42,7 +41,6 @@ class Effects(Struct):
     bound: set[Cell] = field(default_factory=set)
     changed: set[Cell] = field(default_factory=set)
     saves: bool = False
-    checkpoint: bool = False
     loads: bool = False
     modes: list[Mode] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
@@ -52,7 +50,6 @@ class Effects(Struct):
         self.bound |= other.bound
         self.changed |= other.changed
         self.saves |= other.saves
-        self.checkpoint |= other.checkpoint
         self.loads |= other.loads
         self.modes += [replace(m, certain=m.certain and certain) for m in other.modes]
         self.draws += other.draws if certain else [""] * len(other.draws)

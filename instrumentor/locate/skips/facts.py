@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from instrumentor.locate.forward import leading_to
 from instrumentor.locate.knowledge import Knowledge
@@ -24,12 +24,21 @@ from instrumentor.locate.values import Item, Object, Opaque, Value
 Place = tuple[Source, ScopeNode, ast.stmt]
 
 
+class Traits(Struct):
+    """What a function does, as far as the search goes by it."""
+
+    evaluates: bool = False
+    runs_a_model: bool = False
+    saves_weights: bool = False
+
+
 class Facts(Struct, eq=False, dict=True):
     """One candidate in its program."""
 
     knowledge: Knowledge
     candidate: Candidate
     regions: Sequence[Region]
+    _traits: dict[Function, Traits] = field(default_factory=dict)
 
     @property
     def program(self) -> Program:
@@ -101,14 +110,22 @@ class Facts(Struct, eq=False, dict=True):
                 for caller, _, holder in self.program.callers.get(scope, ()):
                     queue.append((self.program.source_of_scope[caller], caller, holder))
 
-    def called(self, function: Function) -> Iterator[Function]:
-        """The function and what it calls, as far as the program's own files go."""
-        queue, seen = [function], {function}
-        while queue:
-            current = queue.pop()
-            yield current
-            frame = Frame(current.source, current.node)
-            for call in own_calls(current.node):
-                found = [f for f in self.reader.functions(frame, call) if f not in seen]
-                seen.update(found)
-                queue += found
+    def does(self, function: Function) -> Traits:
+        """What a function does, itself or through what it calls in the program's own files."""
+        found = self._traits.get(function)
+        if found is None:
+            found = self._traits[function] = Traits()
+            queue, seen = [function], {function}
+            while queue:
+                current = queue.pop()
+                where = (current.source, current.node)
+                found.evaluates |= self.knowledge.evaluates(current)
+                for call in own_calls(current.node):
+                    found.runs_a_model |= self.objects.is_module(*where, call.func)
+                    found.saves_weights |= self.objects.saves_weights(*where, call)
+                    called = [
+                        f for f in self.reader.functions(Frame(*where), call) if f not in seen
+                    ]
+                    seen.update(called)
+                    queue += called
+        return found

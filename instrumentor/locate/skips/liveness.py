@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct, field
 
+from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
     LoopNode,
     ScopeNode,
-    below,
+    Source,
     callee,
-    own_nodes,
     parameters,
 )
+from instrumentor.locate.tree import contains
 
 Reads = frozenset[ast.Name]
 _NOTHING: Reads = frozenset()
 
 
 def reads_of(
-    scope: ScopeNode, name: str, definitions: Collection[ast.stmt], removed: Collection[ast.stmt]
+    program: Program,
+    scope: ScopeNode,
+    name: str,
+    definitions: Collection[ast.stmt],
+    removed: Collection[ast.stmt],
 ) -> Reads:
     """Reads of `name` that may see what one of `definitions` binds to it.
 
@@ -38,43 +43,58 @@ def reads_of(
         definitions: statements of the scope.
         removed: statements that are taken out: what they read and bind does not count.
     """
-    analysis = _Liveness(name, frozenset(definitions), frozenset(removed))
+    source = program.source_of_scope[scope]
+    here: dict[ast.stmt, set[ast.Name]] = {}
+    anytime: set[ast.Name] = set()  # closures and lambdas, which may run whenever they like
+    for statement, read in _reads_in(program, source, scope, name):
+        if source.scope_of(statement) is scope and not _is_delayed(source, statement, read):
+            here.setdefault(statement, set()).add(read)
+        else:
+            anytime.add(read)
+    reads = {statement: frozenset(found) for statement, found in here.items()}
+    analysis = _Liveness(name, frozenset(definitions), frozenset(removed), reads)
     analysis.suite(scope.body, _NOTHING)
-    return analysis.found | _read_by_closures(scope, name, removed)
+    return analysis.found | anytime
 
 
-def _read_by_closures(scope: ScopeNode, name: str, removed: Collection[ast.stmt]) -> Reads:
-    """Reads in nested functions that have no such name of their own: they may run at any time."""
-    found: set[ast.Name] = set()
-    for statement in own_nodes(scope):
-        if isinstance(statement, (*FUNCTIONS, ast.Lambda)) and statement not in removed:
-            if name not in parameters(statement) and not _binds_here(statement, name):
-                found.update(loads(statement, name))
-    return frozenset(found)
+def variables(program: Program, source: Source, scope: ScopeNode, name: str) -> list[ast.Name]:
+    """Where a scope's variable is named, in it and in the functions inside of it."""
+    return [
+        node
+        for node in source.mentions.get(name, ())
+        if isinstance(node, ast.Name)
+        and (program.names.binder(source, program.scope_of(source, node), name) or source.tree)
+        is scope
+        and not any(name in parameters(f) and contains(f.body, node) for f in source.lambdas)
+    ]
 
 
-def loads(node: ast.AST, name: str) -> Iterable[ast.Name]:
-    """Reads of a name below a node, nested scopes included; `del` needs it bound as well."""
-    for child in below(node):
-        if isinstance(child, ast.Name) and child.id == name:
-            if not isinstance(child.ctx, ast.Store):
-                yield child
-        elif isinstance(child, ast.AugAssign) and isinstance(child.target, ast.Name):
-            if child.target.id == name:
-                yield child.target
+def _reads_in(
+    program: Program, source: Source, scope: ScopeNode, name: str
+) -> list[tuple[ast.stmt, ast.Name]]:
+    """Reads with the statement of each; `del` needs the name bound as well, and so does `+=`."""
+    found = []
+    for node in variables(program, source, scope, name):
+        statement = source.statement_of(node)
+        grows = isinstance(statement, ast.AugAssign) and statement.target is node
+        if statement is not None and (grows or not isinstance(node.ctx, ast.Store)):
+            found.append((statement, node))
+    return found
 
 
-def _binds_here(scope: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
-        for n in own_nodes(scope)
-    ) and not any(isinstance(n, ast.Nonlocal) and name in n.names for n in own_nodes(scope))
+def _is_delayed(source: Source, statement: ast.stmt, node: ast.Name) -> bool:
+    """Below a lambda, or in the body of a class, which the analysis does not go through."""
+    return any(contains(f, node) for f in source.lambdas) or any(
+        isinstance(parent, ast.ClassDef) for parent in source.ancestors(statement)
+    )
 
 
 class _Liveness(Struct):
     name: str
     definitions: frozenset[ast.stmt]
     removed: frozenset[ast.stmt]
+    #: Of each statement's own header, what stands in its suites left out.
+    reads: Mapping[ast.stmt, Reads]
     found: Reads = _NOTHING
     breaks: Reads = _NOTHING
     continues: Reads = _NOTHING
@@ -88,68 +108,46 @@ class _Liveness(Struct):
             if statement in self.definitions:
                 self.found |= behind
             if statement not in self.removed:
-                behind = self._statement(statement, behind)
+                flow = _FLOWS.get(type(statement), _Liveness._simple)
+                behind = flow(self, statement, behind) | self.reads.get(statement, _NOTHING)
         return behind | self.handlers
 
-    def _statement(self, statement: ast.stmt, behind: Reads) -> Reads:
-        if isinstance(statement, ast.If):
-            inside = self.suite(statement.body, behind) | self.suite(statement.orelse, behind)
-            return self._reads(statement.test) | inside
-        if isinstance(statement, LOOPS):
-            return self._loop(statement, behind)
-        if isinstance(statement, (ast.With, ast.AsyncWith)):
-            outer = self.handlers
-            if any(_suppresses(i.context_expr) for i in statement.items):
-                self.handlers = outer | behind
-            inside = self.suite(statement.body, behind)
-            self.handlers = outer
-            targets = [i.optional_vars for i in statement.items if i.optional_vars is not None]
-            if any(self._binds(t) for t in targets):
-                inside = _NOTHING
-            return self._reads(*(i.context_expr for i in statement.items), *targets) | inside
-        if sys.version_info >= (3, 11) and isinstance(statement, ast.TryStar):
-            parts = statement.body, statement.handlers, statement.orelse, statement.finalbody
-            statement = ast.Try(*parts)
-        if isinstance(statement, ast.Try):
-            return self._try(statement, behind)
-        if isinstance(statement, ast.Match):
-            inside = behind
-            for case in statement.cases:
-                inside |= self.suite(case.body, behind)
-            return self._reads(statement.subject) | inside
-        return self._simple(statement, behind)
+    def _if(self, statement: ast.If, behind: Reads) -> Reads:
+        return self.suite(statement.body, behind) | self.suite(statement.orelse, behind)
 
-    def _simple(self, statement: ast.stmt, behind: Reads) -> Reads:
+    def _with(self, statement: ast.With | ast.AsyncWith, behind: Reads) -> Reads:
+        outer = self.handlers
+        if any(_suppresses(i.context_expr) for i in statement.items):
+            self.handlers = outer | behind
+        inside = self.suite(statement.body, behind)
+        self.handlers = outer
+        bound = any(
+            i.optional_vars and _target(i.optional_vars, self.name) for i in statement.items
+        )
+        return _NOTHING if bound else inside
+
+    def _match(self, statement: ast.Match, behind: Reads) -> Reads:
+        return behind.union(*(self.suite(case.body, behind) for case in statement.cases))
+
+    def _jump(self, statement: ast.stmt, behind: Reads) -> Reads:
         if isinstance(statement, ast.Break):
             return self.breaks
-        if isinstance(statement, ast.Continue):
-            return self.continues
-        if isinstance(statement, FUNCTIONS):  # what its body reads counts as a closure's
-            outside = [*statement.decorator_list, *statement.args.defaults]
-            return self._reads(*outside) | (_NOTHING if statement.name == self.name else behind)
-        if isinstance(statement, (ast.Return, ast.Raise)):
-            behind = self.handlers
-        elif self._binds(statement):
-            behind = _NOTHING
-        return self._reads(statement) | behind
+        return self.continues if isinstance(statement, ast.Continue) else self.handlers
+
+    def _simple(self, statement: ast.stmt, behind: Reads) -> Reads:
+        return _NOTHING if _binds(statement, self.name) else behind
 
     def _loop(self, loop: LoopNode, behind: Reads) -> Reads:
-        if isinstance(loop, ast.While):
-            return self._turns(loop, self._reads(loop.test), None, behind)
-        header = self._reads(loop.iter, loop.target)
-        return self._turns(loop, _NOTHING, loop.target, behind) | header
-
-    def _turns(self, loop: LoopNode, test: Reads, target: ast.expr | None, behind: Reads) -> Reads:
         """What is live at the head of a loop, until another turn adds nothing."""
+        bound = not isinstance(loop, ast.While) and _target(loop.target, self.name)
+        test = self.reads.get(loop, _NOTHING) if isinstance(loop, ast.While) else _NOTHING
         outer = self.breaks, self.continues
         ends = self.suite(loop.orelse, behind)
         head = self._heads.get(loop, _NOTHING)
         while True:
             self.breaks, self.continues = behind, head
             inside = self.suite(loop.body, head)
-            if target is not None and self._binds(target):
-                inside = _NOTHING
-            grown = head | ends | inside | test
+            grown = head | ends | test | (_NOTHING if bound else inside)
             if grown == head:
                 break
             head = grown
@@ -170,27 +168,17 @@ class _Liveness(Struct):
         self.handlers = outer
         return inside
 
-    def _reads(self, *nodes: ast.AST) -> Reads:
-        return frozenset(read for node in nodes for read in loads(node, self.name))
 
-    def _binds(self, node: ast.AST) -> bool:
-        """Whether the name is certainly bound anew: not in a branch of an expression."""
-        targets: list[ast.AST] = [node]
-        if isinstance(node, ast.Assign):
-            targets = list(node.targets)
-        elif isinstance(node, ast.AugAssign):
-            targets = [node.target]
-        elif isinstance(node, ast.AnnAssign):
-            targets = [node.target] if node.value is not None else []
-        elif isinstance(node, ast.Delete):
-            targets = list(node.targets)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            return self.name in {a.asname or a.name.split(".")[0] for a in node.names}
-        elif isinstance(node, ast.ClassDef):
-            return node.name == self.name
-        elif isinstance(node, ast.stmt):
-            return False
-        return any(_target(t, self.name) for t in targets)
+_FLOWS: dict[type[ast.stmt], Callable[..., Reads]] = {
+    ast.If: _Liveness._if,
+    **dict.fromkeys(LOOPS, _Liveness._loop),
+    **dict.fromkeys((ast.With, ast.AsyncWith), _Liveness._with),
+    **dict.fromkeys((ast.Break, ast.Continue, ast.Return, ast.Raise), _Liveness._jump),
+    ast.Try: _Liveness._try,
+    ast.Match: _Liveness._match,
+}
+if sys.version_info >= (3, 11):
+    _FLOWS[ast.TryStar] = _Liveness._try
 
 
 def _suppresses(node: ast.expr) -> bool:
@@ -198,9 +186,22 @@ def _suppresses(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and callee(node) == "suppress"
 
 
+def _binds(statement: ast.stmt, name: str) -> bool:
+    """Whether a simple statement certainly binds a name anew: not in a branch of an expression."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return name in {a.asname or a.name.split(".")[0] for a in statement.names}
+    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+        return statement.name == name
+    if isinstance(statement, (ast.Assign, ast.Delete)):
+        return any(_target(target, name) for target in statement.targets)
+    if isinstance(statement, ast.AnnAssign) and statement.value is None:
+        return False
+    return isinstance(statement, (ast.AugAssign, ast.AnnAssign)) and _target(statement.target, name)
+
+
 def _target(node: ast.AST, name: str) -> bool:
     if isinstance(node, ast.Name):
-        return node.id == name and not isinstance(node.ctx, ast.Load)
+        return node.id == name
     if isinstance(node, (ast.Tuple, ast.List)):
         return any(_target(part, name) for part in node.elts)
     return isinstance(node, ast.Starred) and _target(node.value, name)

@@ -7,7 +7,7 @@ import ast
 from msgspec import Struct, field
 
 from instrumentor.locate import catalogue
-from instrumentor.locate.catalogue import Evidence, Kind
+from instrumentor.locate.catalogue import Evidence, Kind, Role
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.names import external_name
 from instrumentor.locate.syntax import ScopeNode, Source
@@ -51,6 +51,18 @@ class Objects(Struct, eq=False):
     def trains(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Changes what it was made from: an optimizer, an average of weights, a scaler."""
         return self.knowledge.kinds.is_a(source, scope, node, *_TRAINS)
+
+    def saves_weights(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """A library's call that writes weights or the state of an optimizer."""
+        names = self.knowledge.program.names
+        if catalogue.role_of(names.qualified(source, scope, call.func)) is Role.SAVE:
+            return True
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        where, word = (source, scope, call.func.value), call.func.attr
+        return (word in catalogue.MODULE_SAVES and self.is_module(*where)) or (
+            word in catalogue.ACCELERATOR_SAVES and self.made_by(*where).startswith("accelerate.")
+        )
 
     def walked(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr | None:
         """The data loader that a loop walks over, through `enumerate` and progress bars."""

@@ -125,7 +125,7 @@ class _Search(Struct, eq=False):
         evaluates, why = (False, "") if self.keep_validation else self._evaluates(frame, calls)
         if evaluates or (why and initial):
             return "validation", why
-        if not initial and self.facts.reader.of(*where, [statement]).checkpoint:
+        if not initial and any(self._saves(frame, c) for c in calls):
             return "checkpoint", ""
         if why:
             return "validation", why
@@ -157,18 +157,22 @@ class _Search(Struct, eq=False):
         knowledge = self.facts.knowledge
         if knowledge.has_backward(function) or knowledge.stepped(function):
             return False
-        called = list(self.facts.called(function))
-        return any(knowledge.evaluates(f) for f in called) and any(map(self._calls_module, called))
+        traits = self.facts.does(function)
+        return traits.evaluates and traits.runs_a_model
+
+    def _saves(self, frame: Frame, call: ast.Call) -> bool:
+        functions = self.facts.reader.functions(frame, call)
+        if functions:
+            return any(self.facts.does(f).saves_weights for f in functions)
+        return self.facts.objects.saves_weights(frame.source, frame.scope, call)
 
     def _runs_a_model(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
         """Calls a module, or a function that does, in a block without gradients."""
         frame = Frame(source, scope)
         return any(
             self.facts.objects.is_module(source, scope, call.func)
-            or any(map(self._calls_module, self.facts.reader.functions(frame, call)))
+            or any(
+                self.facts.does(f).runs_a_model for f in self.facts.reader.functions(frame, call)
+            )
             for call in own_calls(statement)
         )
-
-    def _calls_module(self, function: Function) -> bool:
-        where = (function.source, function.node)
-        return any(self.facts.objects.is_module(*where, c.func) for c in own_calls(function.node))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from instrumentor.locate.skips.aliases import Aliases, Mention
 from instrumentor.locate.skips.facts import Facts
 from instrumentor.locate.skips.gone import Gone
-from instrumentor.locate.skips.liveness import loads, reads_of
+from instrumentor.locate.skips.liveness import reads_of, variables
 from instrumentor.locate.skips.pieces import Piece
 from instrumentor.locate.skips.storage import Cell
 from instrumentor.locate.syntax import (
@@ -20,7 +20,6 @@ from instrumentor.locate.syntax import (
     Source,
     dotted,
     own_nodes,
-    parameters,
 )
 
 
@@ -43,12 +42,11 @@ class Uses(Struct, eq=False, dict=True):
             source = self.facts.program.source_of_scope[cell.scope]
             if cell.scope is piece.scope:
                 removed = self.gone.by_source.get(source, [])
-                reads = reads_of(cell.scope, cell.name, statements, removed)
+                reads = reads_of(self.facts.program, cell.scope, cell.name, statements, removed)
                 for read in sorted(reads, key=lambda r: (r.lineno, r.col_offset)):
-                    if not self.gone.holds(source, read):
-                        yield source, cell.scope, read
-            if cell.scope is source.tree:
-                yield from self._module_reads(source, cell.name)
+                    scope = self.facts.program.scope_of(source, read)
+                    if not self._is_gone(source, scope, read):
+                        yield source, scope, read
         seen: set[Cell] = set()
         local = {cell for cell in effects.bound if cell.scope is piece.scope}
         for cell in sorted(effects.changed - local, key=self._position):
@@ -60,15 +58,8 @@ class Uses(Struct, eq=False, dict=True):
         source = self.facts.program.source_of_scope[cell.scope]
         return cell.name, str(source.path), getattr(cell.scope, "lineno", 0)
 
-    def _module_reads(self, source: Source, name: str) -> Iterator[Mention]:
-        """Reads of a module's variable in its functions."""
-        for function in source.functions:
-            if function in self.gone.functions:
-                continue
-            if self.facts.storage.owner(source, function, name) is source.tree:
-                for use in loads(function, name):
-                    if not self.gone.holds(source, use):
-                        yield source, function, use
+    def _is_gone(self, source: Source, scope: ScopeNode, node: ast.AST) -> bool:
+        return scope in self.gone.functions or self.gone.holds(source, node)
 
     def _reads_of_object(self, cell: Cell, seen: set[Cell]) -> Iterator[Mention]:
         """Where the value of a changed object may come out again, through calls and aliases."""
@@ -76,8 +67,7 @@ class Uses(Struct, eq=False, dict=True):
             return
         seen.add(cell)
         for source, scope, node in self._mentions(cell):
-            stays = isinstance(node.ctx, ast.Load) and not self.gone.holds(source, node)
-            if not stays or not self._aliases.comes_out(source, node):
+            if not self._aliases.comes_out(source, node):
                 continue
             handed_on = self._aliases.handed_on(source, scope, node)
             if handed_on is None:
@@ -87,48 +77,33 @@ class Uses(Struct, eq=False, dict=True):
                 yield from self._reads_of_object(other, seen)
 
     def _mentions(self, cell: Cell) -> Iterator[Mention]:
-        """Places of a variable or of an attribute, functions that only pieces call left out."""
+        """Where what stays reads a variable, or an attribute of that name of any object."""
         program = self.facts.program
-        sources = list(program.sources.values())
-        if cell.scope is not None:
-            sources = [program.source_of_scope[cell.scope]]
-        for source in sources:
-            for scope in (source.tree, *source.functions):
-                if scope in self.gone.functions:
-                    continue
-                own = _set_first(scope, cell.name) if cell.scope is None else ""
-                for node in _nodes_with_lambdas(scope, cell.name):
-                    if isinstance(node, ast.Call) and cell.scope is None:
-                        owner = _read_by_name(node, cell.name)
-                        if owner is not None:
-                            yield source, scope, owner
-                    elif isinstance(node, ast.Attribute) and cell.scope is None:
-                        if node.attr == cell.name and (not own or dotted(node.value) != own):
-                            yield source, scope, node
-                    elif isinstance(node, ast.Name) and cell.scope is not None:
-                        if node.id == cell.name:
-                            if self.facts.storage.owner(source, scope, node.id) is cell.scope:
-                                yield source, scope, node
+        if cell.scope is None:
+            found = [(s, n) for s, n in self._attributes(cell.name) if isinstance(n.ctx, ast.Load)]
+        else:
+            source = program.source_of_scope[cell.scope]
+            named = variables(program, source, cell.scope, cell.name)
+            found = [(source, n) for n in named if isinstance(n.ctx, ast.Load)]
+        for source, node in found:
+            scope = program.scope_of(source, node)
+            if not self._is_gone(source, scope, node):
+                yield source, scope, node
 
-
-def _nodes_with_lambdas(scope: ast.AST, name: str) -> Iterator[ast.AST]:
-    """Nodes of a scope, of its lambdas as well where they have no such parameter."""
-    for node in own_nodes(scope):
-        yield node
-        if isinstance(node, ast.Lambda) and name not in parameters(node):
-            yield from _nodes_with_lambdas(node, name)
-
-
-def _read_by_name(call: ast.Call, attribute: str) -> ast.Name | ast.Attribute | None:
-    """The object of `getattr(x, "best", None)` and `hasattr(x, "best")`."""
-    match call.func, call.args:
-        case ast.Name(id="getattr" | "hasattr"), [
-            ast.Name() | ast.Attribute() as owner,
-            ast.Constant(value=name),
-            *_,
-        ] if name == attribute:
-            return owner
-    return None
+    def _attributes(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
+        """`x.name`, and the object of `getattr(x, "name")` and `hasattr(x, "name")`."""
+        program = self.facts.program
+        for source in program.sources.values():
+            for node in source.mentions.get(name, ()):
+                if isinstance(node, ast.Attribute):
+                    own = _set_first(program.scope_of(source, node), name)
+                    if not own or dotted(node.value) != own:
+                        yield source, node
+        for source, _, call in (*program.calls_named("getattr"), *program.calls_named("hasattr")):
+            match call.args:
+                case [ast.Name() | ast.Attribute() as owner, ast.Constant(value=value), *_]:
+                    if value == name:
+                        yield source, owner
 
 
 def _set_first(scope: ScopeNode, attribute: str) -> str:
