@@ -197,7 +197,7 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
     old = [tuple(ms / pair.per[0] for ms in run) for run in base if run]
     now = [tuple(ms / pair.per[1] for ms in run) for run in new if run]
     steps = tuple(ms for run in old for ms in run), tuple(ms for run in now for ms in run)
-    noise = _assumed_noise(pair.base.mapping("run"), pair.new.mapping("run"))
+    noise = _assumed_noise(pair.base.summary.run, pair.new.summary.run)
     ratio = ratio_of_medians(*steps, noise)
     if ratio is None:
         return None

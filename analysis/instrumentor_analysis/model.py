@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.caveats import Caveat, read_caveats
 from instrumentor_analysis.documents import plain
 
 SCHEMA = "instrument-summary/1"
@@ -622,6 +622,22 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     barrier: Barrier | None = None
     host_layers: tuple[HostLayer, ...] = ()
     verification: Mapping[str, Any] | None = None
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Summary:
+        """The summary that a document was made of; what it lacks is as if it was not measured.
+
+        Raises:
+            msgspec.ValidationError: a value is not of its type; says which.
+        """
+        shares: Mapping[str, Any] = document.get("categories") or {}
+        values = {
+            "profiler": "wallclock",
+            **document,
+            "categories": [{"name": name, **share} for name, share in shares.items()],
+            "warnings": read_caveats(document.get("warnings")),
+        }
+        return convert(values, cls)
 
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""

@@ -146,9 +146,8 @@ def _repeats(
     """What earlier runs of the script say of how much runs of equal code differ."""
     entry = entries.get(runs[0])
     place = entry.key if entry else _place(Path(runs[0]))
-    started = {str(side.mapping("run").get("started")) for side in sides}
-    scope = sides[0].document.get("scope")
-    how = sides[0].profiler, None if scope is None else str(scope), sides[0].batch_size
+    started = {str(side.summary.run.get("started")) for side in sides}
+    how = sides[0].profiler, sides[0].summary.scope, sides[0].batch_size
     return () if place is None else history.repeats(place, how, started)
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from instrumentor_analysis.compare import Side, compare, compare_all, compare_runs, judge
-from instrumentor_analysis.documents import plain
 from instrumentor_analysis.errors import NotComparable
 from instrumentor_analysis.model import Category, Locations, SourceLine, Step
 from tests.analysis.comparison.sides import side, summary, wall
@@ -110,8 +109,7 @@ def traced(name: str, factor: float, untraced: float | None) -> Side:
     made = side(scaled(factor), name, profiler="tracy")
     if untraced is None:
         return made
-    clock = plain(wall(scaled(untraced)))
-    return replace(made, document={**made.document, "untraced_wall_clock_ms": clock})
+    return replace(made, summary=replace(made.summary, untraced=wall(scaled(untraced))))
 
 
 def test_a_clock_without_tracy_is_taken_where_both_sides_have_one() -> None:
@@ -145,8 +143,7 @@ def test_categories_and_source_lines_side_by_side() -> None:
 
 def test_every_label_that_both_have_the_main_one_first() -> None:
     labels = {"fwd+bwd": wall(STEADY), "optimizer": wall(scaled(0.1), "optimizer")}
-    document = replace(summary(STEADY), wall_clock_by_label=labels).to_json()
-    both = replace(side(STEADY), document=document)
+    both = replace(side(STEADY), summary=replace(summary(STEADY), wall_clock_by_label=labels))
     found = compare(both, replace(both, name="new"))
     assert [timing.label for timing in found.timings] == ["fwd+bwd", "optimizer"]
     alone = compare(both, side(STEADY, "new"))

@@ -54,21 +54,17 @@ def refuse(base: Side, new: Side) -> None:
             "Measure both with the same --scope (fwd-bwd or step).",
         )
     for side, here in zip((base, new), timed, strict=True):
-        if not here and not _on_device(side):
+        if not here and not side.on_device:
             raise NotComparable(
                 f"{side.name} holds no steady step and no device time",
                 "Run it with more steps: instrument run --steps 10.",
             )
-    if not all(timed) and not (_on_device(base) and _on_device(new)):
+    if not all(timed) and not (base.on_device and new.on_device):
         missing = base if timed[1] else new
         raise NotComparable(
             f"{missing.name} holds no steady step, the other side nothing but its wall clock",
             f"Run {missing.name} with more steps: instrument run --steps 10.",
         )
-
-
-def _on_device(side: Side) -> bool:
-    return side.number("device_time_ms") is not None
 
 
 def _listed(side: Side) -> str:
@@ -79,10 +75,10 @@ def differences(base: Side, new: Side) -> tuple[Difference, ...]:
     """What is not the same on both sides, what may explain a difference first."""
     found = [
         *_profiler(base, new),
-        _one("architecture", _text(base, "architecture"), _text(new, "architecture"), "doubt"),
+        _one("architecture", _architecture(base), _architecture(new), "doubt"),
         _batch(base, new),
-        *_recorded(base.mapping("run"), new.mapping("run"), _RUN),
-        *_recorded(base.mapping("environment"), new.mapping("environment"), _ENVIRONMENT),
+        *_recorded(base.summary.run, new.summary.run, _RUN),
+        *_recorded(base.summary.environment, new.summary.environment, _ENVIRONMENT),
         *_packages(base, new),
         _one("came to its end", _ended(base), _ended(new), "doubt", "part of a run"),
     ]
@@ -99,7 +95,7 @@ def _one(
 def _profiler(base: Side, new: Side) -> list[Difference | None]:
     tracy = ["on" if side.traced else "off" for side in (base, new)]
     meaning = "the device figures come from different profilers"
-    weight: Weight = "doubt" if _on_device(base) and _on_device(new) else "note"
+    weight: Weight = "doubt" if base.on_device and new.on_device else "note"
     return [
         _one("profiler", base.profiler, new.profiler, weight, meaning if weight == "doubt" else ""),
         _one("Tracy in the wall clock", tracy[0], tracy[1], "doubt", _TRACY),
@@ -135,7 +131,7 @@ def _recorded(
 
 
 def _packages(base: Side, new: Side) -> list[Difference | None]:
-    versions = [side.mapping("environment").get("packages") for side in (base, new)]
+    versions = [side.summary.environment.get("packages") for side in (base, new)]
     old, now = (each if isinstance(each, Mapping) else None for each in versions)
     if old is None or now is None:
         return []
@@ -146,14 +142,14 @@ def _packages(base: Side, new: Side) -> list[Difference | None]:
     ]
 
 
-def _text(side: Side, key: str) -> str:
-    return _shown(side.document.get(key))
+def _architecture(side: Side) -> str:
+    return _shown(side.summary.architecture)
 
 
 def _ended(side: Side) -> str:
-    if side.document.get("interrupted") is True:
+    if side.summary.interrupted:
         return "interrupted"
-    return "partial" if side.document.get("partial") is True else "yes"
+    return "partial" if side.summary.partial else "yes"
 
 
 def _shown(value: Any) -> str:
@@ -164,6 +160,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(str(item) for item in value) or "none"
     return str(value)
-
-
-__all__ = ["differences", "refuse"]

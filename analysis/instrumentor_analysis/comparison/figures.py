@@ -5,10 +5,14 @@ Where the batch sizes differ, times that grow with the batch are divided by it (
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Literal
 
 from instrumentor_analysis.comparison.model import Better, Figure, Share
-from instrumentor_analysis.comparison.side import Side, as_number, objects
+from instrumentor_analysis.comparison.side import Side
+from instrumentor_analysis.model import Category, Locations, Module, SourceLine
+
+Timed = Category | SourceLine | Module
 
 #: Key in summary.json, name, unit, which way is better, and whether it grows with the batch.
 _FIGURES: tuple[tuple[str, str, str, Better, bool], ...] = (
@@ -31,7 +35,7 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
     """Figures that one of the sides has at least."""
     found: list[Figure] = []
     for key, name, unit, better, grows in _FIGURES:
-        values = [side.number(*key.split(".")) for side in (base, new)]
+        values = [side.number(key) for side in (base, new)]
         if values == [None, None]:
             continue
         if grows and basis == "sample":
@@ -42,39 +46,39 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
 
 
 def categories(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
-    old, now = base.mapping("categories"), new.mapping("categories")
-    if not old or not now:
-        return ()
-    names = list(dict.fromkeys((*old, *now)))
-    return tuple(_share(name, old.get(name), now.get(name), per) for name in names)
+    """In the order of charts; empty without them on both sides."""
+    old, now = ({each.name: each for each in side.summary.categories} for side in (base, new))
+    return _shares(old, now, per)
 
 
-def located(base: Side, new: Side, key: str, per: tuple[int, int]) -> tuple[Share, ...]:
+def located(
+    base: Side, new: Side, key: Literal["lines", "modules"], per: tuple[int, int]
+) -> tuple[Share, ...]:
     """Source lines or modules, most difference first; empty without them on both sides."""
-    old, now = (_by_place(side.mapping("locations").get(key)) for side in (base, new))
+    places = [side.summary.locations or Locations() for side in (base, new)]
+    old, now = ({_named(each): each for each in getattr(place, key)} for place in places)
+    return tuple(sorted(_shares(old, now, per), key=lambda s: (-abs(s.change_ms), s.name)))
+
+
+def _named(place: SourceLine | Module) -> str:
+    name = f"{place.file}:{place.line}" if isinstance(place, SourceLine) else place.name
+    return f"{name} (once)" if place.const_eval else name
+
+
+def _shares(
+    old: Mapping[str, Timed], now: Mapping[str, Timed], per: tuple[int, int]
+) -> tuple[Share, ...]:
+    """What either side has, by name; nothing where one side has none at all."""
     if not old or not now:
         return ()
-    names = dict.fromkeys((*old, *now))
-    shares = [_share(name, old.get(name), now.get(name), per) for name in names]
-    return tuple(sorted(shares, key=lambda share: (-abs(share.change_ms), share.name)))
 
+    def ms(one: Timed | None, size: int) -> float | None:
+        return None if one is None else one.device_time_ms / size
 
-def _by_place(entries: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for entry in objects(entries):
-        once = " (once)" if entry.get("const_eval") is True else ""
-        name = f"{entry['file']}:{entry.get('line')}" if "file" in entry else entry.get("name")
-        found[f"{name}{once}"] = entry
-    return found
+    def ops(one: Timed | None) -> int | None:
+        return None if one is None else one.op_count
 
-
-def _share(name: str, old: Any, now: Any, per: tuple[int, int]) -> Share:
-    def time(entry: Any, size: int) -> float | None:
-        value = as_number(entry.get("device_time_ms")) if isinstance(entry, dict) else None
-        return None if value is None else value / size
-
-    def count(entry: Any) -> int | None:
-        value = as_number(entry.get("op_count")) if isinstance(entry, dict) else None
-        return None if value is None else int(value)
-
-    return Share(name, time(old, per[0]), time(now, per[1]), count(old), count(now))
+    both = {name: (old.get(name), now.get(name)) for name in (*old, *now)}
+    return tuple(
+        Share(name, ms(a, per[0]), ms(b, per[1]), ops(a), ops(b)) for name, (a, b) in both.items()
+    )

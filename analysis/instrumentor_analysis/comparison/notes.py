@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from instrumentor_analysis.comparison.differences import differences
 from instrumentor_analysis.comparison.model import Comparison, Difference
-from instrumentor_analysis.comparison.side import Side, as_number, objects
+from instrumentor_analysis.comparison.side import Side
 from instrumentor_analysis.neighbours import doubts, other_cpus
 
 #: What tells one code from another, beside what may explain a difference by itself.
@@ -83,7 +83,7 @@ def _mixes(difference: Difference) -> bool:
 
 def _doubted(sides: Sequence[Side]) -> list[str]:
     """What the machine gives reason to doubt: of several runs once, of the busiest."""
-    machines = {side.name: side.mapping("run").get("machine") for side in sides}
+    machines = {side.name: side.summary.run.get("machine") for side in sides}
     busy = {name: doubts(machine) for name, machine in machines.items() if doubts(machine)}
     if len(busy) < 3:
         return [f"{name}: {text}" for name, texts in busy.items() for text in texts]
@@ -92,12 +92,9 @@ def _doubted(sides: Sequence[Side]) -> list[str]:
 
 
 def _not_steady(sides: Sequence[Side], comparison: Comparison) -> list[str]:
-    trends = [
-        f"{side.name} by {trend:+.1f} %"
-        for side in sides
-        if (trend := as_number(side.main_wall.get("trend_percent"))) is not None
-        and side.main_wall.get("drifts") is True
-    ]
+    walls = [(side.name, side.main_wall) for side in sides]
+    drifting = [(name, wall.trend_percent or 0.0) for name, wall in walls if wall and wall.drifts]
+    trends = [f"{name} by {percent:+.1f} %" for name, percent in drifting]
     if not trends:
         return []
     timing = comparison.timing
@@ -111,7 +108,7 @@ def _not_steady(sides: Sequence[Side], comparison: Comparison) -> list[str]:
 
 def _outliers(side: Side) -> list[str]:
     """That steady steps lie far above the others."""
-    slow = [str(each.get("name")) for each in objects(side.main_wall.get("outliers"))]
+    slow = [each.name for each in side.main_wall.outliers] if side.main_wall else []
     if not slow:
         return []
     steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
@@ -122,5 +119,5 @@ def _outliers(side: Side) -> list[str]:
 
 
 def _commits_differ(base: Side, new: Side) -> bool:
-    old, now = (side.mapping("environment").get("git_commit") for side in (base, new))
+    old, now = (side.summary.environment.get("git_commit") for side in (base, new))
     return old is not None and now is not None and old != now

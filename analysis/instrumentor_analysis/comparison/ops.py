@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 
 from instrumentor_analysis.comparison.model import OpChange, OpKind, Ops, Status
 from instrumentor_analysis.comparison.op_lists import OpList
-from instrumentor_analysis.comparison.side import Side, as_number
+from instrumentor_analysis.comparison.side import Side
 from instrumentor_analysis.figures import MOST_SLOW_OPS
+from instrumentor_analysis.model import SlowOp
 
 _ROUNDS: tuple[Callable[[OpKind], object], ...] = (
     lambda kind: kind,
@@ -139,20 +139,17 @@ def _ordered(counts: Mapping[Status, int]) -> dict[str, int]:
 
 def _by_name(base: Side, new: Side, per: tuple[int, int]) -> Ops | None:
     """Ops by name, out of the summaries; what a full list does not name may still be there."""
-    lists = [side.entries("slow_ops") for side in (base, new)]
-    if not all(lists):
+    lists = [side.summary.slow_ops for side in (base, new)]
+    device = [any(op.device_time_ms is not None for op in ops) for ops in lists]
+    if not all(lists) or device[0] != device[1]:
         return None
-    device = [_on_device(ops) for ops in lists]
-    if device[0] != device[1]:
-        return None
-    key = "device_time_ms" if device[0] else "op_self_time_ms"
-    old, now = ({str(op.get("op")): op for op in ops} for ops in lists)
+    old, now = ({op.op: op for op in ops} for ops in lists)
     names = list(dict.fromkeys((*old, *now)))
     for one in (old, now):
         # An op that is not in a full list may be there all the same.
         if len(one) >= MOST_SLOW_OPS:
             names = [op for op in names if op in one]
-    changes = [_named(op, (old.get(op), now.get(op)), key, per) for op in names]
+    changes = [_named(op, (old.get(op), now.get(op)), device[0], per) for op in names]
     counts: Counter[Status] = Counter()
     for change in changes:
         counts[change.status] += max(change.base_count, change.new_count)
@@ -160,30 +157,21 @@ def _by_name(base: Side, new: Side, per: tuple[int, int]) -> Ops | None:
     return Ops(time, "name", _sorted(changes), _ordered(counts), NAMES_ONLY)
 
 
-def _on_device(ops: Sequence[Mapping[str, Any]]) -> bool:
-    return any(as_number(op.get("device_time_ms")) is not None for op in ops)
-
-
 def _named(
-    op: str,
-    both: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
-    key: str,
-    per: tuple[int, int],
+    name: str, both: tuple[SlowOp | None, SlowOp | None], on_device: bool, per: tuple[int, int]
 ) -> OpChange:
     old, now = both
-    kinds = [None if side is None else OpKind(op) for side in both]
+
+    def ms(op: SlowOp | None, size: int) -> float | None:
+        if op is None:
+            return None
+        time = op.device_time_ms if on_device else op.op_self_time_ms
+        return None if time is None else time / size
+
+    kind = OpKind(name)
     return OpChange(
         "added" if old is None else "removed" if now is None else "same",
-        *(kinds[0], kinds[1]),
-        *(_count(old), _count(now)),
-        *(_time(old, key, per[0]), _time(now, key, per[1])),
+        *(None if old is None else kind, None if now is None else kind),
+        *(old.count if old else 0, now.count if now else 0),
+        *(ms(old, per[0]), ms(now, per[1])),
     )
-
-
-def _count(op: Mapping[str, Any] | None) -> int:
-    return 0 if op is None else int(as_number(op.get("count")) or 0)
-
-
-def _time(op: Mapping[str, Any] | None, key: str, per: int) -> float | None:
-    value = None if op is None else as_number(op.get(key))
-    return None if value is None else value / per

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from instrumentor_analysis.comparison.model import OpKind
 from instrumentor_analysis.comparison.op_lists import OpList
-from instrumentor_analysis.comparison.side import Side, side_of_document
+from instrumentor_analysis.comparison.side import Side, side_of
 from instrumentor_analysis.model import Summary, WallClock
 from instrumentor_analysis.timings import Sample, Timings, wall_clock
 
@@ -48,9 +50,8 @@ def side(
 ) -> Side:
     """One side; with ``batch_size`` as a run records it."""
     facts = {**(run or {}), **({} if batch_size is None else {"batch_size": batch_size})}
-    document = summary(samples, label, profiler, run=facts, **more).to_json()
-    made = side_of_document(document, name, f"{name}/summary.json")
-    return Side(made.name, made.source, made.document, ops, made.batch_size, made.batch_source)
+    found = summary(samples, label, profiler, run=facts, **more)
+    return replace(side_of(found, name, f"{name}/summary.json"), ops=ops)
 
 
 def op_list(*ops: tuple[OpKind, float | None], time: str = "device time") -> OpList:

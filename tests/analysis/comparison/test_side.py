@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from instrumentor_analysis.comparison.side import load_side
 from instrumentor_analysis.errors import NotASummary, NothingMeasured
+from instrumentor_analysis.model import Summary
 from tests.analysis.comparison.sides import summary
-from tests.analysis.reports.summaries import run_folder, torch_folder
+from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
+from tests.warned import texts
 
 
 def write(path: Path, document: object) -> Path:
@@ -69,12 +72,26 @@ def test_the_batch_size_given_wins(tmp_path: Path) -> None:
     assert (found.batch_size, found.batch_source) == (64, "as given")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": "other/1"}'])
-def test_what_is_no_summary_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[]", "its schema is not"),
+        ('{"schema": "other/1"}', "its schema is not"),
+        (
+            '{"schema": "instrument-summary/1", "steps": [1]}',
+            r"`object`, got `int` - at `\$\.steps",
+        ),
+        ('{"schema": "instrument-summary/1", "wall_clock_by_label": {"x": {"values": "no"}}}', "x"),
+    ],
+)
+def test_what_is_no_summary_is_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "summary.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(NotASummary, match=r"summary\.json"):
+    with pytest.raises(NotASummary, match=r"summary\.json") as error:
         load_side(path)
+    assert re.search(said, error.value.message)
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
@@ -82,16 +99,14 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
         load_side(tmp_path / "nothing")
 
 
-def test_a_document_of_wrong_types_is_read_as_having_nothing(tmp_path: Path) -> None:
-    document = {
-        "schema": "instrument-summary/1",
-        "wall_clock_by_label": {"x": 3, "y": {"values": "no"}, "z": {"values": [1, "2", None]}},
-        "steps": [1, {"kind": "steady", "device_time_ms": "fast"}],
-        "run": [],
-        "categories": None,
-    }
+def test_a_summary_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    document = {"schema": "instrument-summary/1", "warnings": ["as a text"], "added": 1}
     found = load_side(write(tmp_path / "summary.json", document))
-    assert found.labels() == ("z",)
-    assert found.samples_ms("z") == (1.0,)
-    assert found.step_device_ms() == ()
-    assert found.batch_size is None
+    assert (found.profiler, found.labels(), found.batch_size) == ("wallclock", (), None)
+    assert texts(found.summary.warnings) == ["as a text"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_document_is_read_as_what_it_was_made_of(name: str) -> None:
+    made = ALL[name]()
+    assert Summary.from_json(json.loads(json.dumps(made.to_json()))) == made
