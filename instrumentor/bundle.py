@@ -79,6 +79,15 @@ def module_text(options: Options, *, observing: bool = False) -> str:
     return f"{head}\n\n{imports}\n\n\n{body}\n\n{end}"
 
 
+def write_module(scratch: Path, options: Options, *, observing: bool = False) -> Path:
+    """Write the module into a folder below scratch; the folder, which is to be imported from."""
+    folder = scratch / FOLDER_NAME
+    folder.mkdir()
+    text = module_text(options, observing=observing)
+    (folder / f"{MODULE}.py").write_text(text, encoding="utf-8")
+    return folder
+
+
 def block_text(options: Options, *, recorder: str, factory: str) -> str:
     """Statements that bind ``recorder``, for a file that is to run without another one."""
     imports, body = _joined()

@@ -9,29 +9,31 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from instrumentor.bundle import MODULE, module_text
+from instrumentor.bundle import write_module
 from instrumentor.doctor import PlannedRun
 from instrumentor.environment import Machine
 from instrumentor.errors import InstrumentError, RunFailed
-from instrumentor.execution import Limits, execute
+from instrumentor.execution import Execution
 from instrumentor.explanation import Loop, PlanDocument
 from instrumentor.locate.model import Declined
 from instrumentor.options import Options
+from instrumentor.pipeline import InstrumentedRun
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.prepare import Prepared, prepare, script_path
 from instrumentor.profilers import WALLCLOCK, LaunchRequest
 from instrumentor.progress import Progress
 from instrumentor.project import find_project
 from instrumentor.readiness import ready
+from instrumentor.rewrite import Instrumented
 from instrumentor.run_options import RunOptions
 from instrumentor.source_map import SourceMap
 from instrumentor.workspace import Workspace, shadow
@@ -43,6 +45,7 @@ HOPELESS = frozenset(
 )
 #: Kind of the warning that the step was found by running the script.
 DISCOVERED = "discovered"
+UNMODIFIED = "running the unmodified script for two optimizer steps"
 _TRAINS = (b"torch", b"transformers", b"lightning", b"accelerate")
 Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -92,89 +95,110 @@ def discover(
     arguments: Sequence[str],
     options: RunOptions,
     progress: Progress,
-    declined: Declined | None = None,
 ) -> Observed:
-    """Hold the device, and :func:`look`; raises as that, and NotReady."""
-
-    why = f"{declined.reasons[0]}: " if declined else ""
-    progress.stage("discover", f"{why}running the unmodified script for two optimizer steps")
-    machine = options.examine(find_project(script))
-    env = dict(os.environ if options.env is None else options.env)
-    planned = PlannedRun(machine, "wallclock", env=env, cwd=options.folder)
-    with ready(planned, progress, end_holders=options.yes):
-        return look(script, arguments, options, machine, progress)
+    """Run the script as it is; raises as :class:`Discovery`."""
+    progress.stage("discover", UNMODIFIED)
+    return Discovery(script, arguments, options, progress).go()
 
 
-def look(
-    script: Path,
-    arguments: Sequence[str],
-    options: RunOptions,
-    machine: Machine,
-    progress: Progress,
-) -> Observed:
-    """Run the script as it is in a copy, up to its second optimizer step.
+class Discovery(InstrumentedRun[Observed]):
+    """The recipe of a script as it is: run in a copy, up to its second optimizer step.
 
-    The caller holds the device. What the script writes goes with the copy.
+    What the script writes goes with the copy, what it says with a folder of ours.
 
     Raises:
         NotReady: it could not be started.
         RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
     """
 
-    project = find_project(script)
-    cwd = (options.cwd or Path.cwd()).absolute()
-    base = dict(os.environ if options.env is None else options.env)
-    with (
-        tempfile.TemporaryDirectory(prefix="instrument-") as name,
-        shadow(project, script, cwd, {}, link=options.link, no_link=options.no_link) as workspace,
-    ):
-        own = workspace.scratch / "recorder"
-        own.mkdir()
-        text = module_text(options.rewrite, observing=True)
-        (own / f"{MODULE}.py").write_text(text, encoding="utf-8")
-        request = LaunchRequest(
-            python=machine.python,
-            script=workspace.script,
-            arguments=tuple(arguments),
-            cwd=workspace.cwd,
-            env=workspace.environment(base, machine.import_paths),
-            scratch=workspace.scratch,
-            record=Path(name) / "discovery.jsonl",
-            import_paths=(own,),
-            module=options.module,
-            observe="step",
-        )
-        made = execute(
-            WALLCLOCK,
-            request,
-            output=Path(name),
-            log=Path(name) / "discovery.log",
-            limits=Limits(options.timeout_s, options.stall_s),
-            progress=progress,
-        )
-        seen = observed(made.records, workspace)
-        if isinstance(made.failure, RunFailed):
-            made.failure.message = SourceMap(workspace.root, project.root, {}).traceback(
-                made.failure.message
-            )
-            if name in made.failure.hint:  # the log, which goes with the copy
-                made.failure.hint = "Run the script by itself to see its whole output."
-    if seen is None:
+    seen: Observed | None = None
+
+    def __init__(
+        self,
+        script: Path,
+        arguments: Sequence[str],
+        options: RunOptions,
+        progress: Progress,
+        machine: Machine | None = None,
+    ) -> None:
+        """``machine`` is given by a run that holds its devices already."""
+        super().__init__(script, arguments, options, progress)
+        self.options, self.held = options, machine
+
+    def prepare(self) -> None:
+        """Nothing is rewritten."""
+        self.prepared = Instrumented(self.script, find_project(self.script), {}, {})
+
+    def examine(self) -> None:
+        """The script's interpreter."""
+        self.machine = self.held or self.options.examine(self.prepared.project)
+
+    def ready(self) -> AbstractContextManager[None]:
+        """The devices, unless they are held."""
+        if self.held is not None:
+            return nullcontext()
+        planned = PlannedRun(self.machine, "wallclock", env=self.env, cwd=self.cwd)
+        return ready(planned, self.progress, end_holders=self.options.yes)
+
+    def execute(self) -> None:
+        """In a folder that is thrown away."""
+        with tempfile.TemporaryDirectory(prefix="instrument-") as name:
+            self.thrown_away = name
+            super().execute()
+
+    def wanted_folder(self) -> Path:
+        """For as long as it runs."""
+        return Path(self.thrown_away, "run")
+
+    def plan_json(self) -> Mapping[str, Any]:
+        """There is none yet."""
+        return {}
+
+    def measure(self) -> None:
+        """One process, under the observer alone."""
+        self.process(WALLCLOCK)
+
+    def workspace(self) -> AbstractContextManager[Workspace]:
+        """A copy, with the links that were asked for."""
+        made, options = self.prepared, self.options
+        link, no_link = options.link, options.no_link
+        return shadow(made.project, made.script, self.cwd, {}, link=link, no_link=no_link)
+
+    def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
+        """With the observer beside the copy."""
+        folder = write_module(workspace.scratch, self.options.rewrite, observing=True)
+        more |= {"import_paths": (folder,), "module": self.options.module, "observe": "step"}
+        return super().request(workspace, name, **more)
+
+    def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
+        """What was seen counts, however the script ended."""
+        self.seen = observed(made.records, self.source_map(workspace), workspace.scratch)
+        if self.seen is not None:
+            return None
         nothing = RunFailed("the script ended before an optimizer of torch.optim stepped twice")
-        raise made.failure or nothing
-    return seen
+        return made.failure or nothing
+
+    def conclude(self) -> Observed:
+        """What was seen; else what went wrong, without the name of a file that is gone."""
+        if self.failure is not None:
+            if self.thrown_away in self.failure.hint:
+                self.failure.hint = "Run the script by itself to see its whole output."
+            raise self.failure
+        assert self.seen is not None
+        return self.seen
 
 
-def observed(records: Sequence[Mapping[str, Any]], workspace: Workspace) -> Observed | None:
+def observed(
+    records: Sequence[Mapping[str, Any]], source_map: SourceMap, scratch: Path
+) -> Observed | None:
     """What a run as it is has shown; None when no optimizer stepped twice."""
     found = next((r for r in records if r.get("event") == "observed"), None)
     if found is None or found["loop"] is None:
         return None
-    own = SourceMap(workspace.root, workspace.project.root, {})
     file, line, function = found["loop"]
-    place = own.place(Path(file), line)
+    place = source_map.place(Path(file), line)
     users = found["users"] or found["loop"]
-    call = own.place(Path(users[0]), users[1]) or (Path(users[0]), users[1])
+    call = source_map.place(Path(users[0]), users[1]) or (Path(users[0]), users[1])
     return Observed(
         file=place[0] if place else Path(file),
         function=function,
@@ -184,19 +208,19 @@ def observed(records: Sequence[Mapping[str, Any]], workspace: Workspace) -> Obse
         backward=tuple(found["backward"]),
         step=tuple(found["step"]),
         chains={
-            name: tuple(_own_chain(chain, own, workspace) for chain in chains)
+            name: tuple(_own_chain(chain, source_map, scratch) for chain in chains)
             for name, chains in found["chains"].items()
         },
         parameters=found["parameters"],
     )
 
 
-def _own_chain(chain: Iterable[Sequence[Any]], own: SourceMap, workspace: Workspace) -> Chain:
+def _own_chain(chain: Iterable[Sequence[Any]], source_map: SourceMap, scratch: Path) -> Chain:
     """A chain in the user's files, without the frames of the launcher."""
     kept = []
     for file, line, function in chain:
-        if not Path(file).is_relative_to(workspace.scratch):
-            place = own.place(Path(file), line) or (Path(file), line)
+        if not Path(file).is_relative_to(scratch):
+            place = source_map.place(Path(file), line) or (Path(file), line)
             kept.append((*place, str(function)))
     return tuple(kept)
 

@@ -126,3 +126,31 @@ def write_json(path: Path, value: object) -> None:
     except OSError as error:
         # Nobody knows the temporary file that it names.
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:
+    """A folder that did not exist yet, or was empty: the one wanted, or with -2, -3 ... behind it.
+
+    Args:
+        first: name of the file that says whose folder it is. Made here with this ``content``, so
+            that of two runs that start in one moment each has a folder of its own.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    number, folder = 1, wanted
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not any(folder.iterdir()):
+                with (folder / first).open("xb") as stream:
+                    stream.write(content)
+                return folder
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
+            ) from error
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}-{number}")

@@ -15,6 +15,7 @@ are: :class:`InstrumentedRun`.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import time
@@ -24,17 +25,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from instrumentor import recovery
 from instrumentor.environment import Machine
-from instrumentor.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed, UsageError
+from instrumentor.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed
 from instrumentor.execution import Execution, Limits, execute
-from instrumentor.outputs import write_json
+from instrumentor.outputs import new_folder, write_json
 from instrumentor.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.progress import Progress, Silent
 from instrumentor.source_map import SourceMap
-from instrumentor.workspace import Linked, Originals, Workspace, shadow
+from instrumentor.workspace import Linked, Originals, UsersFiles, Workspace, shadow
 from instrumentor.workspace.linked import listed
 from instrumentor_analysis.caveats import Caveat
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from instrumentor.rewrite import Instrumented  # imports LibCST, which a command needs not
 
 Result = TypeVar("Result")
+FACTS = "run.json"
 
 
 class Choices(Protocol):
@@ -75,7 +77,7 @@ class Pipeline(ABC, Generic[Result]):
         self.cwd = (options.cwd or Path.cwd()).absolute()
         self.env = dict(os.environ if options.env is None else options.env)
         self.started = time.time()
-        self._limits = options.timeout_s, options.stall_s
+        self.limits = Limits(options.timeout_s, options.stall_s)
 
     def go(self) -> Result:
         """All stages; raises what the recipe's function documents."""
@@ -101,10 +103,6 @@ class Pipeline(ABC, Generic[Result]):
     @abstractmethod
     def conclude(self) -> Result: ...
 
-    @property
-    def limits(self) -> Limits:
-        return Limits(*self._limits)
-
 
 class InstrumentedRun(Pipeline[Result]):
     """A run of a rewritten script, with a run folder.
@@ -115,12 +113,12 @@ class InstrumentedRun(Pipeline[Result]):
         folder: the run folder, known from :meth:`execute` on.
         last: the process that ended last.
         failure: why the run does not count.
-        linked: the user's files and folders that the copy links to, relative to the project;
-            ``linked_changed`` of them, ``linked_whole`` as of :class:`Linked`.
+        new_files: what the script wrote into its copy, relative to the project.
     """
 
     prepared: Instrumented
     folder: Path
+    schema: ClassVar[str] = "instrument-run/1"  # of run.json
     links_are_optional = True  # there is an option to copy what is linked
 
     def __init__(
@@ -138,10 +136,7 @@ class InstrumentedRun(Pipeline[Result]):
         self.failure: InstrumentError | None = None
         self.last: Execution | None = None
         self.new_files: tuple[Path, ...] = ()
-        self.linked: tuple[Path, ...] = ()
-        self.linked_changed: tuple[Path, ...] = ()
-        self.linked_whole = True
-        self.originals_changed = False
+        self.users_files = UsersFiles()
 
     # -- what a recipe says ----------------------------------------------------------------------
 
@@ -176,14 +171,14 @@ class InstrumentedRun(Pipeline[Result]):
         """Measure; then the proof that the user's files are as they were."""
 
         prepared = self.prepared
-        self.folder = new_folder(self.cwd / self.wanted_folder())
+        self.folder = self._new_folder()
         watched = dict.fromkeys([*prepared.replacements, prepared.script])
         originals = Originals.take(prepared.project, watched)
         try:
             self.measure()
             differences = originals.verify()
             if differences:
-                self.originals_changed = True
+                self.users_files = replace(self.users_files, originals_changed=True)
                 text = "the original changed during the run: " + "; ".join(differences)
                 self.warnings.append(Caveat("original-changed", text, "wrong"))
         except InstrumentError as error:
@@ -194,6 +189,11 @@ class InstrumentedRun(Pipeline[Result]):
         finally:
             if self.last is None:
                 self._remove_empty_folder()
+
+    def _new_folder(self) -> Path:
+        """It says at once what it is, so that no copy takes it for one of the project's."""
+        content = json.dumps({"schema": self.schema}).encode()
+        return new_folder(self.cwd / self.wanted_folder(), FACTS, content)
 
     def process(self, profiler: Profiler, name: str = "", **more: Any) -> Execution:
         """One process in a place of its own, under a profiler.
@@ -251,16 +251,16 @@ class InstrumentedRun(Pipeline[Result]):
         return SourceMap(workspace.root, self.prepared.project.root, self.prepared.replacements)
 
     def _tell_links(self, linked: Linked) -> None:
-        self.linked = linked.names
-        if self.linked:
+        self.users_files = replace(self.users_files, linked=linked.names)
+        if linked.names:
             watched = "watched" if linked.whole else "too large to be watched as a whole"
-            names = listed(self.linked, 5)
+            names = listed(linked.names, 5)
             self.progress.stage("linked", f"{names} (your own, not copied; {watched})")
 
     def _compare_links(self, linked: Linked) -> None:
         changed = linked.changed()
-        self.linked_whole = self.linked_whole and linked.whole
-        self.linked_changed = tuple(dict.fromkeys((*self.linked_changed, *changed)))
+        now = UsersFiles(linked.names, changed, linked.whole)
+        self.users_files = self.users_files.then(now)
         if changed:
             text = linked.sentence(changed, optional=self.links_are_optional)
             self.warnings.append(Caveat("linked-changed", text, "wrong"))
@@ -269,7 +269,7 @@ class InstrumentedRun(Pipeline[Result]):
         said = [*self.folder.glob("*.jsonl"), *self.folder.glob("*.log")]
         if any(path.stat().st_size for path in said):
             return
-        names = ("changes.diff", "plan.json", "run.json")
+        names = ("changes.diff", "plan.json", FACTS)
         for path in (*said, *(self.folder / name for name in names)):
             path.unlink(missing_ok=True)
         if not any(self.folder.iterdir()):
@@ -286,6 +286,7 @@ class InstrumentedRun(Pipeline[Result]):
         """What run.json says of every run."""
         began = datetime.fromtimestamp(self.started, timezone.utc)
         return {
+            "schema": self.schema,
             "script": str(self.prepared.script),
             "arguments": list(self.arguments),
             "command_line": shlex.join(argv),
@@ -294,25 +295,3 @@ class InstrumentedRun(Pipeline[Result]):
             "script_exit_code": self.exit_code,
             "python": str(self.machine.python),
         }
-
-
-def new_folder(wanted: Path) -> Path:
-    """A folder that does not exist yet, or is empty: the one wanted, or with -2, -3 ... behind it.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
-    number, folder = 1, wanted
-    while True:
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            if folder.is_dir() and not any(folder.iterdir()):
-                return folder
-            number += 1
-            folder = wanted.with_name(f"{wanted.name}-{number}")
-        except OSError as error:
-            raise UsageError(
-                f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
-            ) from error

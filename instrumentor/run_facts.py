@@ -17,8 +17,6 @@ from instrumentor.workspace import git
 if TYPE_CHECKING:
     from instrumentor.environment import Machine
 
-SCHEMA = "instrument-run/1"
-
 
 def conditions(
     prepared: Prepared,
@@ -39,7 +37,6 @@ def conditions(
     loop = plan.explanation["loop"]
     fidelity = config_of(prepared.script, arguments, cwd).get("math_fidelity")
     return {
-        "schema": SCHEMA,
         "scope": plan.label,
         "steps": plan.options.steps,
         "warmup": plan.options.warmup,

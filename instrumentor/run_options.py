@@ -15,6 +15,7 @@ from instrumentor.options import Options
 if TYPE_CHECKING:
     from instrumentor.environment import Machine
     from instrumentor.project import Project
+    from instrumentor.workspace import UsersFiles
     from instrumentor_analysis.caveats import Caveat
     from instrumentor_analysis.model import Summary
 
@@ -216,17 +217,13 @@ class RunResult:
         folder: the run folder.
         summary: what it says; without figures when nothing was measured.
         script_exit_code: the script's own code, None when it never ran to an end.
+        users_files: what became of the user's own.
         new_files: what the script wrote into the copy, relative to the project.
-        linked_changed: what changed of the user's own behind links, relative to the project.
-        linked_whole: all that is behind links was compared.
-        originals_changed: the script's own files differ from before.
     """
 
     folder: Path
     summary: Summary
     script_exit_code: int | None
+    users_files: UsersFiles
     new_files: tuple[Path, ...] = ()
     warnings: tuple[Caveat, ...] = ()
-    linked_changed: tuple[Path, ...] = ()
-    linked_whole: bool = True
-    originals_changed: bool = False

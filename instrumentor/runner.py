@@ -15,11 +15,19 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor.bundle import FOLDER_NAME, MODULE, module_text
+from instrumentor.bundle import write_module
 from instrumentor.device_nodes import device_root
-from instrumentor.discovery import Observed, discover, look, may_help, prepared_again, prepared_by
+from instrumentor.discovery import (
+    UNMODIFIED,
+    Discovery,
+    Observed,
+    may_help,
+    prepared_again,
+    prepared_by,
+)
 from instrumentor.doctor import PlannedRun
 from instrumentor.edits import Kind
+from instrumentor.environment import Machine
 from instrumentor.errors import (
     InstrumentError,
     Interrupted,
@@ -170,15 +178,31 @@ class TrainingRun(InstrumentedRun[RunResult]):
             return prepare(self.script, rewrite, self.arguments)
         except Declined as declined:
             path = script_path(self.script)
-            allowed = self.options.discover and not self.options.in_place
-            if not (allowed and may_help(declined, path, rewrite)):
+            if not (self._may_discover and may_help(declined, path, rewrite)):
                 raise
             try:
-                self.seen = discover(path, self.arguments, self.options, self.progress, declined)
+                seen = self._observe(f"{declined.reasons[0]}: {UNMODIFIED}")
             except RunFailed as error:
                 declined.message += f"\nrunning it did not reveal its step either: {error.message}"
                 raise declined from error
-            return prepared_by(self.seen, path, rewrite, self.arguments, declined)
+            return prepared_by(seen, path, rewrite, self.arguments, declined)
+
+    @property
+    def _may_discover(self) -> bool:
+        """Whether the script may be run as it is, in a copy; once in a run."""
+        return self.options.discover and not self.options.in_place and self.seen is None
+
+    def _observe(self, doing: str, machine: Machine | None = None) -> Observed:
+        """Run the script as it is; raises as :class:`Discovery`."""
+        self.progress.stage("discover", doing)
+        path = script_path(self.script)
+        run = Discovery(path, self.arguments, self.options, self.progress, machine)
+        try:
+            self.seen = run.go()
+        finally:
+            self.users_files = self.users_files.then(run.users_files)
+            self.warnings += [each for each in run.warnings if each.weight == "wrong"]
+        return self.seen
 
     def _check_compiles(self) -> None:
         version = ".".join(self.machine.python_version.split(".")[:2])
@@ -222,16 +246,15 @@ class TrainingRun(InstrumentedRun[RunResult]):
         """Where statements were taken out and gradients lack: see whether they always do."""
 
         found, plan = self.verification, self.prepared.plan
-        allowed = self.options.discover and not self.options.in_place and self.seen is None
-        if not allowed or found is None or not lacks_gradients(found):
+        if not self._may_discover or found is None or not lacks_gradients(found):
             return
         off = [each for each in plan.edits if each.edit.kind is Kind.DISABLE and each.edit.at]
         if not off:
             return
-        self.progress.stage("discover", "not every parameter got a gradient: checking the script")
-        path = self.prepared.script
         try:
-            self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
+            seen = self._observe(
+                "not every parameter got a gradient: checking the script", self.machine
+            )
         except Interrupted:
             raise
         except InstrumentError as error:
@@ -239,29 +262,30 @@ class TrainingRun(InstrumentedRun[RunResult]):
             self.warnings.append(Caveat("no-gradient", text, "wrong", hint=error.hint))
             return
         places = [(each.file, each.edit.at.line) for each in off if each.edit.at]
-        self.verification = against(found, self.seen.parameters, places)
+        self.verification = against(found, seen.parameters, places)
         self.failure = failure(self.verification)
 
     def _once_more_as_seen(self) -> None:
         """Plan again from what a run of the script as it is shows, and measure that."""
 
-        allowed = self.options.discover and not self.options.in_place and self.seen is None
-        if not allowed or self.verification is None or of_several_processes(self.verification):
+        found = self.verification
+        if not self._may_discover or found is None or of_several_processes(found):
             return
         wrong = self.failure
         assert wrong is not None
         why = wrong.message.partition("\n")[0]
-        self.progress.stage("discover", f"{why}: running the unmodified script for two steps")
-        path, rewrite = self.prepared.script, self.options.rewrite
+        path, refuted = self.prepared.script, self.prepared.plan
         try:
-            self.seen = look(path, self.arguments, self.options, self.machine, self.progress)
-            self.prepared = prepared_again(self.seen, path, rewrite, self.arguments, why)
+            doing = f"{why}: running the unmodified script for two steps"
+            seen, rewrite = self._observe(doing, self.machine), self.options.rewrite
+            self.prepared = prepared_again(seen, path, rewrite, self.arguments, why)
         except Interrupted:
             raise
         except InstrumentError as error:
             wrong.message += f"\nrunning it unmodified did not help: {error.message}"
             return
-        self.warnings[:] = self.prepared.plan.warnings
+        of_the_run = [each for each in self.warnings if each not in refuted.warnings]
+        self.warnings = [*self.prepared.plan.warnings, *of_the_run]
         self.progress.stage("found", _found(self.prepared))
         self._set_aside()
         self.process(self.profiler)
@@ -312,10 +336,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         tools = self.machine.tools.folder if self.machine.tools else None
         plan = self.prepared.plan
         whole = plan.label == WHOLE_STEP
-        folder = workspace.scratch / FOLDER_NAME
-        folder.mkdir()
-        text = module_text(plan.options, observing=whole)
-        (folder / f"{MODULE}.py").write_text(text, encoding="utf-8")
+        folder = write_module(workspace.scratch, plan.options, observing=whole)
         same = (workspace.cwd / self.typed).resolve() == workspace.script.resolve()
         return super().request(
             workspace,
@@ -411,11 +432,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
             self.folder,
             summary or self._summary_of_nothing(),
             self.exit_code,
+            self.users_files,
             self.new_files,
             by_weight(self.warnings),
-            self.linked_changed,
-            self.linked_whole,
-            self.originals_changed,
         )
         if self.failure is not None:
             self.failure.result = result
@@ -487,8 +506,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         record = self.folder / "timings.jsonl"
         made, where = self.prepared, (self.arguments, self.cwd)
         document = {
-            **conditions(made, self.machine, *where, record, options.batch_dim),
             **self.facts(self.launch.argv),
+            **conditions(made, self.machine, *where, record, options.batch_dim),
             "warnings": [each.to_json() for each in by_weight(self.warnings)],
             "label": options.label,
             "name": run_name(self.prepared.script),
@@ -501,9 +520,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "partial": last is None or self.failure is not None,
             "verification": self.verification,
             "new_files": [str(p) for p in self.new_files],
-            "linked": [str(p) for p in self.linked],
-            "linked_changed": [str(p) for p in self.linked_changed],
-            "linked_whole": self.linked_whole,
+            **self.users_files.to_json(),
             "untraced": None
             if untraced is None
             else {

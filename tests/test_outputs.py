@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.outputs import refuse_misplaced, refuse_outputs, write_json, write_new
+from instrumentor.outputs import new_folder, refuse_misplaced, refuse_outputs, write_json, write_new
 
 
 def test_a_file_is_written_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -140,3 +142,16 @@ def test_an_error_names_the_file_and_no_temporary_one(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught:
         write_json(tmp_path / "run.json", {})
     assert caught.value.filename == str(tmp_path / "run.json")
+
+
+def test_runs_that_start_in_one_moment_have_folders_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()  # an empty one is welcome, once
+    together = threading.Barrier(8)
+
+    def start(_: int) -> Path:
+        together.wait()
+        return new_folder(tmp_path / "run", "run.log")
+
+    with ThreadPoolExecutor(8) as pool:
+        made = sorted(pool.map(start, range(8)))
+    assert made == [tmp_path / "run", *(tmp_path / f"run-{n}" for n in range(2, 9))]

@@ -198,14 +198,7 @@ def run(
     _show(result.report, json=shown.json)
     told = not (shown.quiet or shown.json)
     if told:
-        from instrumentor.workspace.linked import fate
-
-        fared = fate(
-            changed=bool(result.linked_changed),
-            whole=result.linked_whole,
-            originals_changed=result.originals_changed,
-        )
-        console.say(f"Wrote {console.shown(result.folder)}/ ({fared})")
+        console.say(f"Wrote {console.shown(result.folder)}/ ({result.users_files.fate})")
         console.say(f"Next: instrument kernel iterate {console.quoted(script)}")
     if result.verdict is not None and not result.verdict.ok:
         raise RunFailed(

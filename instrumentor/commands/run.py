@@ -132,15 +132,9 @@ def _closing(result: RunResult, *, in_place: bool) -> None:
 
 
 def _fate(result: RunResult, *, in_place: bool) -> str:
-    from instrumentor.workspace.linked import fate
-
-    if in_place and not result.originals_changed:
+    if in_place and not result.users_files.originals_changed:
         return "your file is restored"
-    return fate(
-        changed=bool(result.linked_changed),
-        whole=result.linked_whole,
-        originals_changed=result.originals_changed,
-    )
+    return result.users_files.fate
 
 
 def _preview(

@@ -114,7 +114,7 @@ def _show(
 
 def _fate(folder: Path, *, quiet: bool) -> str:
     """What the trials say of the user's files; names the links, and what changed behind them."""
-    from instrumentor.workspace.linked import fate, listed
+    from instrumentor.workspace.linked import UsersFiles, listed
 
     runs = [json.loads(path.read_bytes()) for path in folder.glob("trials/*/run*/run.json")]
     linked, changed = (
@@ -129,7 +129,7 @@ def _fate(folder: Path, *, quiet: bool) -> str:
             "they are linked, not copied: --no-link DIR copies them"
         )
     whole = all(run.get("linked_whole", True) for run in runs)
-    return fate(changed=bool(changed), whole=whole)
+    return UsersFiles(linked_changed=tuple(changed), linked_whole=whole).fate
 
 
 def _run_options(run: RunOptions) -> dict[str, Any]:

@@ -33,13 +33,12 @@ from instrumentor.pipeline import InstrumentedRun
 from instrumentor.process import excerpt
 from instrumentor.profilers import Launch, Profiler
 from instrumentor.progress import Progress
-from instrumentor.workspace import Workspace, check_loaded
+from instrumentor.workspace import UsersFiles, Workspace, check_loaded
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import KernelReport
 
-SCHEMA = "instrument-kernel-run/1"
 RECORD = "kernel.jsonl"
 _TTL = re.compile(rb"^\s*(?:import|from) ttl\b", re.MULTILINE)
 _PRINTED = "[instrument] "
@@ -53,18 +52,14 @@ class KernelRun:
         report: what it says.
         script_exit_code: the script's own code.
         verdict: of the validation; None when none was asked for.
-        linked_changed: what changed of the user's own behind links, relative to the project.
-        linked_whole: all that is behind links was compared.
-        originals_changed: the script's own files differ from before.
+        users_files: what became of the user's own.
     """
 
     folder: Path
     report: KernelReport
     script_exit_code: int
     verdict: Verdict | None
-    linked_changed: tuple[Path, ...] = ()
-    linked_whole: bool = True
-    originals_changed: bool = False
+    users_files: UsersFiles
 
     @property
     def valid(self) -> bool:
@@ -95,6 +90,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     """State of one run; the stages are those of :class:`instrumentor.pipeline.Pipeline`."""
 
     prepared: PreparedKernel
+    schema = "instrument-kernel-run/1"
     links_are_optional = False
     own_check: Verdict | None = None
     verdict: Verdict | None = None
@@ -299,8 +295,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         ).by(self.options.criteria)
 
     def _result(self) -> KernelRun:
-        files = self.linked_changed, self.linked_whole, self.originals_changed
-        return KernelRun(self.folder, self._report(), self.exit_code or 0, self.verdict, *files)
+        report, code = self._report(), self.exit_code or 0
+        return KernelRun(self.folder, report, code, self.verdict, self.users_files)
 
     def _partial(self) -> KernelRun | None:
         """What a failed run still printed."""
@@ -325,7 +321,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         plan, kernel, verdict = self.plan, self.plan.kernel, self.verdict
         chosen = plan.invocation
         return {
-            "schema": SCHEMA,
             **self.facts(self.launch.argv),
             "warnings": [str(each) for each in dict.fromkeys(self.warnings)],
             "name": self.script.stem,

@@ -12,11 +12,12 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from instrumentor.errors import UsageError
-from instrumentor.pipeline import new_folder
+from instrumentor.outputs import new_folder
 from instrumentor.runner import run_name
 from instrumentor.tune import batch_size
 from instrumentor.tune.edits import Applicable, Survey, own_dtype, survey
 from instrumentor.tune.executors import Executor, check
+from instrumentor.tune.journal import NAME as JOURNAL
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.judge import Judge
 from instrumentor.tune.listener import Listener
@@ -67,7 +68,7 @@ def tune(
     check(options.executor)
     target = read_target(script, arguments, cwd, options.rewrite)
     found = _survey(target, options)
-    folder = new_folder(cwd / (options.output or f"{run_name(target.script)}_tune"))
+    folder = new_folder(cwd / (options.output or f"{run_name(target.script)}_tune"), JOURNAL)
     header = {
         "script": str(target.script),
         "arguments": target.arguments,

@@ -9,7 +9,7 @@ scripts that cannot run from a copy, ``restore`` undoes what is left of it.
 
 from instrumentor.workspace.either import Workspace, original
 from instrumentor.workspace.in_place import InPlace, in_place
-from instrumentor.workspace.linked import Linked
+from instrumentor.workspace.linked import Linked, UsersFiles
 from instrumentor.workspace.loads import check_loaded
 from instrumentor.workspace.originals import Fingerprint, Originals
 from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
@@ -25,6 +25,7 @@ __all__ = [
     "Originals",
     "Shadow",
     "ShadowPlan",
+    "UsersFiles",
     "Workspace",
     "check_loaded",
     "in_place",

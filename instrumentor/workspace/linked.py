@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 MAX_ENTRIES = 200_000
 MAX_S = 5.0
@@ -167,15 +168,49 @@ class Linked:
         return path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
 
-def fate(*, changed: bool, whole: bool, originals_changed: bool = False) -> str:
-    """What to say of the user's files at the end of a run in a copy."""
-    if originals_changed:
-        return "your files changed during the run: see above"
-    if changed:
-        return "files in linked folders changed: see above"
-    if not whole:
-        return "your files were not touched, as far as the linked folders could be watched"
-    return "your files were not touched"
+@dataclass(frozen=True)
+class UsersFiles:
+    """What became of the user's own files during a run; paths relative to the project.
+
+    Attributes:
+        linked: what the copy linked to.
+        linked_changed: what changed behind those links.
+        linked_whole: all that is behind them was compared.
+        originals_changed: the script's own files differ from before.
+    """
+
+    linked: tuple[Path, ...] = ()
+    linked_changed: tuple[Path, ...] = ()
+    linked_whole: bool = True
+    originals_changed: bool = False
+
+    def then(self, later: UsersFiles) -> UsersFiles:
+        """Of two processes of one run, one after the other."""
+        return UsersFiles(
+            later.linked,
+            tuple(dict.fromkeys((*self.linked_changed, *later.linked_changed))),
+            self.linked_whole and later.linked_whole,
+            self.originals_changed or later.originals_changed,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """What run.json says of links."""
+        return {
+            "linked": [str(path) for path in self.linked],
+            "linked_changed": [str(path) for path in self.linked_changed],
+            "linked_whole": self.linked_whole,
+        }
+
+    @property
+    def fate(self) -> str:
+        """What to say of them at the end of a run in a copy."""
+        if self.originals_changed:
+            return "your files changed during the run: see above"
+        if self.linked_changed:
+            return "files in linked folders changed: see above"
+        if not self.linked_whole:
+            return "your files were not touched, as far as the linked folders could be watched"
+        return "your files were not touched"
 
 
 def listed(names: Iterable[Path], count: int = SHOWN) -> str:

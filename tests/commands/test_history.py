@@ -12,6 +12,7 @@ from instrumentor.commands.common import Remembered
 from instrumentor.commands.history import remember
 from instrumentor.history import History, place_of
 from instrumentor.run_options import RunResult
+from instrumentor.workspace import UsersFiles
 from instrumentor_analysis.model import Summary
 from tests.analysis.comparison.sides import summary
 
@@ -108,7 +109,7 @@ def test_a_script_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_run_can_stay_out_of_it(script: Path) -> None:
-    result = RunResult(script.parent / "run", summary([1.0] * 5), 0)
+    result = RunResult(script.parent / "run", summary([1.0] * 5), 0, UsersFiles())
     remember(result, script, Remembered(no_history=True))
     assert len(History().of_script(place_of(script))) == 2
     remember(result, script, Remembered())
@@ -116,5 +117,6 @@ def test_a_run_can_stay_out_of_it(script: Path) -> None:
 
 
 def test_a_run_that_measured_nothing_is_not_added(script: Path) -> None:
-    remember(RunResult(script.parent / "run", Summary("torch"), 1), script, Remembered())
+    nothing = RunResult(script.parent / "run", Summary("torch"), 1, UsersFiles())
+    remember(nothing, script, Remembered())
     assert len(History().of_script(place_of(script))) == 2

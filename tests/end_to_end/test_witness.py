@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor import RunOptions, run
 from instrumentor.edits import Edit, Kind, Statement
@@ -160,7 +160,7 @@ def test_an_interruption_of_the_unmodified_script_ends_the_run(
         raise Interrupted("interrupted")
 
     monkeypatch.setattr("instrumentor.prepare.make_plan", planned)
-    monkeypatch.setattr("instrumentor.runner.look", interrupted)
+    monkeypatch.setattr("instrumentor.discovery.Discovery.measure", interrupted)
     repo = git_repo({"train.py": source})
     with pytest.raises(Interrupted) as caught:
         run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))

@@ -120,9 +120,9 @@ def test_what_a_script_writes_through_a_link_is_told(kernels: Path, standin: Env
     script = kernels / "add_one_core.py"
     script.write_text(script.read_text() + "\nopen('data/x.bin', 'wb').write(b'theirs!')\n")
     run = measure(kernels, "add_one_core.py", standin())
-    assert run.linked_changed == (Path("data/x.bin"),)
+    assert run.users_files.linked_changed == (Path("data/x.bin"),)
     assert any("changed during the run: data/x.bin" in text for text in run.report.warnings)
-    assert measure(kernels, "loop.py", standin()).linked_changed == ()
+    assert not measure(kernels, "loop.py", standin()).users_files.linked_changed
 
 
 def test_sigterm_during_the_validation_keeps_what_was_measured(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.workspace import Linked, linked
-from instrumentor.workspace.linked import fate
+from instrumentor.workspace import Linked, UsersFiles, linked
 
 
 @pytest.fixture
@@ -111,10 +110,11 @@ def test_the_sentence_names_files_links_and_the_way_out(root: Path) -> None:
 
 
 def test_what_is_said_at_the_end_is_what_was_seen() -> None:
-    assert fate(changed=False, whole=True) == "your files were not touched"
-    assert fate(changed=True, whole=True) == "files in linked folders changed: see above"
-    assert fate(changed=True, whole=False) == "files in linked folders changed: see above"
-    assert "as far as" in fate(changed=False, whole=False)
+    changed, partly = UsersFiles(linked_changed=(Path("data"),)), UsersFiles(linked_whole=False)
+    assert UsersFiles().fate == "your files were not touched"
+    assert changed.fate == "files in linked folders changed: see above"
+    assert changed.then(partly).fate == partly.then(changed).fate == changed.fate
+    assert "as far as" in partly.then(UsersFiles()).fate
 
 
 def test_a_folder_that_cannot_be_read_holds_nothing(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor import run_facts
 from instrumentor.errors import NotReady, UsageError
-from instrumentor.kernels import run as kernel_run
 from instrumentor.kernels import session
+from instrumentor.kernels.run import KernelPipeline
 from instrumentor.project import find_project
+from instrumentor.runner import TrainingRun
 from instrumentor.tune import journal
 from instrumentor.workspace import ShadowPlan, plan_shadow, planner, shadow
 from tests.conftest import git
@@ -102,8 +102,8 @@ def test_environments_and_tool_caches_are_left_out(git_repo, ignored: bool) -> N
 @pytest.mark.parametrize(
     ("record", "schema"),
     [
-        ("run.json", run_facts.SCHEMA),
-        ("run.json", kernel_run.SCHEMA),
+        ("run.json", TrainingRun.schema),
+        ("run.json", KernelPipeline.schema),
         (session.FILE, session.SCHEMA),
         (journal.NAME, journal.SCHEMA),
     ],
