@@ -34,7 +34,7 @@ TESTED_IN = {
     "tests/locate/test_forward.py": "locate/dataflow locate/held",
     "tests/locate/test_gradients.py": "locate/differentiable locate/values",
     "tests/locate/test_rules.py": (
-        "locate/constants locate/instead locate/loops locate/remarks locate/tree locate/understand"
+        "locate/constants locate/instead locate/loops locate/remarks locate/understand"
     ),
     "tests/locate/test_accumulation.py": "locate/modes",
     "tests/passes/test_golden.py": (

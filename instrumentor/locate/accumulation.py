@@ -5,28 +5,22 @@ from __future__ import annotations
 import ast
 import re
 
+from instrumentor.locate.control import NEXT, START, flow_of
 from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, Site, Update
+from instrumentor.locate.loops import Candidate, Site, Update, stepping
 from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import Source, dotted, last, own_nodes
-from instrumentor.locate.tree import between, callee_of, contains, exclusive
+from instrumentor.locate.syntax import callee, dotted, last, own_nodes
 
 
-def accumulation_guard(
-    source: Source, candidate: Candidate, site: Site, update: Update
-) -> ast.If | None:
-    """The `if` that lets only every N-th iteration reach the update, or None."""
-    if update.source is not source or update.scope is not candidate.scope:
-        return None
-    found: ast.If | None = None
-    for parent in source.parents(update.statement):
-        if parent is candidate.loop:
-            break
-        if isinstance(parent, ast.If) and not contains(parent, site.statement):
-            if _is_count_test(parent.test, _counted_names(candidate.loop.body)):
-                found = parent
-    return found
+def counting_tests(candidate: Candidate, first: ast.stmt, update: Update) -> list[ast.If]:
+    """The tests behind a statement that let only every N-th iteration come to the update."""
+    flow = candidate.flow
+    if update not in candidate.own_updates or update.statement not in flow.begins:
+        return []
+    counted = _counted_names(candidate.loop.body)
+    tests = flow.deciders(flow.after(first), flow.before(update.statement))
+    return [test for test in tests if _is_count_test(test.test, counted)]
 
 
 _ACCUMULATION_TEST = re.compile(
@@ -69,42 +63,40 @@ def _is_count_test(test: ast.expr, counted: frozenset[str] = frozenset()) -> boo
 
 def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> str:
     """none, branch, continue, context or nested: how an update covers several backwards."""
-    source = candidate.source
-    for parent in source.parents(site.statement):
-        if parent is candidate.loop:
-            break
-        if isinstance(parent, ast.With):
-            for item in parent.items:
-                if callee_of(item.context_expr) in ("accumulate",):
-                    return "context"
+    flow = candidate.flow
+    if any(map(_accumulates, candidate.source.parents(site.statement))):
+        return "context"
     if not candidate.updates:
         return "none"
     update = candidate.updates[0]
-    if not contains(candidate.loop, update.statement):
+    if update.statement not in flow.begins:
         return "nested"
-    if update.source is source and exclusive(source, site.statement, update.statement):
+    if flow.exclusive(site.statement, update.statement):
         return "branch"
-    guard = accumulation_guard(source, candidate, site, update)
-    if guard is not None:
-        return "context" if "sync_gradients" in ast.unparse(guard.test) else "branch"
-    for statement in between(source, candidate.loop, site.statement, update.statement):
-        if isinstance(statement, ast.If) and any(
-            isinstance(s, ast.Continue) for s in statement.body
-        ):
-            if _is_count_test(statement.test, _counted_names(candidate.loop.body)):
-                return "continue"
-    if update.helper is not None or (site.chain and update.statement is site.statement):
-        helper = update.helper or site.chain[-1]
-        if _guarded_in(knowledge, helper):
-            return "branch"
-    return "none"
+    for test in counting_tests(candidate, site.statement, update):
+        if "sync_gradients" in ast.unparse(test.test):
+            return "context"
+        skips = flow.path(flow.before(test), NEXT, {flow.before(update.statement)})
+        return "continue" if skips else "branch"
+    helper = update.helper
+    if helper is None and site.chain and update.statement is site.statement:
+        helper = site.chain[-1]
+    return "branch" if helper is not None and _counts_in(knowledge, helper) else "none"
 
 
-def _guarded_in(knowledge: Knowledge, helper: Function) -> bool:
-    for call, statement in knowledge.program.calls.get(helper.node, ()):
-        if any(c is call for c in knowledge.steps_in(helper.source, helper.node, statement)):
-            for parent in helper.source.parents(statement):
-                names = _counted_names(helper.node.body)
-                if isinstance(parent, ast.If) and _is_count_test(parent.test, names):
-                    return True
-    return False
+def _accumulates(statement: ast.stmt) -> bool:
+    """`with accelerator.accumulate(model):`."""
+    return isinstance(statement, ast.With) and any(
+        isinstance(call, ast.Call) and callee(call) == "accumulate"
+        for call in (item.context_expr for item in statement.items)
+    )
+
+
+def _counts_in(knowledge: Knowledge, helper: Function) -> bool:
+    """Whether a helper steps its optimizer in every N-th call only."""
+    flow, counted = flow_of(helper.node), _counted_names(helper.node.body)
+    return any(
+        _is_count_test(test.test, counted)
+        for step in stepping(knowledge, helper.source, helper.node, helper.node)
+        for test in flow.deciders(START, flow.before(step))
+    )

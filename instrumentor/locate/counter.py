@@ -7,9 +7,9 @@ import ast
 from msgspec import Struct
 
 from instrumentor.locate.catalogue import SPELLED_COUNT, SPELLED_OTHER_COUNT
+from instrumentor.locate.control import END, NEXT, START, Flow
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.syntax import LoopNode, callee, dotted, own_nodes
-from instrumentor.locate.tree import between, contains
 
 
 class Counter(Struct, frozen=True):
@@ -21,23 +21,32 @@ class Counter(Struct, frozen=True):
 
 def find_counter(candidate: Candidate, site: Site, forward: ast.stmt) -> Counter | None:
     """The script's own count of steps: incremented in the loop or around it, or enumerated."""
-    inside = [c for c in counters(candidate.loop) if not _amid(forward, c[1], site.statement)]
-    if inside:
-        name, statement = inside[0]
-        position = _position(candidate, site, forward, statement)
-        return Counter(name, statement.lineno, position, statement)
-    for outer in candidate.source.loops_around(candidate.loop):
+    loop = candidate.loop
+    for name, statement in counters(loop):
+        position = _position(candidate.flow, site.statement, forward, statement)
+        if position:
+            return Counter(name, statement.lineno, position, statement)
+    for outer in candidate.source.loops_around(loop):
         for name, statement in counters(outer):
             if statement in outer.body:
                 return Counter(name, statement.lineno, "outer", statement)
-    loop = candidate.loop
     target = header_count(loop)
     return Counter(target, loop.lineno, "enumerate", None) if target else None
 
 
-def _amid(forward: ast.stmt, statement: ast.stmt, backward: ast.stmt) -> bool:
-    """Between forward and backward: a sum for the loss or for the log, no count of steps."""
-    return forward.lineno < statement.lineno < backward.lineno
+def _position(flow: Flow, site: ast.stmt, forward: ast.stmt, counter: ast.stmt) -> str:
+    """Where a count stands: before or after the backward, behind a `continue`, in a branch.
+
+    Empty between forward and backward: that is a sum for the loss or the log, no count of steps.
+    """
+    at = flow.before(counter)
+    if flow.path(at, flow.before(site)):
+        if flow.path(flow.before(forward), at):
+            return ""
+        return "branch" if flow.path(START, flow.before(site), {at}) else "before"
+    if flow.path(flow.after(site), END, {at}):
+        return "branch"
+    return "after_continue" if flow.path(flow.after(site), NEXT, {at}) else "after"
 
 
 def counters(loop: LoopNode) -> list[tuple[str, ast.stmt]]:
@@ -66,20 +75,14 @@ def header_count(loop: LoopNode) -> str:
 
 def increments(statement: ast.stmt) -> str:
     """The name that a statement counts up by one, or ''."""
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-        if isinstance(statement.value, ast.Constant) and statement.value.value == 1:
-            return dotted(statement.target)
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        value = statement.value
-        target = dotted(statement.targets[0])
-        if (
-            isinstance(value, ast.BinOp)
-            and isinstance(value.op, ast.Add)
-            and dotted(value.left) == target
-            and isinstance(value.right, ast.Constant)
-            and value.right.value == 1
-        ):
-            return target
+    match statement:
+        case ast.AugAssign(target=target, op=ast.Add(), value=ast.Constant(value=1)):
+            return dotted(target)
+        case ast.Assign(
+            targets=[target],
+            value=ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=1)),
+        ) if dotted(left) == dotted(target):
+            return dotted(target)
     return ""
 
 
@@ -99,20 +102,3 @@ def counted(loop: ast.For) -> str:
         if isinstance(call, ast.Call) and callee(call) in ("range", "count", "trange"):
             return "" if name == "_" else name
     return ""
-
-
-def _position(candidate: Candidate, site: Site, forward: ast.stmt, node: ast.stmt) -> str:
-    source = candidate.source
-    for parent in source.parents(node):
-        if parent is candidate.loop:
-            break
-        if isinstance(parent, ast.If) and not contains(parent, site.statement):
-            return "branch"
-    if (node.lineno, node.col_offset) < (site.statement.lineno, site.statement.col_offset):
-        return "before"
-    for statement in between(source, candidate.loop, site.statement, node):
-        if isinstance(statement, ast.If) and any(
-            isinstance(n, ast.Continue) for n in own_nodes(statement)
-        ):
-            return "after_continue"
-    return "after"

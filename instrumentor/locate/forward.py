@@ -20,11 +20,12 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     callee,
+    contains,
     own_calls,
     own_nodes,
+    path_to,
     receiver,
 )
-from instrumentor.locate.tree import contains, path_to
 
 
 class Forward(Struct, frozen=True):

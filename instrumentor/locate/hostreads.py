@@ -13,15 +13,22 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from instrumentor.locate.control import LEFT, NEXT, OVER
 from instrumentor.locate.counter import Counter
 from instrumentor.locate.dataflow import binds, effects, uses
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
-from instrumentor.locate.modes import always_reached
 from instrumentor.locate.regions import Region
-from instrumentor.locate.syntax import LOOPS, Source, callee, own_calls, own_nodes
-from instrumentor.locate.tree import contains, path_to
+from instrumentor.locate.syntax import (
+    LOOPS,
+    Source,
+    callee,
+    contains,
+    own_calls,
+    own_nodes,
+    path_to,
+)
 from instrumentor.locate.vocabulary import (
     host_read,
     is_logging,
@@ -188,8 +195,9 @@ class _Reads(Struct, eq=False, dict=True):
             return "it decides or feeds what follows"
         if self._feeds_loss(statement):
             return "the loss is computed from it"
-        loop, end = self.candidate.loop, self.region.end
-        if not always_reached(self.source, loop, statement, end):
+        flow, end = self.candidate.flow, self.region.end
+        leaves = (*OVER, LEFT) if end in flow.begins else (NEXT, LEFT)
+        if flow.path(flow.after(statement), leaves, {flow.before(end), flow.after(end)}):
             return "a path from it does not pass the barrier"
         group = self._closure(statement, moving)
         return group or "what follows depends on it, or it would cross the step counter"

@@ -33,9 +33,9 @@ from instrumentor.locate.syntax import (
     callee,
     own_calls,
     own_nodes,
+    path_to,
     receiver,
 )
-from instrumentor.locate.tree import path_to
 from instrumentor.locate.vocabulary import (
     host_read,
 )

@@ -10,8 +10,15 @@ from msgspec import structs
 
 from instrumentor.errors import UsageError
 from instrumentor.locate.model import Declined, Located, Reason
-from instrumentor.locate.syntax import FUNCTIONS, LOOPS, LoopNode, Source, callee, parse
-from instrumentor.locate.tree import contains
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    LoopNode,
+    Source,
+    callee,
+    contains,
+    parse,
+)
 from instrumentor.options import Options
 
 #: Reasons that do not stand against lines which the user names.

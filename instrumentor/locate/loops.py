@@ -12,18 +12,22 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from instrumentor.locate.control import Flow, flow_of
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.syntax import (
     FUNCTIONS,
+    FunctionNode,
     LoopNode,
     ScopeNode,
     Source,
+    arguments,
     below,
     callee,
     dotted,
@@ -83,6 +87,16 @@ class Candidate(Struct, frozen=True, eq=False):
     @property
     def key(self) -> tuple[str, int]:
         return (str(self.source.path), self.loop.lineno)
+
+    @property
+    def flow(self) -> Flow:
+        """The paths through an iteration."""
+        return flow_of(self.loop)
+
+    @property
+    def own_updates(self) -> list[Update]:
+        """Updates that stand in the scope of the loop."""
+        return [u for u in self.updates if u.source is self.source and u.scope is self.scope]
 
 
 def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
@@ -195,19 +209,20 @@ def _is_finished(value: ast.expr, finished: set[str]) -> bool:
     """A loss of these names, or one scaled, reduced or weighted: no forward runs in it."""
     if not any(isinstance(n, ast.Call) for n in below(value)):
         return bool(reads(value) & finished)
-    if isinstance(value, (ast.Attribute, ast.Subscript)):
-        return _is_finished(value.value, finished)
-    if isinstance(value, ast.BinOp):
-        sides = [(side, _is_finished(side, finished)) for side in (value.left, value.right)]
-        return any(done for _, done in sides) and all(
-            done or all(callee(n) in _NUMBERS for n in below(side) if isinstance(n, ast.Call))
-            for side, done in sides
-        )
-    if isinstance(value, ast.Call) and callee(value) in _KEEPS_A_LOSS:
-        base = value.func.value if isinstance(value.func, ast.Attribute) else None
-        parts = [p for p in (base, *value.args[:1]) if p is not None]
-        return any(_is_finished(p, finished) for p in parts)
+    match value:
+        case ast.Attribute(value=base) | ast.Subscript(value=base):
+            return _is_finished(base, finished)
+        case ast.BinOp(left=left, right=right):
+            done = {side: _is_finished(side, finished) for side in (left, right)}
+            return any(done.values()) and all(done[s] or _is_number(s) for s in done)
+        case ast.Call(func=function, args=given) if callee(value) in _KEEPS_A_LOSS:
+            base_of = [function.value] if isinstance(function, ast.Attribute) else []
+            return any(_is_finished(part, finished) for part in (*base_of, *given[:1]))
     return False
+
+
+def _is_number(value: ast.expr) -> bool:
+    return all(callee(n) in _NUMBERS for n in below(value) if isinstance(n, ast.Call))
 
 
 def find_updates(program: Program, knowledge: Knowledge, candidate: Candidate) -> list[Update]:
@@ -220,8 +235,8 @@ def find_updates(program: Program, knowledge: Knowledge, candidate: Candidate) -
         around = list(_updates_below(program, knowledge, source, scope, outer.body))
         if around:
             return around
-    following = _following(source, candidate.loop)
-    after = list(_updates_below(program, knowledge, source, scope, following))
+    later = flow_of(scope).later(candidate.loop)
+    after = list(_updates_below(program, knowledge, source, scope, later))
     if after:
         return after
     return _updates_of_callers(program, knowledge, scope)
@@ -239,7 +254,7 @@ def _updates_of_callers(
     for caller, _, holder in program.callers.get(scope, ()):
         where = program.source_of_scope[caller]
         bodies = [outer.body for outer in where.loops_around(holder)]
-        for body in (*bodies, _following(where, holder)):
+        for body in (*bodies, flow_of(caller).later(holder)):
             found = list(_updates_below(program, knowledge, where, caller, body))
             if found:
                 return found
@@ -247,17 +262,6 @@ def _updates_of_callers(
         if further:
             return further
     return []
-
-
-def _following(source: Source, statement: ast.stmt) -> list[ast.stmt]:
-    """Statements that run after one in the same scope, nearest suite first."""
-    found: list[ast.stmt] = []
-    current: ast.stmt | None = statement
-    while current is not None:
-        place = source.places[current]
-        found.extend(place.suite[place.index + 1 :])
-        current = next(iter(source.parents(current)), None)
-    return found
 
 
 def _updates_below(
@@ -287,6 +291,20 @@ def _updates_below(
             yield manual_update(source, scope, top, manual)
 
 
+def stepping(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, top: LoopNode | FunctionNode
+) -> list[ast.stmt]:
+    """Statements of a body that step an optimizer, themselves or in a function that they call."""
+    program, flow = knowledge.program, flow_of(top)
+    steps = set(knowledge.steps_in(source, scope, top))
+    return [
+        statement
+        for call, statement in program.calls.get(scope, ())
+        if statement in flow.begins
+        and (call in steps or any(map(knowledge.stepped, program.resolve(source, scope, call))))
+    ]
+
+
 def manual_update(source: Source, scope: ScopeNode, statement: ast.stmt, call: ast.Call) -> Update:
     return Update(source, scope, statement, call, "parameters", None, manual=True)
 
@@ -311,45 +329,49 @@ def _manual_update(statement: ast.stmt) -> ast.Call | None:
     nodes = (statement, *own_nodes(statement))
     if any(isinstance(n, ast.Call) and callee(n) == "backward" for n in nodes):
         return None
-    parameters = {
-        dotted(n.value) for n in nodes if isinstance(n, ast.Attribute) and n.attr == "grad"
-    } - {""}
+    with_gradient = (n for n in nodes if isinstance(n, ast.Attribute) and n.attr == "grad")
+    parameters = {dotted(n.value) for n in with_gradient} - {""}
     if not parameters:
         return None
     gradients = _gradients(nodes)
     for node in nodes:
-        if isinstance(node, ast.AugAssign):
-            changed: ast.expr = node.target
-            values = [node.value]
-            subtracted = isinstance(node.op, ast.Sub)
-            call = ast.Call(func=ast.Name("manual", ast.Load()), args=[], keywords=[])
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr not in _IN_PLACE:
-                continue
-            changed = node.func.value
-            values = [*node.args, *(k.value for k in node.keywords)]
-            subtracted = node.func.attr == "sub_"
-            call = node
-        elif (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.BinOp)
-            and isinstance(node.value.op, ast.Sub)
-        ):
-            # `w = w - lr * w.grad` changes w; `gap = old - w.grad` changes nothing
-            kept = dotted(node.value.left)
-            targets = [t for t in node.targets if dotted(t)]
-            if not _is_one_of(node.value.left, parameters) and not any(
-                dotted(t) == kept or _is_one_of(t, parameters) for t in targets
+        change = _change(node, parameters)
+        if change is None or not any(_reads_gradient(v, gradients) for v in change.by):
+            continue
+        if not _is_grad(change.of) and _lowers(change, parameters):
+            return change.call
+    return None
+
+
+class _Change(NamedTuple):
+    """An assignment or a method that changes a tensor."""
+
+    of: ast.expr
+    by: list[ast.expr]
+    subtracted: bool
+    call: ast.Call
+
+
+def _lowers(change: _Change, parameters: set[str]) -> bool:
+    """Whether it goes down the gradient, or changes the very tensor whose gradient it reads."""
+    negative = change.subtracted or any(map(_is_negative, change.by))
+    return negative or _is_one_of(change.of, parameters)
+
+
+def _change(node: ast.AST, parameters: set[str]) -> _Change | None:
+    """What a node changes; `w = w - lr * w.grad` changes w, `gap = old - w.grad` nothing."""
+    by_hand = ast.Call(func=ast.Name("manual", ast.Load()), args=[], keywords=[])
+    match node:
+        case ast.AugAssign(target=target, op=op, value=value):
+            return _Change(target, [value], isinstance(op, ast.Sub), by_hand)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _IN_PLACE:
+            return _Change(owner, arguments(node), name == "sub_", node)
+        case ast.Assign(targets=targets, value=ast.BinOp(left=left, op=ast.Sub(), right=right)):
+            kept = dotted(left)
+            if _is_one_of(left, parameters) or any(
+                dotted(t) and (dotted(t) == kept or _is_one_of(t, parameters)) for t in targets
             ):
-                continue
-            changed, values, subtracted = node.value.left, [node.value.right], True
-            call = ast.Call(func=ast.Name("manual", ast.Load()), args=[], keywords=[])
-        else:
-            continue
-        if _is_grad(changed) or not any(_reads_gradient(v, gradients) for v in values):
-            continue
-        if subtracted or any(map(_is_negative, values)) or _is_one_of(changed, parameters):
-            return call
+                return _Change(left, [right], True, by_hand)
     return None
 
 

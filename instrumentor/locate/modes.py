@@ -12,19 +12,18 @@ from itertools import combinations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from instrumentor.locate.control import LEFT, OVER, Flow, flow_of
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, Update
 from instrumentor.locate.syncs import (
     Sync,
-    fused_branch,
+    fused,
     kept,
-    may_leave,
     syncs_every_n,
     syncs_itself,
     with_sync,
 )
-from instrumentor.locate.syntax import LOOPS, Source, own_nodes
-from instrumentor.locate.tree import always_meets, between, contains, exclusive, path_to
+from instrumentor.locate.syntax import LOOPS, FunctionNode, LoopNode, Source, contains
 from instrumentor.options import Options
 from instrumentor_analysis.caveats import Caveat
 
@@ -93,11 +92,10 @@ def _longer(source: Source, statement: ast.stmt, message: str) -> Caveat:
 def _fused_last(it: Iteration) -> Span | None:
     """The last micro-batch is left pending on purpose: its sample holds the optimizer, too."""
     knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
-    fused = fused_branch(knowledge, candidate, it.final, candidate.updates)
-    if it.options.scope != "auto" or fused is None:
+    found = fused(knowledge, candidate, it.final)
+    if it.options.scope != "auto" or found is None:
         return None
-    inner = _first_sync(knowledge, source, fused)
-    stepping = next(u for u in candidate.updates if contains(fused, u.statement))
+    inner, stepping = found
     unit = update_unit(candidate, candidate.loop, stepping)
     return replace(
         it.plain,
@@ -108,7 +106,7 @@ def _fused_last(it: Iteration) -> Span | None:
         helper_syncs=syncs_itself(knowledge, stepping.helper),
         warning=_longer(
             source,
-            fused,
+            next(source.parents(inner), inner),
             "the last micro-batch is left pending to fuse with the optimizer: its sample is "
             "forward + backward + optimizer, labelled so",
         ),
@@ -118,22 +116,21 @@ def _fused_last(it: Iteration) -> Span | None:
 def _synced_every_n(it: Iteration) -> Span | None:
     """The script syncs only with the optimizer step: the micro-steps ahead of it are one graph."""
     knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
-    every = syncs_every_n(knowledge, candidate, it.final, candidate.updates)
-    if it.options.scope != "auto" or every is None or it.plain.sync.action == "keep":
+    found = syncs_every_n(knowledge, candidate, it.final)
+    if it.options.scope != "auto" or found is None or it.plain.sync.action == "keep":
         return None
-    inner = _first_sync(knowledge, source, every)
-    stepping = next(u for u in candidate.updates if contains(every, u.statement))
+    inner, stepping = found
     unit = update_unit(candidate, candidate.loop, stepping)
     return replace(
         it.plain,
-        end=with_sync(knowledge, source, max(unit, inner, key=lambda s: s.lineno)),
+        end=with_sync(knowledge, source, max(unit, inner, key=candidate.flow.order.__getitem__)),
         sync=kept(knowledge, source, inner),
         label="step",
         whole=True,
         resume=True,
         warning=_longer(
             source,
-            every,
+            next(source.parents(inner), inner),
             "the script syncs only with the optimizer step: a sample is the whole step, all its "
             "micro-steps",
         ),
@@ -146,8 +143,8 @@ def _several_updates(it: Iteration) -> Span | None:
     several = several_steps(candidate)
     if several is None or (it.options.scope == "step" and _steps_in_helper(it)):
         return None
-    begin = lifted(common_suite(source, candidate.loop, [it.plain.begin, several]), it.plain.begin)
-    last = lifted(source.places[begin].suite, several)
+    begin = beside(source, it.plain.begin, several)
+    last = beside(source, several, begin)
     return it.closed(
         replace(
             it.plain,
@@ -198,8 +195,9 @@ def _whole_step(it: Iteration) -> Span | None:
 
 def _in_branches(it: Iteration, units: list[ast.stmt]) -> bool:
     """Whether every branch of the iteration's end steps the optimizer."""
-    inside = any(is_inside(it.candidate.source, it.plain.end, u) for u in it.candidate.updates)
-    return inside and always_meets([it.plain.end], units)
+    flow, end = it.candidate.flow, it.plain.end
+    inside = any(contains(end, u.statement) for u in it.candidate.own_updates)
+    return inside and flow.always(flow.before(end), units, (flow.after(end),))
 
 
 def _with_optimizer(it: Iteration) -> Caveat:
@@ -214,11 +212,10 @@ def _steps_in_helper(it: Iteration) -> bool:
 
 def _over_iterations(it: Iteration, unit: ast.stmt) -> bool:
     """Whether some iterations with a backward end without the step."""
-    source, loop = it.candidate.source, it.candidate.loop
-    if unit is it.final.statement:
-        return False
-    reached = all(always_reached(source, loop, s.statement, unit) for s in it.group)
-    return not contains(loop, unit) or not reached
+    flow, ends = it.candidate.flow, (*OVER, LEFT)
+    return unit is not it.final.statement and any(
+        flow.path(flow.after(s.statement), ends, {flow.before(unit)}) for s in it.group
+    )
 
 
 def _own_sync(it: Iteration) -> Span | None:
@@ -245,42 +242,25 @@ MODES: tuple[Callable[[Iteration], Span | None], ...] = (
 )
 
 
-def update_unit(candidate: Candidate, loop: ast.AST, update: Update) -> ast.stmt:
+def update_unit(
+    candidate: Candidate, body: LoopNode | FunctionNode | ast.Module, update: Update
+) -> ast.stmt:
     """The statement after which an update is certainly complete in its branch.
 
     The update itself, or the `if` whose every branch holds one, or the loop over optimizers.
     """
-    unit = update.statement
+    flow, unit = flow_of(body), update.statement
+    updates = [u.statement for u in candidate.updates if u.source is update.source]
+    sites = [s.statement for s in candidate.sites if update.source is candidate.source]
     for parent in update.source.parents(update.statement):
-        if parent is loop or _holds_backward(candidate, update.source, parent):
+        if parent is body or any(contains(parent, site) for site in sites):
             break
-        if isinstance(parent, LOOPS):
+        branches = isinstance(parent, ast.If) and flow.always(
+            flow.before(parent), updates, (flow.after(parent),)
+        )
+        if branches or isinstance(parent, LOOPS):
             unit = parent
-        elif isinstance(parent, ast.If) and parent.orelse:
-            branches = [parent.body, parent.orelse]
-            if all(
-                any(contains(s, u.statement) for s in branch for u in candidate.updates)
-                for branch in branches
-            ):
-                unit = parent
     return unit
-
-
-def _holds_backward(candidate: Candidate, source: Source, statement: ast.stmt) -> bool:
-    """Whether a backward of the iteration runs below a statement, in a helper or directly."""
-    return source is candidate.source and any(
-        contains(statement, site.statement) for site in candidate.sites
-    )
-
-
-def always_reached(source: Source, loop: ast.AST, first: ast.stmt, last: ast.stmt) -> bool:
-    """Whether every iteration that runs the first statement also comes to the last."""
-    for parent in source.parents(last):
-        if parent is loop:
-            break
-        if isinstance(parent, ast.If) and not contains(parent, first):
-            return False
-    return not any(may_leave(s) for s in between(source, loop, first, last))
 
 
 def step_updates(candidate: Candidate, group: Sequence[Site]) -> list[Update]:
@@ -289,16 +269,15 @@ def step_updates(candidate: Candidate, group: Sequence[Site]) -> list[Update]:
     First the one that the last backward leads to; those of other branches only when the branch
     follows an earlier backward of the group.
     """
-    source, final = candidate.source, group[-1]
-    known = [u for u in candidate.updates if u.source is source and u.scope is candidate.scope]
-    of_final = [u for u in known if not exclusive(source, u.statement, final.statement)]
-    of_final.sort(key=lambda u: u.statement is not final.statement)
-    reached = [
-        u for u in known if not all(exclusive(source, u.statement, s.statement) for s in group)
-    ]
+    flow, final = candidate.flow, group[-1].statement
+    known = sorted(candidate.own_updates, key=lambda u: u.statement is not final)
+
+    def follow(*sites: ast.stmt) -> list[Update]:
+        return [u for u in known if not all(flow.exclusive(u.statement, s) for s in sites)]
+
     chosen: list[Update] = []
-    for update in [*of_final, *reached] or known:
-        if all(exclusive(source, update.statement, c.statement) for c in chosen):
+    for update in [*follow(final), *follow(*(s.statement for s in group))] or known:
+        if all(flow.exclusive(update.statement, c.statement) for c in chosen):
             chosen.append(update)
     return chosen
 
@@ -312,57 +291,35 @@ def _step_unit(candidate: Candidate, group: Sequence[Site], update: Update) -> a
 
 def several_steps(candidate: Candidate) -> ast.stmt | None:
     """The statement with the last update when a backward of the iteration follows another."""
-    source = candidate.source
-    updates = [u for u in candidate.updates if not u.manual and _is_of_loop(candidate, u)]
-    updates.sort(key=lambda u: (u.statement.lineno, u.call.lineno))
+    flow = candidate.flow
+    updates = [u for u in candidate.own_updates if not u.manual and u.statement in flow.begins]
+    updates.sort(key=lambda u: flow.order[u.statement])
     for first, second in combinations(updates, 2):
-        if first.call is not second.call or first.optimizer != second.optimizer:
-            if not exclusive(source, first.statement, second.statement) and any(
-                _between(source, first.statement, s.statement, second.statement)
-                for s in candidate.sites
-            ):
-                return updates[-1].statement
+        if first.call is second.call and first.optimizer == second.optimizer:
+            continue
+        if any(_between(flow, first.statement, s, second.statement) for s in candidate.sites):
+            return updates[-1].statement
     return None
 
 
-def _is_of_loop(candidate: Candidate, update: Update) -> bool:
-    return update.scope is candidate.scope and contains(candidate.loop, update.statement)
-
-
-def _between(source: Source, first: ast.stmt, site: ast.stmt, second: ast.stmt) -> bool:
+def _between(flow: Flow, first: ast.stmt, site: Site, second: ast.stmt) -> bool:
     """A backward after the one step and up to the other, on one path."""
-    if exclusive(source, first, site) or exclusive(source, second, site):
-        return False
-    return first.lineno < site.lineno <= second.lineno and site is not first
-
-
-def is_inside(source: Source, outer: ast.stmt, update: Update) -> bool:
-    return update.source is source and contains(outer, update.statement)
-
-
-def lifted(suite: list[ast.stmt], statement: ast.stmt) -> ast.stmt:
-    """The statement of a suite that holds the given one; itself when it lies further out."""
-    for candidate in suite:
-        if contains(candidate, statement):
-            return candidate
-    return statement
-
-
-def common_suite(source: Source, loop: ast.AST, statements: list[ast.stmt]) -> list[ast.stmt]:
-    paths = [[suite for suite, _ in path_to(source, loop, s)] for s in statements]
-    common = paths[0][0]
-    for level, suite in enumerate(paths[0]):
-        if all(len(p) > level and p[level] is suite for p in paths):
-            common = suite
-    return common
-
-
-def _first_sync(knowledge: Knowledge, source: Source, branch: ast.AST) -> ast.stmt:
-    return next(
-        s
-        for s in own_nodes(branch)
-        if isinstance(s, ast.stmt) and knowledge.sync_of(source, s) is not None
+    at = site.statement
+    return (
+        at is not first
+        and flow.path(flow.after(first), flow.before(at))
+        and (at is second or flow.path(flow.after(at), flow.before(second)))
     )
+
+
+def beside(source: Source, statement: ast.stmt, other: ast.stmt) -> ast.stmt:
+    """The statement, or the one around it whose list of statements holds the other."""
+    around = (statement, *source.parents(statement))
+    return next((s for s in around if _holds(source.places[s].suite, other)), statement)
+
+
+def _holds(suite: list[ast.stmt], statement: ast.stmt) -> bool:
+    return any(contains(s, statement) for s in suite)
 
 
 def helper_sync(site: Site, source: Source, statement: ast.stmt) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from instrumentor.locate.control import OVER, START, Flow
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.hints import batch_names, find_hints
 from instrumentor.locate.knowledge import Knowledge
@@ -21,25 +22,13 @@ from instrumentor.locate.modes import (
     End,
     Iteration,
     Span,
-    common_suite,
+    beside,
     helper_sync,
-    is_inside,
-    lifted,
     own_sync,
     span_of,
 )
-from instrumentor.locate.syncs import (
-    Sync,
-    find_sync,
-)
-from instrumentor.locate.syntax import (
-    LOOPS,
-    Source,
-    callee,
-    own_calls,
-    own_nodes,
-)
-from instrumentor.locate.tree import always_meets, between, contains, exclusive, path_to
+from instrumentor.locate.syncs import Sync, find_sync
+from instrumentor.locate.syntax import Source, callee, contains, own_calls, own_nodes, suites
 from instrumentor.options import Options
 from instrumentor_analysis.caveats import Caveat
 
@@ -80,10 +69,10 @@ class Regions(Struct, frozen=True):
 
 def group_sites(candidate: Candidate) -> list[list[Site]]:
     """Backwards that share a region: those not in exclusive branches of each other."""
-    groups: list[list[Site]] = []
+    flow, groups = candidate.flow, list[list[Site]]()
     for site in candidate.sites:
         for group in groups:
-            if not any(exclusive(candidate.source, site.statement, o.statement) for o in group):
+            if not any(flow.exclusive(site.statement, o.statement) for o in group):
                 group.append(site)
                 break
         else:
@@ -91,14 +80,14 @@ def group_sites(candidate: Candidate) -> list[list[Site]]:
     return groups
 
 
-def clipping_between(
-    source: Source, loop: ast.AST, first: ast.stmt, second: ast.stmt
-) -> list[ast.stmt]:
-    return [
+def clipping_between(flow: Flow, first: ast.stmt, second: ast.stmt) -> tuple[ast.stmt, ...]:
+    """Statements between two that clip gradients, by a call or by hand."""
+    return tuple(
         s
-        for s in between(source, loop, first, second)
-        if any("clip_grad" in callee(c) for c in own_calls(s)) or _sets_gradients(s)
-    ]
+        for s in flow.between(first, second)
+        if not any(suites(s))
+        and (any("clip_grad" in callee(c) for c in own_calls(s)) or _sets_gradients(s))
+    )
 
 
 def _sets_gradients(statement: ast.stmt) -> bool:
@@ -149,19 +138,24 @@ def _together(regions: list[Region]) -> Region:
 
 def _merged(candidate: Candidate, regions: list[Region]) -> list[Region]:
     """Exclusive branches that share their begin and their hints close once, after the `if`."""
-    if len(regions) < 2 or len({id(r.begin) for r in regions}) > 1:
+    first = regions[0]
+    alike = all(
+        r.begin is first.begin and r.hints == first.hints and r.sync.action == "insert"
+        for r in regions
+    )
+    around = _around(candidate, [r.end for r in regions]) if alike and len(regions) > 1 else None
+    if around is None or contains(around, first.begin):
         return regions
-    if len({r.hints for r in regions}) > 1 or any(r.sync.action != "insert" for r in regions):
-        return regions
-    source = candidate.source
-    ends = [r.end for r in regions]
-    around = source.parents(ends[0])
-    parent = next((p for p in around if all(contains(p, end) for end in ends)), None)
-    if parent is None or not always_meets([parent], ends) or contains(parent, regions[0].begin):
-        return regions
-    if any(contains(parent, u.statement) for u in candidate.updates):
-        return regions
-    return [replace(_together(regions), end=parent)]
+    return [replace(_together(regions), end=around)]
+
+
+def _around(candidate: Candidate, ends: list[ast.stmt]) -> ast.stmt | None:
+    """The statement around these that runs one of them on every path, and no update."""
+    flow, parents = candidate.flow, candidate.source.parents(ends[0])
+    found = next((p for p in parents if all(contains(p, end) for end in ends)), None)
+    if found is None or any(contains(found, u.statement) for u in candidate.updates):
+        return None
+    return found if flow.always(flow.before(found), ends, (flow.after(found),)) else None
 
 
 def _region(
@@ -171,14 +165,13 @@ def _region(
     forwards: dict[Site, Forward],
     options: Options,
 ) -> tuple[Region, Forward, list[Caveat]]:
-    source, loop = candidate.source, candidate.loop
-    group = sorted(group, key=lambda s: (s.statement.lineno, s.statement.col_offset))
+    source, flow = candidate.source, candidate.flow
+    group = sorted(group, key=lambda s: flow.order[s.statement])
     final = group[-1]
-    ordered = sorted((forwards[s] for s in group), key=lambda f: (f.unit.lineno, f.unit.col_offset))
+    ordered = sorted((forwards[s] for s in group), key=lambda f: flow.order[f.unit])
     forward = next((f for f in ordered if f.certain), ordered[0])
-    common = common_suite(source, loop, [s.statement for s in group])
-    end = _out_of_loops(source, loop, _lift_end(candidate, common, final.statement))
-    plain = Span(lifted(common, forward.unit), end, find_sync(knowledge, candidate, final))
+    end = _end(candidate, group)
+    plain = Span(beside(source, forward.unit, end), end, find_sync(knowledge, candidate, final))
     span = span_of(Iteration(knowledge, candidate, tuple(group), options, plain))
     barrier = None if span.whole else own_sync(candidate, final, span.sync)
     region = Region(
@@ -194,9 +187,7 @@ def _region(
         other_ends=span.other_ends,
         helper_syncs=span.helper_syncs,
         batch=batch_names(candidate, span.begin),
-        clipping=()
-        if barrier is None
-        else tuple(clipping_between(source, loop, final.statement, barrier)),
+        clipping=() if barrier is None else clipping_between(flow, final.statement, barrier),
     )
     hints, unsure = find_hints(knowledge, candidate, region, forward)
     told = [span.warning, unsure, *(_clipped(source, clip) for clip in region.clipping)]
@@ -221,59 +212,51 @@ def sync_in_helper(region: Region) -> bool:
 
 def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[Caveat]:
     """Branches that lead to the optimizer step past the end of every region."""
-    source, loop = candidate.source, candidate.loop
+    source, flow = candidate.source, candidate.flow
+    whole = any(r.ends_after_update for r in regions)
     ends = [e for r in regions for e in (r.end, *(o.after for o in r.other_ends))]
+    closed = {flow.after(e) for e in ends}
     named: set[ast.stmt] = set()
-    for update in candidate.updates:
-        step = update.statement
-        if update.source is not source or update.scope is not candidate.scope:
+    for update in candidate.own_updates:
+        step, at = update.statement, flow.before(update.statement)
+        if not flow.path(START, at, closed):
             continue
-        met = not contains(loop, step) and always_meets(loop.body, ends)
-        for suite, index in path_to(source, loop, step) if contains(loop, step) else ():
-            behind = suite[index + 1 :] if any(r.ends_after_update for r in regions) else []
-            met = met or suite[index] in ends
-            met = met or always_meets([*suite[:index], *behind], ends)
-        if met:
+        if whole and not flow.path(flow.after(step), OVER, closed):
             continue
-        for end in ends:
-            around = [
-                p
-                for p in source.parents(end)
-                if isinstance(p, (ast.If, ast.Match))
-                and contains(loop, p)
-                and p.lineno < step.lineno
-                and (not contains(p, step) or exclusive(source, end, step))
-            ]
-            if around and around[-1] not in named:
-                named.add(around[-1])
-                yield Caveat(
-                    "branch-without-samples",
-                    f"a branch from here reaches the optimizer step at line {step.lineno} without "
-                    "passing the end of a timed region: a run that takes it has no samples there "
-                    "and does not stop early",
-                    place=source.at(around[-1].lineno),
-                )
+        tests = [_branch(candidate, end, step) for end in ends]
+        for test in dict.fromkeys(t for t in tests if t is not None and t not in named):
+            named.add(test)
+            yield Caveat(
+                "branch-without-samples",
+                f"a branch from here reaches the optimizer step at line {step.lineno} without "
+                "passing the end of a timed region: a run that takes it has no samples there "
+                "and does not stop early",
+                place=source.at(test.lineno),
+            )
 
 
-def _lift_end(candidate: Candidate, suite: list[ast.stmt], statement: ast.stmt) -> ast.stmt:
-    """As `held`; into blocks that always run when an optimizer step stands in them as well."""
-    source = candidate.source
-    held = lifted(suite, statement)
-    while (
-        isinstance(held, (ast.With, ast.AsyncWith, ast.Try))
-        and held is not statement
-        and any(is_inside(source, held, u) for u in candidate.updates)
-        and any(contains(s, statement) for s in held.body)
-    ):
-        held = lifted(held.body, statement)
-    return held
+def _branch(candidate: Candidate, end: ast.stmt, step: ast.stmt) -> ast.stmt | None:
+    """The outermost test that lets an iteration come to a step without the end of a region."""
+    flow = candidate.flow
+    found = [
+        p
+        for p in candidate.source.parents(end)
+        if isinstance(p, (ast.If, ast.Match))
+        and flow.path(flow.before(p), flow.before(step))
+        and (not contains(p, step) or flow.exclusive(end, step))
+    ]
+    return found[-1] if found else None
 
 
-def _out_of_loops(source: Source, loop: ast.AST, statement: ast.stmt) -> ast.stmt:
-    current = statement
-    for parent in source.parents(statement):
-        if parent is loop:
-            break
-        if isinstance(parent, LOOPS):
-            current = parent
-    return current
+def _end(candidate: Candidate, group: list[Site]) -> ast.stmt:
+    """The innermost statement that completes the last backward and every one before it."""
+    source, flow = candidate.source, candidate.flow
+    sites, final = [s.statement for s in group], group[-1].statement
+    around = [s for s in (final, *source.parents(final)) if s in flow.begins]
+    for statement in around:
+        done = flow.after(statement)
+        if not any(flow.path(done, flow.before(s)) for s in sites) and all(
+            flow.always(flow.after(s), [statement]) for s in sites
+        ):
+            return statement
+    return around[-1]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from instrumentor.locate.catalogue import Kind
+from instrumentor.locate.control import Flow, flow_of
 from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
@@ -16,15 +17,16 @@ from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
     FunctionNode,
+    LoopNode,
     ScopeNode,
     Source,
     callee,
+    contains,
     dotted,
     last,
     own_calls,
     own_nodes,
 )
-from instrumentor.locate.tree import contains
 from instrumentor.locate.vocabulary import is_validation_name
 
 _COSTLY = re.compile(
@@ -48,8 +50,7 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
     if not candidate.updates:
         return stops
     seen: set[ast.stmt] = set()
-    last_by_branch = _last_updates(candidate)
-    for update in last_by_branch:
+    for update in _last_updates(candidate):
         if update.source is not candidate.source:
             raise Declined(
                 Reason(
@@ -60,16 +61,7 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
                     "Step the optimizer in the module of the loop.",
                 )
             )
-        loop = next(
-            (
-                around
-                for around in update.source.loops_around(update.statement)
-                if update.scope is not candidate.scope
-                or any(contains(around, s.statement) for s in candidate.sites)
-            ),
-            None,
-        )
-        unit = update_unit(candidate, loop or update.scope, update)
+        unit = update_unit(candidate, _body(candidate, update), update)
         after = _companions(knowledge, update.source, unit)
         if after in seen:
             continue
@@ -82,26 +74,29 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
 
 
 def _last_updates(candidate: Candidate) -> list[Update]:
-    """Of updates in one suite path the last; of exclusive branches each."""
-    kept: list[Update] = []
-    for update in candidate.updates:
-        if update.scope is not candidate.updates[0].scope:
-            continue
-        replaced = False
-        for position, other in enumerate(kept):
-            if not _exclusive(update.source, other.statement, update.statement):
-                kept[position] = update
-                replaced = True
-                break
-        if not replaced:
-            kept.append(update)
-    return kept
+    """The updates that no other one follows: the last, or the last of each exclusive branch."""
+    first = candidate.updates[0]
+    flow = flow_of(_body(candidate, first))
+    known = [u for u in candidate.updates if u.scope is first.scope]
+    return [
+        u
+        for n, u in enumerate(known)
+        if not any(_follows(flow, u.statement, v.statement) for v in known[n + 1 :])
+    ]
 
 
-def _exclusive(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
-    from instrumentor.locate.tree import exclusive
+def _follows(flow: Flow, first: ast.stmt, second: ast.stmt) -> bool:
+    """A step of another optimizer in the same statement follows as well."""
+    return first is second or flow.reaches(first, second) or flow.reaches(second, first)
 
-    return exclusive(source, first, second)
+
+def _body(candidate: Candidate, update: Update) -> LoopNode | ScopeNode:
+    """The loop whose iteration an update completes; the scope where it stands in no loop."""
+    around = update.source.loops_around(update.statement)
+    if update.scope is candidate.scope:
+        sites = [s.statement for s in candidate.sites]
+        around = [loop for loop in around if any(contains(loop, s) for s in sites)]
+    return next(iter(around), update.scope)
 
 
 def _companions(knowledge: Knowledge, source: Source, unit: ast.stmt) -> ast.stmt:
@@ -174,55 +169,34 @@ def strategy_of(knowledge: Knowledge, candidate: Candidate, update: Update) -> s
     return "SystemExit"
 
 
-def _return_is_safe(
-    knowledge: Knowledge, source: Source, scope: FunctionNode, depth: int = 0
-) -> bool:
+def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode) -> bool:
     """No caller uses the value, calls it in a loop, or does costly work afterwards."""
     if isinstance(scope, ast.AsyncFunctionDef) or _is_generator(scope):
         return False
-    callers = knowledge.program.callers.get(scope, ())
     returns_value = any(
         isinstance(n, ast.Return) and n.value is not None and not _is_none(n.value)
         for n in own_nodes(scope)
     )
-    if not callers:
-        return False  # called from where we do not see: only SystemExit leaves every loop there
-    for caller, call, holder in callers:
-        where = knowledge.program.source_of_scope[caller]
+    callers = knowledge.program.callers.get(scope, ())
+    for _, call, holder in callers:
         if not (isinstance(holder, ast.Expr) and holder.value is call):
             if returns_value or not isinstance(holder, ast.Return):
                 return False
-        if where.loops_around(holder):
-            return False
-        if any(_costly(knowledge, where, s) for s in _after(where, holder)):
-            return False
-        if isinstance(caller, FUNCTIONS) and caller is not scope and depth < 5:
-            if not _nothing_costly_after(knowledge, where, caller, depth + 1):
-                return False
-    return True
+    # called from where we do not see: only SystemExit leaves every loop there
+    return bool(callers) and _nothing_costly_after(knowledge, scope)
 
 
-def _nothing_costly_after(
-    knowledge: Knowledge, source: Source, scope: FunctionNode, depth: int
-) -> bool:
+def _nothing_costly_after(knowledge: Knowledge, scope: FunctionNode, depth: int = 0) -> bool:
+    """Whether the callers of a function, and theirs, call it once and last."""
     for caller, _, holder in knowledge.program.callers.get(scope, ()):
         where = knowledge.program.source_of_scope[caller]
-        if where.loops_around(holder) or any(
-            _costly(knowledge, where, s) for s in _after(where, holder)
-        ):
+        later = flow_of(caller).later(holder)
+        if where.loops_around(holder) or any(_costly(knowledge, where, s) for s in later):
             return False
         if isinstance(caller, FUNCTIONS) and caller is not scope and depth < 5:
-            if not _nothing_costly_after(knowledge, where, caller, depth + 1):
+            if not _nothing_costly_after(knowledge, caller, depth + 1):
                 return False
     return True
-
-
-def _after(source: Source, statement: ast.stmt) -> Iterator[ast.stmt]:
-    current: ast.stmt | None = statement
-    while current is not None:
-        place = source.places[current]
-        yield from place.suite[place.index + 1 :]
-        current = next(iter(source.parents(current)), None)
 
 
 def _costly(knowledge: Knowledge, source: Source, statement: ast.stmt) -> bool:

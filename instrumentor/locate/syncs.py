@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from itertools import product, zip_longest
 
 from msgspec import Struct
 
-from instrumentor.locate.accumulation import accumulation_guard
+from instrumentor.locate.accumulation import counting_tests
+from instrumentor.locate.control import LEFT, OVER, Flow, flow_of
 from instrumentor.locate.forward import call_of
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, Site, Update
+from instrumentor.locate.loops import Candidate, Site, Update, stepping
 from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import (
-    FUNCTIONS,
-    LOOPS,
-    ScopeNode,
-    Source,
-    dotted,
-    own_calls,
-    own_nodes,
-    suites,
-)
-from instrumentor.locate.tree import contains, path_to
+from instrumentor.locate.syntax import FunctionNode, LoopNode, ScopeNode, Source, dotted
 
 
 class Sync(Struct, frozen=True):
@@ -37,118 +28,85 @@ class Sync(Struct, frozen=True):
 def find_sync(knowledge: Knowledge, candidate: Candidate, site: Site) -> Sync:
     """The first sync between the backward and the optimizer, in helpers first, then the loop."""
     at: ast.stmt = site.backward_statement
-    for function in reversed(site.chain):
-        found, stepped = _sync_after(knowledge, function.source, function.node, function.node, at)
+    for caller, function in zip_longest(site.chain[-2::-1], reversed(site.chain)):
+        source, node = function.source, function.node
+        found = _sync_after(knowledge, source, node, node, at)
         if found is not None:
-            return Sync("keep", function.source, found[0], found[1])
-        if stepped:
+            return kept(knowledge, source, found)
+        flow = flow_of(node)
+        steps = {flow.before(s) for s in stepping(knowledge, source, node, node)}
+        if flow.path(flow.after(at), steps):
             return Sync("insert", candidate.source, None, "")
-        position = site.chain.index(function)
-        if position > 0:
-            step = call_of(knowledge, site.chain[position - 1], function)
-            if step is None:
-                break
-            at = step[1]
-    found, _ = _sync_after(
-        knowledge, candidate.source, candidate.scope, candidate.loop, site.statement
-    )
-    if found is not None:
-        return Sync("keep", candidate.source, found[0], found[1])
-    return Sync("insert", candidate.source, None, "")
+        call = None if caller is None else call_of(knowledge, caller, function)
+        if caller is not None and call is None:
+            break
+        at = call[1] if call is not None else at
+    source, scope = candidate.source, candidate.scope
+    found = _sync_after(knowledge, source, scope, candidate.loop, site.statement)
+    return Sync("insert", source, None, "") if found is None else kept(knowledge, source, found)
 
 
 def _sync_after(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, top: ast.AST, at: ast.stmt
-) -> tuple[tuple[ast.stmt, str] | None, bool]:
-    """(the sync statement and its api, None) or (None, whether an optimizer step came first)."""
-    for suite, index in reversed(path_to(source, top, at)):
-        for statement in suite[index + 1 :]:
-            call = knowledge.sync_of(source, statement)
-            if call is not None:
-                return (statement, dotted(call.func)), False
-            if _steps(knowledge, source, scope, statement):
-                return None, True
-            if may_leave(statement):
-                return None, False
-    return None, False
+    knowledge: Knowledge,
+    source: Source,
+    scope: ScopeNode,
+    top: LoopNode | FunctionNode,
+    at: ast.stmt,
+) -> ast.stmt | None:
+    """The sync that follows a statement on every path, ahead of any optimizer step."""
+    flow = flow_of(top)
+    start = flow.after(at)
+    steps = [flow.before(s) for s in stepping(knowledge, source, scope, top)]
+    for sync in syncs_in(knowledge, source, flow):
+        here = flow.before(sync)
+        if flow.path(start, here) and not flow.path(start, (*OVER, LEFT, *steps), {here}):
+            return sync
+    return None
 
 
-def _steps(knowledge: Knowledge, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
-    if any(True for _ in knowledge.steps_in(source, scope, statement)):
-        return True
-    return any(
-        knowledge.stepped(t)
-        for c in own_calls(statement)
-        for t in knowledge.program.resolve(source, scope, c)
-    )
+def syncs_in(knowledge: Knowledge, source: Source, flow: Flow) -> list[ast.stmt]:
+    """Syncs in the order of the source, each with the `if`s that guard it alone."""
+    found = [s for s in flow.statements if knowledge.sync_of(source, s) is not None]
+    return [s for s in found if not any(p in found for p in source.parents(s))]
 
 
-def may_leave(statement: ast.stmt) -> bool:
-    """`continue`, `break` or `return` of this iteration, at any depth but in inner loops."""
-    if isinstance(statement, (ast.Continue, ast.Break, ast.Return)):
-        return True
-    if isinstance(statement, LOOPS):
-        return any(isinstance(n, ast.Return) for n in own_nodes(statement))
-    return any(
-        may_leave(inner)
-        for suite in suites(statement)
-        for inner in suite
-        if not isinstance(statement, (*FUNCTIONS, ast.ClassDef))
-    )
+def fused(knowledge: Knowledge, candidate: Candidate, site: Site) -> tuple[ast.stmt, Update] | None:
+    """A sync and an update that exclude each other, each the first to follow the backward.
 
+    `if acc != N: sync ... else: <optimizer step>`: the last micro-batch is left pending.
+    """
+    flow, start = candidate.flow, candidate.flow.after(site.statement)
+    syncs = syncs_in(knowledge, candidate.source, flow)
+    updates = [u.statement for u in candidate.own_updates]
 
-def fused_branch(
-    knowledge: Knowledge, candidate: Candidate, site: Site, updates: Sequence[Update]
-) -> ast.If | None:
-    """`if acc != N: sync ... else: <optimizer step>`: the last micro-batch is left pending."""
-    source = candidate.source
-    for suite, index in reversed(path_to(source, candidate.loop, site.statement)):
-        for statement in suite[index + 1 :]:
-            if knowledge.sync_of(source, statement) is not None:
-                return None
-            if isinstance(statement, ast.If) and statement.orelse:
-                for syncing, other in (
-                    (statement.body, statement.orelse),
-                    (statement.orelse, statement.body),
-                ):
-                    has_sync = any(knowledge.sync_of(source, s) is not None for s in syncing)
-                    stepped = any(contains(s, u.statement) for s in other for u in updates)
-                    steps_too = any(contains(s, u.statement) for s in syncing for u in updates)
-                    if has_sync and stepped and not steps_too:
-                        return statement
-            if any(contains(statement, u.statement) for u in updates):
-                return None
+    def comes_first(statement: ast.stmt) -> bool:
+        others = {flow.before(s) for s in (*syncs, *updates) if s is not statement}
+        return flow.path(start, flow.before(statement), others)
+
+    for sync, update in product(filter(comes_first, syncs), candidate.own_updates):
+        if not flow.exclusive(sync, update.statement) or not comes_first(update.statement):
+            continue
+        if not any(flow.reaches(sync, u) for u in updates):
+            return sync, update
     return None
 
 
 def syncs_every_n(
-    knowledge: Knowledge, candidate: Candidate, site: Site, updates: Sequence[Update]
-) -> ast.stmt | None:
-    """An accumulation branch that holds the optimizer step and the iteration's only sync."""
-    source = candidate.source
-    for update in updates:
-        guard = accumulation_guard(source, candidate, site, update)
-        if guard is None:
-            continue
-        inside = [
+    knowledge: Knowledge, candidate: Candidate, site: Site
+) -> tuple[ast.stmt, Update] | None:
+    """A sync that follows the backward only in the iterations that come to an update."""
+    flow, start = candidate.flow, candidate.flow.after(site.statement)
+    syncs = syncs_in(knowledge, candidate.source, flow)
+    behind = [s for s in syncs if flow.path(start, flow.before(s))]
+    for update in candidate.own_updates:
+        step = {flow.before(update.statement)}
+        without = [
             s
-            for s in own_nodes(guard)
-            if isinstance(s, ast.stmt) and knowledge.sync_of(source, s) is not None
+            for s in behind
+            if flow.path(start, flow.before(s), step) and flow.path(flow.after(s), OVER, step)
         ]
-        if not inside:
-            continue
-        outside = [
-            s
-            for top in candidate.loop.body
-            for s in (top, *own_nodes(top))
-            if isinstance(s, ast.stmt)
-            and isinstance(s, ast.Expr)
-            and knowledge.sync_of(source, s) is not None
-            and not contains(guard, s)
-            and (s.lineno > site.statement.lineno)
-        ]
-        if not outside:
-            return guard
+        if behind and not without and counting_tests(candidate, site.statement, update):
+            return behind[0], update
     return None
 
 
@@ -171,13 +129,7 @@ def syncs_itself(knowledge: Knowledge, helper: Function | None) -> bool:
     """Whether a function that steps the optimizer syncs behind the step, guarded or not."""
     if helper is None:
         return False
-    steps = [
-        n.lineno
-        for n in own_nodes(helper.node)
-        if isinstance(n, ast.Call) and knowledge.is_step(helper.source, helper.node, n)
-    ]
-    return any(
-        knowledge.sync_of(helper.source, s) is not None
-        and getattr(s, "lineno", 0) > min(steps, default=0)
-        for s in own_nodes(helper.node)
-    )
+    flow, source = flow_of(helper.node), helper.source
+    steps = stepping(knowledge, source, helper.node, helper.node)
+    syncs = syncs_in(knowledge, source, flow)
+    return any(flow.reaches(step, sync) for step in steps for sync in syncs)

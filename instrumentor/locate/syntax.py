@@ -266,6 +266,32 @@ class Source(Struct, eq=False, dict=True):
         return self.places[statement].scope
 
 
+def path_to(source: Source, loop: ast.AST, statement: ast.stmt) -> list[tuple[list[ast.stmt], int]]:
+    """Suites and indices from the loop's body (outermost) down to a statement."""
+    path: list[tuple[list[ast.stmt], int]] = []
+    current: ast.AST = statement
+    while isinstance(current, ast.stmt) and current is not loop:
+        place = source.places[current]
+        path.append((place.suite, place.index))
+        current = place.parent
+        if isinstance(current, (ast.ExceptHandler, ast.match_case)):
+            break
+    return path[::-1]
+
+
+def contains(outer: ast.AST, inner: ast.AST) -> bool:
+    """Whether a node of the same file lies within another, judged by position (constant time)."""
+    if outer is inner:
+        return True
+    return _span(outer)[0] <= _span(inner)[0] and _span(inner)[1] <= _span(outer)[1]
+
+
+def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    start = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    end = (getattr(node, "end_lineno", None) or 1 << 30, getattr(node, "end_col_offset", None) or 0)
+    return start, end
+
+
 def parse(path: Path, data: bytes) -> Source:
     """Parse bytes (any declared encoding) into a Source.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 
@@ -34,32 +35,29 @@ from instrumentor.locate.rules.several_loops import several
 from instrumentor.locate.rules.step_in_region import no_update_inside
 from instrumentor.locate.skips import find_skips, warnings_of
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source
-from instrumentor.locate.tree import contains
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, contains
 from instrumentor.options import Options
 
 
 def choose(program: Program, options: Options) -> Located | Reason | None:
     """The located loop, or the reason why this program has none."""
     knowledge = Knowledge(program)
-    candidates = find_candidates(program, knowledge)
-    if len(program.sources) > 1:
-        # what a module of the repository offers counts only when the script comes to it
-        candidates = [
-            c for c in candidates if c.source is program.entry or is_reachable(program, c)
-        ]
-    stepping = _without_inner(program, [c for c in candidates if c.updates])
+    reachable = partial(is_reachable, program)
+    # what a module of the repository offers counts only when the script comes to it
+    candidates = [
+        c for c in find_candidates(program, knowledge) if c.source is program.entry or reachable(c)
+    ]
     if options.loop is not None:
-        chosen = _by_line(program, candidates, options)
+        chosen = _by_line(program, candidates, *options.loop)
         return _understand(program, knowledge, chosen, options)
-    stepping = [c for c in stepping if is_reachable(program, c)] or stepping
-    if len(stepping) > 1:
-        reasons = [r for c in stepping for r in reasons_against(knowledge, c)]
-        raise Declined(*dict.fromkeys(reasons or several(stepping)))
+    stepping = _without_inner(program, [c for c in candidates if c.updates])
+    stepping = list(filter(reachable, stepping)) or stepping
+    if len(stepping) == 1:
+        return _understand(program, knowledge, stepping[0], options)
     if not stepping:
-        closure = closure_reason(program, knowledge)
-        return closure or no_loop(program, knowledge, candidates)
-    return _understand(program, knowledge, stepping[0], options)
+        return closure_reason(program, knowledge) or no_loop(program, knowledge, candidates)
+    reasons = [r for c in stepping for r in reasons_against(knowledge, c)]
+    raise Declined(*dict.fromkeys(reasons or several(stepping)))
 
 
 def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candidate]:
@@ -93,19 +91,21 @@ def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iter
                     yield replace(site, statement=statement, call=call, chain=chain)
 
 
-def _by_line(program: Program, candidates: list[Candidate], options: Options) -> Candidate:
-    assert options.loop is not None
-    file, line = options.loop
+def _by_line(program: Program, candidates: list[Candidate], file: str, line: int) -> Candidate:
+    """The loop that starts at a line; else the innermost one around it."""
     named = [c for c in candidates if not file or c.source.path.name == Path(file).name]
-    exact = [c for c in named if c.loop.lineno == line]
     around = [c for c in named if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)]
-    if exact or around:
-        chosen = (exact or sorted(around, key=lambda c: -c.loop.lineno))[0]
-        if chosen.updates:
-            return chosen
-        # asked for all the same: the iteration ends with its last statement
-        return replace(chosen, updates=(end_of_iteration(chosen),))
-    have = ", ".join(f"{c.source.path.name}:{c.loop.lineno}" for c in candidates) or "none"
+    if not around:
+        raise _no_loop_at(program, candidates, file, line)
+    chosen = max(around, key=lambda c: c.loop.lineno)
+    if chosen.updates:
+        return chosen
+    # asked for all the same: the iteration ends with its last statement
+    return replace(chosen, updates=(end_of_iteration(chosen),))
+
+
+def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: int) -> UsageError:
+    have = ", ".join(c.source.at(c.loop.lineno) for c in candidates) or "none"
     bodies = [
         f"{source.path.name}:{s.body[0].lineno}-{s.end_lineno}"
         for source in program.sources.values()
@@ -113,13 +113,14 @@ def _by_line(program: Program, candidates: list[Candidate], options: Options) ->
         for s in source.places
         if isinstance(s, LOOPS) and s.lineno == line
     ]
-    if bodies:
-        raise UsageError(
-            f"--loop {file}:{line}: no backward was found in this loop",
-            f"Time its iterations anyway with --region {bodies[0]}. Loops with a backward: {have}.",
+    if not bodies:
+        return UsageError(
+            f"--loop {file}:{line}: no training loop starts there",
+            f"Loops with a backward: {have}.",
         )
-    raise UsageError(
-        f"--loop {file}:{line}: no training loop starts there", f"Loops with a backward: {have}."
+    return UsageError(
+        f"--loop {file}:{line}: no backward was found in this loop",
+        f"Time its iterations anyway with --region {bodies[0]}. Loops with a backward: {have}.",
     )
 
 

@@ -11,9 +11,9 @@ from instrumentor.locate.rules.common import SPLIT
 from instrumentor.locate.syntax import (
     LOOPS,
     callee,
+    contains,
     own_calls,
 )
-from instrumentor.locate.tree import contains
 
 
 def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:

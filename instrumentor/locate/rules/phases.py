@@ -12,9 +12,10 @@ from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import (
     Source,
+    contains,
     dotted,
+    path_to,
 )
-from instrumentor.locate.tree import contains, path_to
 
 _PHASE = re.compile(
     r"(^|\.|_)(phase|split|mode|is_train|is_training|training|train|do_train|train_mode)$", re.I

@@ -16,8 +16,7 @@ from instrumentor.locate.regions import Region
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.reader import EffectsReader
 from instrumentor.locate.skips.storage import Frame, Storage
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, own_calls
-from instrumentor.locate.tree import contains
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, contains, own_calls
 from instrumentor.locate.values import Item, Object, Opaque, Value
 
 #: A statement and where it stands.

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 
 from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source, own_calls
-from instrumentor.locate.tree import contains
+from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source, contains, own_calls
 
 
 class Gone:

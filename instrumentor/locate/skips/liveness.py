@@ -21,9 +21,9 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     callee,
+    contains,
     parameters,
 )
-from instrumentor.locate.tree import contains
 
 Reads = frozenset[ast.Name]
 _NOTHING: Reads = frozenset()

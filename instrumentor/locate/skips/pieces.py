@@ -17,11 +17,12 @@ from instrumentor.locate.syntax import (
     LoopNode,
     ScopeNode,
     Source,
+    contains,
     last,
     own_calls,
+    path_to,
     suites,
 )
-from instrumentor.locate.tree import contains, path_to
 from instrumentor.locate.vocabulary import is_validation_name
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)

@@ -14,8 +14,7 @@ from instrumentor.locate.skips.facts import Facts, Place
 from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.pieces import Piece, Pieces
 from instrumentor.locate.skips.uses import Uses
-from instrumentor.locate.syntax import FUNCTIONS, LOOPS, below
-from instrumentor.locate.tree import contains, path_to
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, below, contains, path_to
 from instrumentor.locate.vocabulary import host_read
 
 _REMOVABLE = (
