@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,17 +77,12 @@ class DeviceLog:
     """The zones of a file.
 
     Attributes:
-        span: first and last time stamp, cycles since reset; None without rows.
-        kept: per (device, x, y) the zones that its fullest RISC kept.
-        skipped: rows that are none (cut or of another kind), with the first one's line.
+        skipped: lines that hold no row (cut or of another kind).
     """
 
     machine: Machine
     zones: tuple[Zone, ...]
-    span: tuple[int, int] | None = None
-    kept: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
-    skipped: int = 0
-    first_skipped_line: int | None = None
+    skipped: tuple[int, ...] = ()
 
     def unpaired(self) -> tuple[Zone, ...]:
         """Zones with unequal numbers of begins and ends."""
@@ -103,7 +98,10 @@ class DeviceLog:
 
     def at_limit(self) -> tuple[tuple[int, int, int], ...]:
         """Cores of which a RISC kept as many zones as it can."""
-        return tuple(core for core, count in self.kept.items() if count >= ZONE_LIMIT)
+        kept: Counter[tuple[tuple[int, int, int], str]] = Counter()
+        for zone in self.zones:
+            kept[zone.key.core, zone.key.risc] += zone.begins
+        return tuple(dict.fromkeys(core for (core, _), n in kept.items() if n >= ZONE_LIMIT))
 
 
 def read_device_log(path: Path) -> DeviceLog:
@@ -130,7 +128,17 @@ def _read(path: Path, stream: Iterable[str]) -> DeviceLog:
         head = row
         break
     places = _places(path, head)
-    return _Reader(machine, places).read(rows, first_line=rows.line_num + 1)
+    marks: dict[ZoneKey, _Marks] = defaultdict(_Marks)
+    skipped = []
+    for number, row in enumerate(rows, rows.line_num + 1):
+        marker = _marker(places, row)
+        if marker is not None:
+            key, phase, time = marker
+            marks[key].take(phase, time)
+        elif row:
+            skipped.append(number)
+    zones = (Zone(key, tuple(m.cycles), m.begins, m.ends) for key, m in sorted(marks.items()))
+    return DeviceLog(machine, tuple(z for z in zones if z.begins or z.ends), tuple(skipped))
 
 
 def _machine(line: str) -> Machine:
@@ -157,54 +165,34 @@ def _places(path: Path, head: list[str]) -> dict[str, int]:
     return places
 
 
-class _Reader:
-    def __init__(self, machine: Machine, places: Mapping[str, int]) -> None:
-        self.machine = machine
-        self.places = places
-        self.open: dict[ZoneKey, list[int]] = defaultdict(list)
-        self.pairs: dict[ZoneKey, list[int]] = defaultdict(list)
-        self.begins: dict[ZoneKey, int] = defaultdict(int)
-        self.ends: dict[ZoneKey, int] = defaultdict(int)
-        self.kept: dict[tuple[int, int, int, str], int] = defaultdict(int)
-        self.skipped = 0
-        self.first_skipped: int | None = None
-        self.span: tuple[int, int] | None = None
+@dataclass
+class _Marks:
+    """The markers of one zone so far; ``open`` are the times of the begins without an end."""
 
-    def read(self, rows: Iterator[list[str]], first_line: int) -> DeviceLog:
-        for number, row in enumerate(rows, first_line):
-            if row and not self._take(row):
-                self.skipped += 1
-                self.first_skipped = self.first_skipped or number
-        zones = tuple(
-            Zone(key, tuple(self.pairs[key]), self.begins[key], self.ends[key])
-            for key in sorted({*self.begins, *self.ends})
-        )
-        kept: dict[tuple[int, int, int], int] = {}
-        for (*core, _), count in self.kept.items():
-            place = (core[0], core[1], core[2])
-            kept[place] = max(kept.get(place, 0), count)
-        return DeviceLog(self.machine, zones, self.span, kept, self.skipped, self.first_skipped)
+    begins: int = 0
+    ends: int = 0
+    open: list[int] = field(default_factory=list)
+    cycles: list[int] = field(default_factory=list)
 
-    def _take(self, row: list[str]) -> bool:
-        """Take a marker; False for a row that is none."""
-        cells = {name: row[at].strip() for name, at in self.places.items() if at < len(row)}
-        time = integer(cells.get("time", ""))
-        device, x, y = (integer(cells.get(name, "0")) for name in ("device", "x", "y"))
-        phase = cells.get("phase")
-        if time is None or x is None or y is None or phase is None or not cells.get("risc"):
-            return False
-        low, high = self.span or (time, time)
-        self.span = min(low, time), max(high, time)
-        key = ZoneKey(device or 0, x, y, cells["risc"], cells.get("zone", ""))
+    def take(self, phase: str, time: int) -> None:
         if phase in _BEGIN:
-            self.begins[key] += 1
-            self.kept[key.device, x, y, key.risc] += 1
-            self.open[key].append(time)
+            self.begins += 1
+            self.open.append(time)
         elif phase in _END:
-            self.ends[key] += 1
-            if self.open[key]:
-                self.pairs[key].append(time - self.open[key].pop())
-        return True
+            self.ends += 1
+            if self.open:
+                self.cycles.append(time - self.open.pop())
+
+
+def _marker(places: Mapping[str, int], row: list[str]) -> tuple[ZoneKey, str, int] | None:
+    """Key, phase and time of a row; None for one that is no marker."""
+    cells = {name: row[at].strip() for name, at in places.items() if at < len(row)}
+    numbers = [integer(cells.get(name, "")) for name in ("time", "x", "y")]
+    time, x, y = numbers
+    if time is None or x is None or y is None or "phase" not in cells or not cells.get("risc"):
+        return None
+    device = integer(cells.get("device", "")) or 0
+    return ZoneKey(device, x, y, cells["risc"], cells.get("zone", "")), cells["phase"], time
 
 
 def line_cycles(log: DeviceLog, core: tuple[int, int, int] | None = None) -> list[LineCycles]:
@@ -212,12 +200,15 @@ def line_cycles(log: DeviceLog, core: tuple[int, int, int] | None = None) -> lis
 
     The printed report adds all cores up without saying so; here one core is taken.
     """
-    core = core or _slowest(log)
+    rows = [(match, zone) for zone in log.zones if (match := _AUTO.match(zone.key.zone))]
+    totals: Counter[tuple[int, int, int]] = Counter()
+    for _, zone in rows:
+        totals[zone.key.core] += zone.total
+    core = core or max(totals, key=lambda one: totals[one], default=None)
     parts: dict[tuple[str, int], list[Operation]] = defaultdict(list)
-    whole: dict[str, int] = defaultdict(int)
-    for zone in log.zones:
-        match = _AUTO.match(zone.key.zone)
-        if match is None or zone.key.core != core or not zone.cycles:
+    whole: Counter[str] = Counter()
+    for match, zone in rows:
+        if zone.key.core != core or not zone.cycles:
             continue
         name = match["rest"] or ""
         part = name.removeprefix("implicit_")
@@ -227,24 +218,15 @@ def line_cycles(log: DeviceLog, core: tuple[int, int, int] | None = None) -> lis
     return [_line(*key, parts[key], whole[key[0]]) for key in sorted(parts)]
 
 
-def _slowest(log: DeviceLog) -> tuple[int, int, int] | None:
-    """The core with most cycles in the auto-profiler's zones."""
-    totals: dict[tuple[int, int, int], int] = defaultdict(int)
-    for zone in log.zones:
-        if _AUTO.match(zone.key.zone):
-            totals[zone.key.core] += zone.total
-    return max(totals, key=lambda one: totals[one], default=None)
-
-
 def _line(risc: str, line: int, operations: Sequence[Operation], whole: int) -> LineCycles:
     cycles = sum(operation.cycles for operation in operations)
     return LineCycles(
-        thread=risc,
-        function="",
-        line=line,
-        source="",
-        cycles=cycles,
-        percent=cycles / whole * 100 if whole else 0.0,
-        count=max(operation.count for operation in operations),
+        risc,
+        "",
+        line,
+        "",
+        cycles,
+        cycles / whole * 100 if whole else 0.0,
+        max(operation.count for operation in operations),
         operations=tuple(operation for operation in operations if operation.name),
     )

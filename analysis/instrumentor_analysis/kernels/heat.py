@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instrumentor_analysis.kernels.model import LineCycles, Operation
+from instrumentor_analysis.kernels.model import LineCycles
 
 _WAITS = ("cb_wait", "cb_reserve", "wait")
 
@@ -25,7 +25,6 @@ class HotLine:
     cycles: tuple[tuple[str, int], ...]
     share: float
     waits: int
-    operations: tuple[Operation, ...]
 
     @property
     def total(self) -> int:
@@ -58,12 +57,11 @@ def heat_map(
 def _hot(number: int, rows: Sequence[LineCycles], source: Sequence[str]) -> HotLine:
     printed = next((row.source for row in rows if row.source), "")
     text = source[number - 1] if 0 < number <= len(source) else printed
-    operations = tuple(operation for row in rows for operation in row.operations)
+    parts = (part for row in rows for part in row.operations)
     return HotLine(
         number,
         text,
         tuple((row.thread, row.cycles) for row in rows),
         max((row.percent / 100 for row in rows), default=0.0),
-        sum(part.cycles for part in operations if part.name in _WAITS),
-        operations,
+        sum(part.cycles for part in parts if part.name in _WAITS),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from instrumentor_analysis.kernels.log import parse_log
 SCHEMA = "instrument-kernel-summary/1"
 DEVICE_LOG = "profile_log_device.csv"
 RECORD = "kernel.jsonl"
+_OF_THE_LOG = ("programs", "threads", "roofline", "buffers", "pipes", "signposts", "sections")
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,8 @@ class KernelReport:
 
     def to_json(self) -> dict[str, Any]:
         """The document `instrument-kernel-summary/1`."""
-        facts, run = self.facts, self.facts.run
-        program = facts.program
-        used = used_cores(facts)
+        facts, run, program = self.facts, self.facts.run, self.facts.program
+        used, available = used_cores(facts), facts.available_cores
         return {
             "schema": SCHEMA,
             "name": run.get("name"),
@@ -64,36 +65,25 @@ class KernelReport:
             "duration_cycles": program.duration_cycles if program else None,
             "arch": facts.machine.arch or None,
             "mhz": facts.machine.mhz,
-            "arguments": [
-                {"name": a.name, "shape": list(a.shape), "dtype": a.dtype, "bytes": a.bytes}
-                for a in facts.arguments
-            ],
-            "grid": list(program.grid) if program and program.grid else None,
+            "arguments": [{**plain(each), "bytes": each.bytes} for each in facts.arguments],
+            "grid": plain(program.grid) if program else None,
             "grid_asked": run.get("grid"),
             "cores_used": used,
-            "cores_available": facts.available_cores,
-            "core_utilization": used / facts.available_cores
-            if used and facts.available_cores
-            else None,
-            "program": plain(program) if program else None,
-            "programs": plain(facts.log.programs),
+            "cores_available": available,
+            "core_utilization": used / available if used and available else None,
+            "program": plain(program),
             "dram_bytes": facts.dram_bytes,
             "dram_floor_us": facts.floor_us,
             "peak_gb_s": facts.peak_gb_s,
-            "threads": plain(facts.log.threads),
-            "roofline": plain(facts.log.roofline) if facts.log.roofline else None,
             "lines": plain(facts.lines),
-            "buffers": plain(facts.log.buffers),
-            "pipes": plain(facts.log.pipes),
-            "signposts": plain(facts.log.signposts),
+            **{name: plain(getattr(facts.log, name)) for name in _OF_THE_LOG},
             "blocks": plain(facts.blocks),
             "block_bytes": facts.block_bytes,
             "l1_bytes": L1_BYTES,
             "chips": facts.chips,
-            "production_shapes": [list(shape) for shape in facts.production],
+            "production_shapes": plain(facts.production),
             "bottleneck": _finding(self.limit) if self.limit else None,
             "findings": [_finding(finding) for finding in self.found],
-            "sections": plain(facts.log.sections),
             "warnings": list(self.warnings),
             "rerun": self.rerun or None,
         }
@@ -115,12 +105,11 @@ def report(folder: Path) -> KernelReport:
         raise NothingMeasured(
             f"{folder}: no run.log", "Give a folder that `instrument kernel run` wrote."
         )
-    run = _json_file(folder / "run.json")
     device = folder / DEVICE_LOG
     return _report(
         log.read_text(encoding="utf-8", errors="replace"),
         read_device_log(device) if device.is_file() else None,
-        run,
+        next(iter(_objects(folder / "run.json", whole=True)), {}),
         read_records(folder / RECORD),
         folder,
     )
@@ -157,15 +146,16 @@ def _report(
     warnings = [*run.get("warnings", ()), *log.warnings]
     if device is not None and device.skipped:
         warnings.append(
-            f"{DEVICE_LOG}: {device.skipped} rows cannot be read, the first at line "
-            f"{device.first_skipped_line}"
+            f"{DEVICE_LOG}: {len(device.skipped)} rows cannot be read, the first at line "
+            f"{device.skipped[0]}"
         )
     return KernelReport(
         facts,
         found,
         bottleneck(facts, found),
         tuple(dict.fromkeys(warnings)),
-        _source(run),
+        # The kernel's file as it was measured.
+        tuple(str(run.get("source_text") or "").splitlines()),
         folder,
     )
 
@@ -188,28 +178,14 @@ def _why_nothing(text: str) -> str:
 
 def read_records(path: Path) -> list[dict[str, Any]]:
     """The gate's events; a half-written last line is left out."""
-    if not path.is_file():
-        return []
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            found.append(event)
-    return found
+    return list(_objects(path))
 
 
-def _json_file(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _source(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The kernel's file as it was measured: its text is kept in run.json."""
-    text = run.get("source_text")
-    return tuple(text.splitlines()) if isinstance(text, str) else ()
+def _objects(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file, one a line or all of it; nothing for what is none."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    for part in [text] if whole else text.splitlines():
+        with contextlib.suppress(ValueError):
+            value = json.loads(part)
+            if isinstance(value, dict):
+                yield value

@@ -6,9 +6,10 @@ import re
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_BYTES = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*(TB|GB|MB|KB|B)\b")
-#: A number with more digits than this is damage, not a measurement.
-_LONGEST = 24
+#: Numbers as tt-lang prints them; one with more digits is damage, not a measurement.
+NUMBER = r"[0-9](?:,?[0-9]){0,30}(?!,?[0-9])"
+DECIMAL = rf"{NUMBER}(?:\.[0-9]{{1,24}}(?![0-9]))?"
+SIZE = rf"{DECIMAL}\s*(?:TB|GB|MB|KB|B)\b"
 
 
 def clean_lines(text: str) -> list[str]:
@@ -17,39 +18,30 @@ def clean_lines(text: str) -> list[str]:
     return [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
 
 
+def count(number: str) -> int:
+    """What :data:`NUMBER` matches: ``1,234`` as 1234."""
+    return int(number.replace(",", ""))
+
+
+def decimal(number: str) -> float:
+    """What :data:`DECIMAL` matches: ``1,234.5`` as a float."""
+    return float(number.replace(",", ""))
+
+
 def integer(text: str) -> int | None:
     """``1,234`` as 1234; None when it is no such number."""
-    digits = text.replace(",", "").strip()
-    if not digits.isascii() or not digits.isdigit() or len(digits) > _LONGEST:
-        return None
-    return int(digits)
+    return count(text) if re.fullmatch(rf"\s*{NUMBER}\s*", text) else None
 
 
-def decimal(text: str) -> float | None:
-    """``1,234.5`` as a float; None when it is no finite number."""
-    digits = text.replace(",", "").strip()
-    if not re.fullmatch(r"[0-9]{1,24}(?:\.[0-9]{1,24})?", digits):
-        return None
-    return float(digits)
-
-
-def size_bytes(text: str) -> int | None:
-    """``5.4 MB`` as bytes (units of 1024, as tt-lang prints them)."""
-    match = _BYTES.search(text)
-    return None if match is None else _size(match)
+def size_bytes(size: str) -> int:
+    """What :data:`SIZE` matches: ``5.4 MB`` as bytes (units of 1024, as tt-lang prints them)."""
+    number, unit = re.split(r"\s*(?=[A-Z])", size, maxsplit=1)
+    return round(decimal(number) * _UNITS[unit])
 
 
 def sizes(text: str) -> dict[int, int]:
     """``2.0 KBx100, 64 Bx3`` as size in bytes -> count."""
     found: dict[int, int] = {}
-    for part in text.split(","):
-        amount, _, count = part.strip().rpartition("x")
-        size, times = size_bytes(amount), integer(count)
-        if size is not None and times is not None:
-            found[size] = found.get(size, 0) + times
+    for size, times in re.findall(rf"({SIZE[:-2]})x({NUMBER})", text):
+        found[size_bytes(size)] = found.get(size_bytes(size), 0) + count(times)
     return found
-
-
-def _size(match: re.Match[str]) -> int | None:
-    value = decimal(match[1])
-    return None if value is None else round(value * _UNITS[match[2]])

@@ -14,48 +14,46 @@ from instrumentor_analysis.kernels.model import (
     Roofline,
     ThreadCycles,
 )
-from instrumentor_analysis.kernels.text import decimal, integer
+from instrumentor_analysis.kernels.text import DECIMAL, NUMBER, count, decimal
 
 _CYCLES_WIDTH = 10
-_NUMBER = r"\d[\d,]*"
 HEAD = re.compile(
     rf"^\W*THREAD:\s*(?P<thread>\w+)\s*(?:\[(?P<function>[^\]]*)\])?\s*"
-    rf"\((?P<operations>{_NUMBER}) ops?, (?P<cycles>{_NUMBER}) cycles"
+    rf"\((?P<operations>{NUMBER}) ops?, (?P<cycles>{NUMBER}) cycles"
 )
 _SUMMARY_ROW = re.compile(
-    rf"^\W*(?P<thread>[A-Z]\w*)\s+(?:\[(?P<function>[^\]]*)\]\s+)?(?P<cycles>{_NUMBER}) cycles\s*"
-    rf"\(\s*(?P<operations>{_NUMBER}) ops?\)\s*\[\s*(?P<percent>[\d.]+)%\]"
+    rf"^\W*(?P<thread>[A-Z]\w*)\s+(?:\[(?P<function>[^\]]*)\]\s+)?(?P<cycles>{NUMBER}) cycles\s*"
+    rf"\(\s*(?P<operations>{NUMBER}) ops?\)\s*\[\s*(?P<percent>{DECIMAL})%\]"
 )
 _LINE_ROW = re.compile(
-    rf"^(?P<line>\d{{1,9}})\s+(?P<percent>\d+(?:\.\d+)?)%\s+"
-    rf"(?P<low>{_NUMBER})(?:-(?P<high>{_NUMBER}))? ?(?P<source>.*)$"
+    rf"^(?P<line>\d{{1,9}})\s+(?P<percent>{DECIMAL})%\s+"
+    rf"(?P<low>{NUMBER})(?:-(?P<high>{NUMBER}))? ?(?P<source>.*)$"
 )
-_MANY = re.compile(rf"\s+\(x(?P<count>{_NUMBER}), avg=[\d.,]+, total=(?P<total>{_NUMBER})\)\s*$")
-_SAME = re.compile(rf"\s+\(x(?P<count>{_NUMBER}) = (?P<total>{_NUMBER}) cycles\)\s*$")
+_MANY = re.compile(rf"\s+\(x(?P<count>{NUMBER}), avg=[\d.,]+, total=(?P<total>{NUMBER})\)\s*$")
+_SAME = re.compile(rf"\s+\(x(?P<count>{NUMBER}) = (?P<total>{NUMBER}) cycles\)\s*$")
 _PART = re.compile(
-    rf"^\W*(?P<cycles>{_NUMBER}) (?P<name>[A-Za-z_]\w*)(?P<implicit> \(implicit\))?"
-    rf"(?: \(x(?P<count>{_NUMBER})\))?\s*$"
+    rf"^\W*(?P<cycles>{NUMBER}) (?P<name>[A-Za-z_]\w*)(?P<implicit> \(implicit\))?"
+    rf"(?: \(x(?P<count>{NUMBER})\))?\s*$"
 )
-_VERDICT = re.compile(r"^\W*(?P<percent>\d+(?:\.\d+)?)% (?P<bound>memory|compute) bound")
+_VERDICT = re.compile(rf"^\W*(?P<percent>{DECIMAL})% (?P<bound>memory|compute) bound")
 _WORK_ROW = re.compile(
-    rf"^\W*(?P<thread>[A-Z]\w*)\s+(?P<total>{_NUMBER})\s+-\s+(?P<waits>{_NUMBER})\s+=\s+{_NUMBER}"
+    rf"^\W*(?P<thread>[A-Z]\w*)\s+(?P<total>{NUMBER})\s+-\s+(?P<waits>{NUMBER})\s+=\s+{NUMBER}"
 )
-_SIDE = re.compile(rf"^\W*(?P<side>Memory|Compute):\s+(?P<cycles>{_NUMBER}) cycles")
+_SIDE = re.compile(rf"^\W*(?P<side>Memory|Compute):\s+(?P<cycles>{NUMBER}) cycles")
 
 
 def read_summary(lines: Sequence[str]) -> list[ThreadCycles]:
     """Rows of THREAD SUMMARY; lines of any other kind are passed over."""
-    found = []
-    for line in lines:
-        match = _SUMMARY_ROW.match(line)
-        if match is None:
-            continue
-        cycles, operations = integer(match["cycles"]), integer(match["operations"])
-        percent = decimal(match["percent"])
-        if cycles is not None and operations is not None and percent is not None:
-            name = (match["function"] or "").strip()
-            found.append(ThreadCycles(match["thread"], name, cycles, operations, percent))
-    return found
+    return [
+        ThreadCycles(
+            row["thread"],
+            (row["function"] or "").strip(),
+            count(row["cycles"]),
+            count(row["operations"]),
+            decimal(row["percent"]),
+        )
+        for row in filter(None, map(_SUMMARY_ROW.match, lines))
+    ]
 
 
 def read_lines(head: re.Match[str], lines: Sequence[str]) -> list[LineCycles]:
@@ -68,50 +66,34 @@ def read_lines(head: re.Match[str], lines: Sequence[str]) -> list[LineCycles]:
     thread, function = head["thread"], (head["function"] or "").strip()
     found: list[LineCycles] = []
     for line in lines:
-        match = _LINE_ROW.match(line)
-        if match is not None:
-            row = _row(thread, function, match)
-            if row is not None:
-                found.append(row)
-            continue
-        part = _part(line)
-        if part is not None and found:
-            last = found[-1]
-            found[-1] = replace(last, operations=(*last.operations, part))
+        row, part = _LINE_ROW.match(line), _PART.match(line)
+        if row is not None:
+            found.append(_row(thread, function, row))
+        elif part is not None and part["name"] != "cycles" and found:
+            found[-1] = replace(found[-1], operations=(*found[-1].operations, _part(part)))
     return found
 
 
-def _row(thread: str, function: str, match: re.Match[str]) -> LineCycles | None:
-    line, low, percent = integer(match["line"]), integer(match["low"]), decimal(match["percent"])
-    if line is None or low is None or percent is None:
-        return None
-    high = integer(match["high"]) if match["high"] else None
+def _row(thread: str, function: str, match: re.Match[str]) -> LineCycles:
+    low = count(match["low"])
+    high = count(match["high"]) if match["high"] else None
     width = match.end("high" if match["high"] else "low") - match.start("low")
     padding = max(_CYCLES_WIDTH - width, 0)  # of the column, before the source's own indentation
     source = match["source"]
     source = source[len(source[:padding]) - len(source[:padding].lstrip()) :]
+    line, percent = int(match["line"]), decimal(match["percent"])
     many = _MANY.search(source) or _SAME.search(source)
-    count, total = 1, low
-    if many is not None:
-        source = source[: many.start()]
-        count, total = integer(many["count"]) or 1, integer(many["total"]) or low
-        high = low if high is None else high
-    spread = many is not None
-    return LineCycles(
-        thread, function, line, source.rstrip(), total, percent, count,
-        low if spread else None, high if spread else None,
-    )  # fmt: skip
+    if many is None:
+        return LineCycles(thread, function, line, source.rstrip(), low, percent)
+    times, total = count(many["count"]), count(many["total"])
+    spread = low, low if high is None else high
+    text = source[: many.start()].rstrip()
+    return LineCycles(thread, function, line, text, total, percent, times, *spread)
 
 
-def _part(line: str) -> Operation | None:
-    match = _PART.match(line)
-    if match is None or match["name"] == "cycles":
-        return None
-    cycles = integer(match["cycles"])
-    if cycles is None:
-        return None
-    count = integer(match["count"]) if match["count"] else 1
-    return Operation(match["name"], cycles, count or 1, match["implicit"] is not None)
+def _part(match: re.Match[str]) -> Operation:
+    times = count(match["count"] or "1")
+    return Operation(match["name"], count(match["cycles"]), times, match["implicit"] is not None)
 
 
 def read_roofline(lines: Sequence[str]) -> Roofline | None:
@@ -127,11 +109,9 @@ def read_roofline(lines: Sequence[str]) -> Roofline | None:
     for line in lines:
         row, side = _WORK_ROW.match(line), _SIDE.match(line)
         if row is not None:
-            whole, waiting = integer(row["total"]), integer(row["waits"])
-            if whole is not None and waiting is not None:
-                total[row["thread"]], waits[row["thread"]] = whole, waiting
+            total[row["thread"]], waits[row["thread"]] = count(row["total"]), count(row["waits"])
         elif side is not None:
-            sides.setdefault(side["side"], integer(side["cycles"]) or 0)
+            sides.setdefault(side["side"], count(side["cycles"]))
         else:
             printed = printed or _verdict(line)
     memory = sides.get("Memory", _busiest(total, waits, MOVERS))
@@ -143,9 +123,8 @@ def read_roofline(lines: Sequence[str]) -> Roofline | None:
 
 def _verdict(line: str) -> tuple[float, str] | None:
     match = _VERDICT.match(line)
-    percent = decimal(match["percent"]) if match is not None else None
-    if match is not None and percent is not None:
-        return percent, match["bound"]
+    if match is not None:
+        return decimal(match["percent"]), match["bound"]
     return (0.0, "balanced") if "Perfectly balanced" in line else None
 
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from instrumentor_analysis.kernels.text import clean_lines, decimal, integer, size_bytes, sizes
+from instrumentor_analysis.kernels.text import (
+    DECIMAL,
+    NUMBER,
+    SIZE,
+    clean_lines,
+    decimal,
+    integer,
+    size_bytes,
+    sizes,
+)
 
 
 def test_colours_links_and_overwritten_lines_are_gone() -> None:
@@ -20,24 +31,26 @@ def test_integer(text: str, value: int | None) -> None:
     assert integer(text) == value
 
 
-def test_a_number_of_absurd_length_is_none() -> None:
+@pytest.mark.parametrize("pattern", [NUMBER, DECIMAL])
+def test_a_number_of_absurd_length_is_none(pattern: str) -> None:
     assert integer("9" * 5000) is None
-    assert decimal("9" * 5000) is None
+    assert re.match(pattern, "9" * 5000) is None
+    assert re.fullmatch(pattern, "1,234,567")
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1.5", 1.5), ("2,000", 2000.0), ("nan", None), ("1e5", None), (".", None)]
-)
-def test_decimal(text: str, value: float | None) -> None:
-    assert decimal(text) == value
+@pytest.mark.parametrize(("text", "value"), [("1.5", 1.5), ("2,000", 2000.0), ("1,234.5", 1234.5)])
+def test_decimal(text: str, value: float) -> None:
+    assert re.fullmatch(DECIMAL, text) and decimal(text) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("2.0 KB (uniform)", 2048), ("512 B", 512), ("5.4 MB", 5662310), ("none", None)],
-)
-def test_size_bytes_counts_in_powers_of_1024(text: str, value: int | None) -> None:
-    assert size_bytes(text) == value
+@pytest.mark.parametrize("text", ["nan", "1e5", ".", "1.2.3", "-1"])
+def test_no_decimal(text: str) -> None:
+    assert re.fullmatch(DECIMAL, text) is None
+
+
+@pytest.mark.parametrize(("text", "value"), [("2.0 KB", 2048), ("512 B", 512), ("5.4MB", 5662310)])
+def test_size_bytes_counts_in_powers_of_1024(text: str, value: int) -> None:
+    assert re.fullmatch(SIZE, text) and size_bytes(text) == value
 
 
 def test_sizes_with_their_counts() -> None:
