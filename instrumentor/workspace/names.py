@@ -1,3 +1,5 @@
+# ruff: noqa: PTH112, PTH113, PTH123
+# (plain strings: asked of every folder of a project)
 """What a folder or file is for, told by its name: data, output, tool cache, environment.
 
 Only ignored and untracked things are judged by name; what git tracks is always copied.
@@ -5,111 +7,44 @@ Only ignored and untracked things are judged by name; what git tracks is always 
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from pathlib import Path
 
 LARGE_BYTES = 64 * 1024 * 1024
 """Files above this size are linked instead of copied, unless a script is likely to write them."""
 
-DATA = frozenset(
-    [
-        "data",
-        "dataset",
-        "datasets",
-        ".data",
-        ".cache",
-        "cache",
-        "caches",
-        "corpus",
-        "corpora",
-        "download",
-        "downloads",
-        "huggingface",
-        ".huggingface",
-        "hf_home",
-        "torch_home",
-        ".torch",
-        "pretrained",
-        "pretrained_models",
-    ]
-)
+DATA = frozenset([
+    "data", "dataset", "datasets", ".data", ".cache", "cache", "caches", "corpus", "corpora",
+    "download", "downloads", "huggingface", ".huggingface", "hf_home", "torch_home", ".torch",
+    "pretrained", "pretrained_models",
+])  # fmt: skip
 DATA_ENDINGS = ("_data", "-data", "_dataset", "-dataset", "_datasets", "_cache", "-cache")
 
-OUTPUT = frozenset(
-    [
-        "checkpoint",
-        "checkpoints",
-        "ckpt",
-        "ckpts",
-        "result",
-        "results",
-        "wandb",
-        "runs",
-        "run",
-        "logs",
-        "log",
-        "output",
-        "outputs",
-        "out",
-        "lightning_logs",
-        "mlruns",
-        "multirun",
-        "tensorboard",
-        "tb_logs",
-        "tb_log",
-        "artifacts",
-        "build",
-        "dist",
-        "profiles",
-        "traces",
-        "generated_profiler",
-        "tracy_profile",
-    ]
-)
+OUTPUT = frozenset([
+    "checkpoint", "checkpoints", "ckpt", "ckpts", "result", "results", "wandb", "runs", "run",
+    "logs", "log", "output", "outputs", "out", "lightning_logs", "mlruns", "multirun",
+    "tensorboard", "tb_logs", "tb_log", "artifacts", "build", "dist", "profiles", "traces",
+    "generated_profiler", "tracy_profile",
+])  # fmt: skip
 OUTPUT_ENDINGS = tuple(
     f"{joint}{word}"
     for joint in "_-"
     for word in ("checkpoint", "checkpoints", "ckpt", "results", "outputs", "output", "logs")
 )
 
-TOOLS = frozenset(
-    [
-        ".git",
-        ".hg",
-        ".svn",
-        ".tox",
-        ".nox",
-        ".mypy_cache",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".hypothesis",
-        ".ipynb_checkpoints",
-        ".idea",
-        ".vscode",
-        ".eggs",
-        "__pycache__",
-        "node_modules",
-    ]
-)
+TOOLS = frozenset([
+    ".git", ".hg", ".svn", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache",
+    ".hypothesis", ".ipynb_checkpoints", ".idea", ".vscode", ".eggs", "__pycache__",
+    "node_modules",
+])  # fmt: skip
 ENVIRONMENTS = frozenset(["venv", ".venv", "env", ".env", "virtualenv", ".conda"])
 
 SOURCE_SUFFIXES = frozenset((".py", ".pyi", ".pyx", ".pxd", ".ipynb"))
-WRITTEN_SUFFIXES = frozenset(
-    [
-        ".pt",
-        ".pth",
-        ".ckpt",
-        ".safetensors",
-        ".pkl",
-        ".pickle",
-        ".log",
-        ".out",
-        ".tracy",
-        ".csv",
-        ".jsonl",
-        ".tmp",
-    ]
-)
+WRITTEN_SUFFIXES = frozenset([
+    ".pt", ".pth", ".ckpt", ".safetensors", ".pkl", ".pickle", ".log", ".out", ".tracy", ".csv",
+    ".jsonl", ".tmp",
+])  # fmt: skip
 """Files that training scripts write: a link to one of these could be written through."""
 
 OUR_RECORDS = frozenset(["run.json", "session.json", "journal.jsonl"])
@@ -139,31 +74,31 @@ def role_of_name(name: str) -> Role:
     return Role.PLAIN
 
 
-def role_of_folder(folder: Path) -> Role:
+def role_of_folder(folder: str) -> Role:
     """Role of an existing folder that git does not track, by name and by telling files in it."""
     if is_environment(folder):
         return Role.ENVIRONMENT
     if is_our_run(folder):
         return Role.OUR_RUN
-    role = role_of_name(folder.name)
-    if role in (Role.DATA, Role.OUTPUT) and (folder / "__init__.py").is_file():
+    role = role_of_name(folder.rpartition("/")[2])
+    if role in (Role.DATA, Role.OUTPUT) and os.path.isfile(f"{folder}/__init__.py"):
         return Role.PLAIN  # a package that happens to be called data, logs or results
     return role
 
 
-def is_environment(folder: Path) -> bool:
+def is_environment(folder: str) -> bool:
     """Whether the folder is a virtual or conda environment."""
-    return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
+    return os.path.isfile(f"{folder}/pyvenv.cfg") or os.path.isdir(f"{folder}/conda-meta")
 
 
-def is_our_run(folder: Path) -> bool:
+def is_our_run(folder: str) -> bool:
     """Whether the folder is the output of an earlier run, kernel session or tuning of this tool."""
-    return any(_is_ours(folder / name) for name in OUR_RECORDS)
+    return any(_is_ours(f"{folder}/{name}") for name in OUR_RECORDS)
 
 
-def _is_ours(record: Path) -> bool:
+def _is_ours(record: str) -> bool:
     try:
-        with record.open("rb") as stream:
+        with open(record, "rb") as stream:
             return b'"schema": "instrument-' in stream.read(4096)
     except OSError:
         return False

@@ -138,10 +138,8 @@ def plan_shadow(
         no_link=frozenset(_option(project, cwd, path, "--no-link") for path in no_link),
     )
     planner.check(anchors)
-    if project.git and git.available():
-        planner.add_listing(list_with_git(project.root))
-    else:
-        planner.walk("", bounded=False)
+    with_git = project.git and git.available()
+    planner.run(list_with_git(project.root) if with_git else None)
     planner.folders.update(anchors[len(replaced) :])
     return ShadowPlan(
         project=project,
@@ -168,7 +166,11 @@ def relative_name(project: Project, path: Path) -> str:
             "sources inside the project, or start from a script that lies beside it.",
         )
     environment = next(
-        (p for p in real.parents if p.is_relative_to(project.root) and names.is_environment(p)),
+        (
+            p
+            for p in real.parents
+            if p.is_relative_to(project.root) and names.is_environment(str(p))
+        ),
         None,
     )
     if environment is not None:

@@ -9,25 +9,33 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.workspace import names
-from instrumentor.workspace.listing import Listing
+from instrumentor.workspace.listing import Listing, list_with_git, parents
 from instrumentor.workspace.names import LARGE_BYTES, Role
 
 MAX_FILES = 300_000
 SMALL_FOLDER_FILES = 2_000
 SMALL_FOLDER_BYTES = LARGE_BYTES
+#: Roles of folders whose files are no input, unless they are tracked.
+HIDDEN = (Role.TOOL, Role.ENVIRONMENT, Role.OUR_RUN)
+LEFT_OUT = {
+    Role.TOOL: "cache of a tool",
+    Role.ENVIRONMENT: "environment",
+    Role.OUR_RUN: "output of an earlier run",
+}
 
 
 @dataclass
 class Planner:
     """Sorts the paths of one project, all relative to ``root``, into the fields below.
 
-    ``anchors`` (the script, replaced files, the working folder) and what the options name are
-    never hidden by the role of an enclosing folder.
+    One walk over the disk; what git says of a path, where it is asked, and the name of a folder
+    decide together. ``anchors`` (the script, replaced files, the working folder) and what the
+    options name are never hidden by the role of an enclosing folder.
     """
 
     root: Path
@@ -39,7 +47,6 @@ class Planner:
     links: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     left_out: dict[str, str] = field(default_factory=dict)
-    real_folders: dict[str, bool] = field(default_factory=dict)
 
     def check(self, anchors: Iterable[str]) -> None:
         """Refuse options that contradict the run."""
@@ -51,28 +58,161 @@ class Planner:
                     "Link a folder that holds data only.",
                 )
 
-    def add_listing(self, listing: Listing) -> None:
-        """Sort what git listed."""
-        for name in listing.tracked:
-            self._file(name, tracked=True)
-        hidden = self._hidden(listing.untracked - listing.tracked)
-        for name in listing.untracked - listing.tracked:
-            if hidden.isdisjoint(_parents(name)):
-                self._file(name, tracked=False)
-        for name in listing.ignored:
-            if name.endswith("/"):
-                self._ignored_folder(name.rstrip("/"))
-            else:
-                self._ignored_file(name)
-        self.folders |= listing.folders
+    def run(self, listing: Listing | None) -> None:
+        """Sort everything.
+
+        Args:
+            listing: what git says; None where names alone decide.
+        """
+        for _ in self._walk("", listing):
+            pass
         self.links |= self.link
         for name in self.no_link:
             self._forced(name)
         self._open_links()
 
+    def _walk(self, top: str, listing: Listing | None) -> Iterator[str]:
+        """Sort what is in a folder; each folder below is given when its files are sorted."""
+        if top:
+            self.folders.add(top)
+        below = []
+        found = self._entries(top)
+        if top and listing is not None and any(entry.name == ".git" for entry in found):
+            listing = list_with_git(self.root, top)  # a repository inside has its own rules
+        for entry in found:
+            name = f"{top}/{entry.name}" if top else entry.name
+            if name in self.link or name in self.no_link:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                below.append(name)
+            elif facts := self._facts(name):
+                self._file(name, facts, listing)
+        yield top
+        for name in below:
+            yield from self._folder(name, listing)
+
+    def _entries(self, folder: str) -> list[os.DirEntry[str]]:
+        """Nothing for a folder that went away, or that cannot be read: neither can the script."""
+        try:
+            with os.scandir(self.root / folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            self.folders.discard(folder)
+        except PermissionError:
+            self.left_out[folder] = "not readable"
+        return []
+
+    def _folder(self, name: str, listing: Listing | None) -> Iterator[str]:
+        """Walk into a folder, or do with it what it is for."""
+        role = names.role_of_folder(f"{self.root}/{name}")
+        if listing is None:
+            yield from self._by_name(name, role)
+        elif f"{name}/" in listing.ignored:
+            yield from self._ignored(name, role)
+        elif name.endswith("/.git") or name == ".git":
+            return
+        elif not listing.tracked_only and (role not in HIDDEN or self._holds(name, self.anchors)):
+            yield from self._walk(name, listing)
+        else:
+            if name in listing.holding:
+                yield from self._walk(name, replace(listing, tracked_only=True))
+            if not listing.tracked_only:
+                self._leave(name, role)
+
+    def _ignored(self, name: str, role: Role) -> Iterator[str]:
+        """One that git ignores: a plain one is taken when it is small.
+
+        Nothing tells whether it is an input, and a copy of it would cost time on each run.
+        """
+        if role is not Role.PLAIN or self._is_wanted(name):
+            yield from self._by_name(name, role)
+            return
+        if name.rpartition("/")[2].lower() in names.ENVIRONMENTS:
+            self.left_out[name] = "environment"
+            return
+        inner = Planner(self.root, self.anchors, self.link, self.no_link)
+        for _ in inner._walk(name, None):
+            files, size = len(inner.copies), sum(inner.copies.values())
+            if files > SMALL_FOLDER_FILES or size > SMALL_FOLDER_BYTES:
+                self.left_out[name] = "ignored by git, and neither small nor known as data"
+                return
+        self.copies.update(inner.copies)
+        self.symlinks |= inner.symlinks
+        self.links |= inner.links
+        self.folders |= inner.folders
+        self.left_out.update(inner.left_out)
+
+    def _by_name(self, name: str, role: Role) -> Iterator[str]:
+        """One of which git says nothing."""
+        if role is Role.PLAIN or (role is not Role.ENVIRONMENT and self._is_wanted(name)):
+            yield from self._walk(name, None)
+        else:
+            self._leave(name, role)
+
+    def _leave(self, name: str, role: Role) -> None:
+        """Link a folder, or leave it out with the reason."""
+        if role is Role.DATA:
+            self.links.add(name)
+        elif role is Role.OUTPUT:
+            self.left_out[name] = "output folder"
+            self.folders.add(name)
+        elif not name.endswith("__pycache__"):
+            self.left_out[name] = LEFT_OUT[role]
+
+    def _is_wanted(self, folder: str) -> bool:
+        return any(self._holds(folder, each) for each in (self.anchors, self.link, self.no_link))
+
+    @staticmethod
+    def _holds(folder: str, wanted: Iterable[str]) -> bool:
+        return any(_within(name, folder) for name in wanted)
+
+    def _file(self, name: str, facts: os.stat_result, listing: Listing | None) -> None:
+        tracked = listing is not None and name in listing.tracked
+        ignored = listing is not None and name in listing.ignored
+        if not tracked and self._is_nothing(name, ignored, listing):
+            return
+        reason = self._refused(name, facts.st_size) if ignored else ""
+        if reason or not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode)):
+            self.left_out[name] = reason or "not a regular file"
+        elif stat.S_ISLNK(facts.st_mode):
+            self._symlink(name)
+        elif facts.st_size <= LARGE_BYTES or names.is_source(name) or name in self.anchors:
+            self._copy(name, facts.st_size)
+        else:
+            self._large(name, facts.st_size, tracked)
+
+    def _is_nothing(self, name: str, ignored: bool, listing: Listing | None) -> bool:
+        """Whether a file that is not tracked is not even worth a word."""
+        if listing is not None and listing.tracked_only:
+            return True
+        if name.endswith((".pyc", ".pyo")) or (ignored and names.outer_role(name) is Role.TOOL):
+            return True
+        # a work tree's or submodule's .git file would lead git to the user's repository
+        return name.rpartition("/")[2] == ".git"
+
+    def _refused(self, name: str, size: int) -> str:
+        """Why an ignored file is left out; empty when it is not."""
+        outer = names.outer_role(name)
+        large = size > LARGE_BYTES and not names.is_source(name)
+        if name in self.anchors:
+            return ""
+        if outer is Role.OUTPUT:
+            return "ignored, in an output folder"
+        written = large and names.is_written(name) and outer is not Role.DATA
+        return "ignored and large" if written else ""
+
+    def _large(self, name: str, size: int, tracked: bool) -> None:
+        outer = Role.PLAIN if tracked else names.outer_role(name)
+        if not names.is_written(name) or outer is Role.DATA:
+            self.links.add(name)
+        elif outer is Role.OUTPUT:
+            self.left_out[name] = "large file in an output folder"
+        else:
+            self._copy(name, size)
+
     def _open_links(self) -> None:
         """Link the content of a folder, not the folder, where part of it has to be a copy."""
-        holding = {parent for name in (*self.copies, *self.symlinks) for parent in _parents(name)}
+        holding = {parent for name in (*self.copies, *self.symlinks) for parent in parents(name)}
         waiting = [name for name in self.links if name in holding]
         while waiting:
             folder = waiting.pop()
@@ -83,149 +223,6 @@ class Planner:
                     waiting.append(name)
                 elif name not in self.copies and name not in self.symlinks:
                     self.links.add(name)
-
-    def _hidden(self, untracked: Iterable[str]) -> set[str]:
-        """Untracked folders that hold no input: environments, tool caches, our earlier runs."""
-        reasons: dict[str, str] = {}
-        for name in untracked:
-            folder, _, last = name.rpartition("/")
-            for parent in _parents(name):
-                if names.role_of_name(parent.rpartition("/")[2]) is Role.TOOL:
-                    reasons[parent] = "cache of a tool"
-                    break
-            if last == "pyvenv.cfg" or "conda-meta" in folder.split("/"):
-                reasons[folder.partition("conda-meta")[0].rstrip("/")] = "environment"
-            elif last in names.OUR_RECORDS and folder and names.is_our_run(self.root / folder):
-                reasons[folder] = "output of an earlier run"
-        kept = {f: r for f, r in reasons.items() if f and not self._forced_or_anchor(f)}
-        self.left_out.update((f, r) for f, r in kept.items() if not f.endswith("__pycache__"))
-        return set(kept)
-
-    def _forced_or_anchor(self, folder: str) -> bool:
-        return folder in self.no_link or any(_within(a, folder) for a in self.anchors)
-
-    def _below_option(self, name: str) -> bool:
-        return any(_within(name, option) for option in self.link | self.no_link)
-
-    def _file(self, name: str, *, tracked: bool) -> None:
-        if self._below_option(name) or not self._is_real(name.rpartition("/")[0]):
-            return
-        facts = self._facts(name)
-        if facts is None or stat.S_ISDIR(facts.st_mode):
-            return  # deleted on disk, or a folder now stands in its place
-        if stat.S_ISLNK(facts.st_mode):
-            self._symlink(name)
-        elif not stat.S_ISREG(facts.st_mode):
-            self.left_out[name] = "not a regular file"
-        elif facts.st_size <= LARGE_BYTES or names.is_source(name) or name in self.anchors:
-            self._copy(name, facts.st_size)
-        elif not names.is_written(name):
-            self.links.add(name)
-        elif not tracked and names.outer_role(name) is Role.OUTPUT:
-            self.left_out[name] = "large file in an output folder"
-        elif not tracked and names.outer_role(name) is Role.DATA:
-            self.links.add(name)
-        else:
-            self._copy(name, facts.st_size)
-
-    def _ignored_file(self, name: str) -> None:
-        outer = names.outer_role(name)
-        if outer is Role.TOOL or name.endswith((".pyc", ".pyo")):
-            return
-        facts = self._facts(name)
-        if facts is None or self._below_option(name):
-            return
-        large = facts.st_size > LARGE_BYTES and not names.is_source(name)
-        if name in self.anchors:
-            self._copy(name, facts.st_size)
-        elif outer is Role.OUTPUT:
-            self.left_out[name] = "ignored, in an output folder"
-        elif large and names.is_written(name) and outer is not Role.DATA:
-            self.left_out[name] = "ignored and large"
-        else:
-            self._file(name, tracked=False)
-
-    def _ignored_folder(self, name: str) -> None:
-        if self._below_option(name):
-            return
-        role = names.role_of_folder(self.root / name)
-        wanted = (*self.anchors, *self.link, *self.no_link)
-        if role is not Role.ENVIRONMENT and any(_within(w, name) for w in wanted):
-            self.walk(name, bounded=False)
-        elif role is Role.PLAIN and name.rpartition("/")[2].lower() in names.ENVIRONMENTS:
-            self.left_out[name] = "environment"
-        else:
-            self._folder(name, role, bounded=True)
-
-    def _folder(self, name: str, role: Role, *, bounded: bool) -> None:
-        if role is Role.PLAIN:
-            self.walk(name, bounded=bounded)
-        elif role is Role.DATA:
-            self.links.add(name)
-        elif role is Role.OUTPUT:
-            self.left_out[name] = "output folder"
-            self.folders.add(name)
-        elif role is Role.OUR_RUN:
-            self.left_out[name] = "output of an earlier run"
-        elif not name.endswith("__pycache__"):
-            self.left_out[name] = "environment" if role is Role.ENVIRONMENT else "cache of a tool"
-
-    def walk(self, top: str, *, bounded: bool) -> None:
-        """Take a folder that git says nothing about, judging what is in it by name.
-
-        Bounded: a folder that is not small is left out as a whole, because nothing tells whether
-        it is an input, and a copy of it would cost time on each run.
-        """
-        inner = Planner(self.root, self.anchors, self.link, self.no_link)
-        inner.real_folders = self.real_folders
-        for folder in inner._descend(top):
-            if bounded and (
-                len(inner.copies) > SMALL_FOLDER_FILES
-                or sum(inner.copies.values()) > SMALL_FOLDER_BYTES
-            ):
-                self.left_out[top] = "ignored by git, and neither small nor known as data"
-                return
-            inner.folders.add(folder)
-        self.copies.update(inner.copies)
-        self.symlinks |= inner.symlinks
-        self.links |= inner.links
-        self.folders |= inner.folders
-        self.left_out.update(inner.left_out)
-
-    def _descend(self, top: str) -> Iterator[str]:
-        waiting = [top]
-        while waiting:
-            folder = waiting.pop()
-            with os.scandir(self.root / folder) as entries:
-                found = sorted(entries, key=lambda e: e.name)
-            for entry in found:
-                name = f"{folder}/{entry.name}" if folder else entry.name
-                if name in self.link:
-                    self.links.add(name)
-                elif name in self.no_link:
-                    self._forced(name)
-                elif not entry.is_dir(follow_symlinks=False):
-                    self._walked_file(name)
-                elif self._enters(name):
-                    waiting.append(name)
-            if folder:
-                yield folder
-
-    def _enters(self, name: str) -> bool:
-        """Whether the walk goes into the folder; if not, what it is for decides."""
-        role = names.role_of_folder(self.root / name)
-        if role is Role.PLAIN:
-            return True
-        wanted = (*self.anchors, *self.link, *self.no_link)
-        if role is not Role.ENVIRONMENT and any(_within(w, name) for w in wanted):
-            return True
-        self._folder(name, role, bounded=False)
-        return False
-
-    def _walked_file(self, name: str) -> None:
-        # a work tree's or submodule's .git file would lead git to the user's repository
-        if not name.endswith((".pyc", ".pyo")) and name.rpartition("/")[2] != ".git":
-            self._file(name, tracked=False)
 
     def _forced(self, name: str) -> None:
         """``--no-link``: real copies of everything below, large files too."""
@@ -283,25 +280,6 @@ class Planner:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def _is_real(self, folder: str) -> bool:
-        """Whether no part of the folder's path has become a symbolic link on disk."""
-        if not folder:
-            return True
-        known = self.real_folders.get(folder)
-        if known is None:
-            known = not (self.root / folder).is_symlink() and self._is_real(
-                folder.rpartition("/")[0]
-            )
-            self.real_folders[folder] = known
-        return known
-
 
 def _within(name: str, folder: str) -> bool:
     return name == folder or name.startswith(folder + "/")
-
-
-def _parents(name: str) -> Iterator[str]:
-    end = name.find("/")
-    while end != -1:
-        yield name[:end]
-        end = name.find("/", end + 1)

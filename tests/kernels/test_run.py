@@ -364,7 +364,7 @@ def test_run_test_sh_is_used_and_its_events_come_from_the_log(
     env = standin(more={"PATH": f"{tool.parent}:/usr/bin:/bin"})
     run = run_kernel("loop.py", (), KernelOptions(cwd=kernels, env=env))
     assert json.loads((run.folder / "run.json").read_text())["via"] == str(tool)
-    assert is_our_run(run.folder), "the next run would copy it"
+    assert is_our_run(str(run.folder)), "the next run would copy it"
     assert len(events(run, "kernel-start")) == 1
     assert run.report.wall_us
 
