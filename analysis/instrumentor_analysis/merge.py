@@ -19,6 +19,8 @@ from instrumentor_analysis.load import DEVICE_OP
 from instrumentor_analysis.table import Categorical, Floats, Mask, Positions, Table, distinct
 
 COLLECTIVES = ("AllGather", "ReduceScatter", "AllReduce")
+#: Kind of the warning that devices ran other ops.
+DIFFERENT_OPS = "different-ops"
 #: A gap more negative than this marks a broken clock, nanoseconds.
 BROKEN_GAP_NS = 1_000_000
 
@@ -67,7 +69,7 @@ def align(frame: Table) -> Aligned:
     names = list(dict.fromkeys(frame["op_code"].values))
     listed = ", ".join(f"{names[code]} ({count} times)" for code, count in list(absent.items())[:5])
     warning = Caveat(
-        "different-ops",
+        DIFFERENT_OPS,
         f"the {len(devices)} devices did not run the same ops; not on all of them: {listed}: "
         "the figures of these ops, and of later ones of the same name, are unreliable",
         "wrong",

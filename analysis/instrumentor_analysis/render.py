@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib
 import os
 import secrets
 import shutil
@@ -32,19 +33,9 @@ if TYPE_CHECKING:
     from instrumentor_analysis.report_options import Report
     from instrumentor_analysis.run_folder import RunFolder
 
+Writer = Callable[["_Job", Path], bool]
 #: Larger source files are no source files.
 _LARGEST_SOURCE = 2_000_000
-
-
-class _Job(Struct, frozen=True):
-    """What every writer may need."""
-
-    summary: Summary
-    detail: Detail
-    report: Report | None
-    folder: Path
-    target: Path
-    choices: Choices
 
 
 class Choices(Struct, frozen=True):
@@ -64,6 +55,16 @@ class Choices(Struct, frozen=True):
     stacked: bool = True
     classic_colors: bool = False
     ops_csv: Path | None = None
+
+
+class _Job(Struct, frozen=True):
+    """What every writer may need."""
+
+    summary: Summary
+    detail: Detail
+    report: Report | None
+    folder: Path
+    choices: Choices
 
 
 def write_all(
@@ -100,10 +101,13 @@ def write_all(
     # What lists files names those of this call, itself included.
     found = {name: str(path.relative_to(folder)) for name, path in targets.items()}
     summary = replace(summary, artifacts={**summary.artifacts, **found})
+    job = _Job(summary, detail, report, folder, Choices())
+    # ttnn-visualizer tells reports apart by the name of the folder that is chosen.
+    inside = {"visualizer": folder.resolve().name}
     return {
         name: target
         for name, target in targets.items()
-        if _WRITERS[name](_Job(summary, detail, report, folder, target, Choices()))
+        if _WRITERS[name](job, target / inside.get(name, ""))
     }
 
 
@@ -131,22 +135,21 @@ def write_to(
     """
     choices = choices or Choices()
     choices = replace(choices, stacked=choices.stacked and "stacked" not in targets)
-    summary = analysis.summary
-    detail = details.of(analysis, report, read_sources(summary, source_root, analysis.folder))
+    sources = read_sources(analysis.summary, source_root, analysis.folder)
+    detail = details.of(analysis, report, sources)
+    job = _Job(analysis.summary, detail, report, analysis.folder.path, choices)
+    written = claimed(targets, stacked=choices.stacked)
     # Before the first is written, so that there are all or none.
-    for target in claimed(targets, stacked=choices.stacked):
+    for target in written:
         taken = any(target.iterdir()) if target.is_dir() else target.exists()
         if taken and not choices.replace:
             raise FileExistsError(errno.EEXIST, "exists", str(target))
     # What may turn out to have nothing to show goes first: then nothing is written at all.
     first = ("visualizer", "plots")
     for name in sorted(targets, key=lambda name: first.index(name) if name in first else 2):
-        target = targets[name]
-        job = _Job(summary, detail, report, analysis.folder.path, target, choices)
-        write = _stacked if name == "stacked" else _own_visualizer if name == "visualizer" else None
-        if not (write or _WRITERS[name])(job):
-            raise NothingMeasured(f"there is nothing to plot for {target}")
-    return claimed(targets, stacked=choices.stacked)
+        if not _WRITERS[name](job, targets[name]):
+            raise NothingMeasured(f"there is nothing to plot for {targets[name]}")
+    return written
 
 
 def claimed(targets: Mapping[str, Path], *, stacked: bool = True) -> tuple[Path, ...]:
@@ -204,85 +207,55 @@ def _changed(name: str, data: bytes, modified_s: float, run: RunFolder) -> bool:
     return modified_s >= started.timestamp() + 1
 
 
-def _json(job: _Job) -> bool:
-    from instrumentor_analysis.reports import json
+def _text(name: str, *parts: str) -> Writer:
+    """Writes what the module of that format makes of the summary, and of these parts of a job."""
 
-    replace_text(job.target, json.render(job.summary))
-    return True
+    def write(job: _Job, target: Path) -> bool:
+        module = importlib.import_module(f"instrumentor_analysis.reports.{name}")
+        replace_text(target, module.render(job.summary, *(getattr(job, part) for part in parts)))
+        return True
 
-
-def _markdown(job: _Job) -> bool:
-    from instrumentor_analysis.reports import markdown
-
-    replace_text(job.target, markdown.render(job.summary))
-    return True
+    return write
 
 
-def _html(job: _Job) -> bool:
-    from instrumentor_analysis.reports import html
-
-    replace_text(job.target, html.render(job.summary, job.detail))
-    return True
-
-
-def _plots(job: _Job) -> bool:
+def _plots(job: _Job, target: Path) -> bool:
     from instrumentor_analysis import plots
 
     drawn = plots.figures(job.summary, job.detail)
     if drawn:
-        job.target.mkdir(exist_ok=True)
+        target.mkdir(exist_ok=True)
     for name, figure in drawn.items():
         for kind in plots.KINDS:
-            replace_bytes(job.target / f"{name}.{kind}", plots.encode(figure, kind))
+            replace_bytes(target / f"{name}.{kind}", plots.encode(figure, kind))
     return bool(drawn)
 
 
-def _csv(job: _Job) -> bool:
+def _csv(job: _Job, target: Path) -> bool:
     from instrumentor_analysis.reports import csv
 
     if job.report is None:
         raise NothingMeasured("there are no device ops to write as CSV", "Profile with tracy.")
     choices = job.choices
     text = csv.render(job.report, raw_op_codes=choices.raw_op_codes, advice=choices.advice)
-    replace_text(job.target, text)
-    if choices.stacked:
-        _stacked(replace(job, target=_beside_csv(job.target)))
-    return True
+    replace_text(target, text)
+    return not choices.stacked or _stacked(job, _beside_csv(target))
 
 
-def _stacked(job: _Job) -> bool:
+def _stacked(job: _Job, target: Path) -> bool:
     from instrumentor_analysis import plots
     from instrumentor_analysis.reports import csv
     from instrumentor_analysis.reports.stacked_chart import stacked
 
     if job.report is None:
         raise NothingMeasured("there are no device ops to sum", "Profile with tracy.")
-    table, picture = _stacked_files(job.target)
+    table, picture = _stacked_files(target)
     replace_text(table, csv.render_stacked(job.report))
     figure = stacked(job.report.stacked, classic=job.choices.classic_colors)
     replace_bytes(picture, plots.encode(figure, "png"))
     return True
 
 
-def _perfetto(job: _Job) -> bool:
-    from instrumentor_analysis.reports import perfetto
-
-    replace_text(job.target, perfetto.render(job.summary, job.detail))
-    return True
-
-
-def _visualizer(job: _Job) -> bool:
-    # It tells reports apart by the name of the folder that is chosen.
-    _collect(job, job.target / job.folder.resolve().name)
-    return True
-
-
-def _own_visualizer(job: _Job) -> bool:
-    _collect(job, job.target)
-    return True
-
-
-def _collect(job: _Job, inside: Path) -> None:
+def _visualizer(job: _Job, target: Path) -> bool:
     from instrumentor_analysis.reports import visualizer
 
     found = visualizer.contents(job.folder, job.choices.ops_csv)
@@ -291,18 +264,20 @@ def _collect(job: _Job, inside: Path) -> None:
             f"ttnn-visualizer needs {', '.join(found.missing)}, which the run does not have",
             "It comes from a Tracy run with device profiling, in tracy_profile/reports.",
         )
-    inside.mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
     for name, source in found.files.items():
-        _put(source, inside / name)
+        _put(source, target / name)
+    return True
 
 
-_WRITERS: Mapping[str, Callable[[_Job], bool]] = {
-    "json": _json,
-    "markdown": _markdown,
-    "html": _html,
+_WRITERS: Mapping[str, Writer] = {
+    "json": _text("json"),
+    "markdown": _text("markdown"),
+    "html": _text("html", "detail"),
     "plots": _plots,
     "csv": _csv,
-    "perfetto": _perfetto,
+    "stacked": _stacked,
+    "perfetto": _text("perfetto", "detail"),
     "visualizer": _visualizer,
 }
 

@@ -33,14 +33,13 @@ from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.device import per_op, with_totals
 from instrumentor_analysis.errors import BadOption, NotAnOpsFile
 from instrumentor_analysis.figures import overall_dram, remarks
-from instrumentor_analysis.merge import device_ids, merge_devices
-from instrumentor_analysis.ops import Ops
+from instrumentor_analysis.merge import DIFFERENT_OPS, merge_devices
 from instrumentor_analysis.pooling import pool
-from instrumentor_analysis.roofline import Architecture, resolve
+from instrumentor_analysis.roofline import Architecture
 from instrumentor_analysis.run_folder import open_run
 from instrumentor_analysis.stacked import GroupBy, stacked
-from instrumentor_analysis.steps import DeviceSteps, Files, StepChoice
-from instrumentor_analysis.table import Table, any_known, distinct
+from instrumentor_analysis.steps import DeviceSteps, StepChoice, read_steps, without_signposts
+from instrumentor_analysis.table import Table, any_known
 from instrumentor_analysis.window import Named
 
 
@@ -164,8 +163,10 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
         if folder.ops_csv is None:
             raise NotAnOpsFile(source, f"{source} holds no ops_perf_results*.csv")
         sources, notes = (folder.ops_csv,), folder.warnings
-    report = _read(Files.look(sources, options.named), options)
-    return replace(report, notes=by_weight((*report.notes, *notes)))
+    report = report_of(read_steps(sources, options.step, options.arch, options.named), options)
+    # A file without steps of ours: the window in words says so.
+    told = [each for each in (*report.notes, *notes) if each.kind != "no-steps"]
+    return replace(report, notes=by_weight(told))
 
 
 def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Report:
@@ -173,84 +174,43 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
 
     Args:
         options: as the window of ``device`` was chosen; a step or signposts of its own are not
-            looked for where the rows at hand will do.
+            looked for.
     """
     options = options or ReportOptions()
-    if options.no_merge_devices or options.active_experts is not None:
-        return _read(device.files, options, device.chosen)
-    names = device.window.steps
-    how = _steps_in_words(names) if names else device.window.how
-    tables = device.by_step()
-    if device.with_signposts is not None and (options.print_signposts or options.ignore_signposts):
-        tables = [device.with_signposts]
-    replayed = any_known(device.rows["trace_replay_session"])
-    return _report(tables, device.architecture, how, list(device.warnings), replayed, options)
-
-
-def _read(files: Files, options: ReportOptions, chosen: Sequence[int] | None = None) -> Report:
-    ops, parts, how = _window(files, options, chosen)
-    arch, notes = resolve(ops, options.arch)
-    warnings = [*ops.warnings, *notes]
-    tables: list[Table] = []
-    for rows in parts:
-        merged = rows
-        if not options.no_merge_devices or len(distinct(device_ids(rows))) < 2:
-            merged, odd = merge_devices(rows)
-            warnings += odd
-        tables.append(per_op(merged, arch, options.active_experts))
-    replayed = any(any_known(rows["trace_replay_session"]) for rows in parts)
-    return _report(tables, arch, how, warnings, replayed, options)
-
-
-def _report(
-    tables: Sequence[Table],
-    arch: Architecture,
-    how: str,
-    warnings: list[Caveat],
-    replayed: bool,
-    options: ReportOptions,
-) -> Report:
+    arch, apart = device.architecture, options.no_merge_devices
+    tables: Sequence[Table] = device.tables
+    if apart or options.active_experts is not None:
+        parts = [part if apart else merge_devices(part)[0] for part in device.parts]
+        tables = [per_op(part, arch, options.active_experts) for part in parts]
+    if not (options.print_signposts or options.ignore_signposts):
+        tables = [without_signposts(table) for table in tables]
     bounds = None if options.id_range is None else parse_id_range(options.id_range)
-    table = pool(tables, per_device=options.no_merge_devices) if len(tables) > 1 else tables[0]
+    table = pool(tables, per_device=apart) if len(tables) > 1 else tables[0]
     table = _filtered(table, bounds, options.no_host_ops)
-    warnings = [*remarks(table), *warnings]
-    if not options.tracing_mode and replayed:
+    # What does not fit together is not put together then.
+    known = [each for each in device.warnings if not (apart and each.kind == DIFFERENT_OPS)]
+    warnings = [*remarks(table), *known]
+    if not options.tracing_mode and any_known(device.rows["trace_replay_session"]):
         text = "replays of a trace carry the host time of its capture"
         hint = "--tracing-mode keeps the order of the file"
         warnings.append(Caveat("trace-replay", text, hint=hint))
+    dram_gb_s, dram_percent = overall_dram(table)
+    names = device.window.steps
     return Report(
         ops=table.assign(
             minor=(table["total_percent"] < options.min_percentage) & ~table["is_host"]
         ),
-        stacked=stacked(
-            table,
-            options.group_by,
-            per_device=options.no_merge_devices,
-        ),
+        stacked=stacked(table, options.group_by, per_device=apart),
         advice=matmul_advice(table),
         gaps=gap_advice(table),
         architecture=arch,
-        window=how,
-        **dict(zip(("dram_gb_s", "dram_percent"), overall_dram(table), strict=True)),
+        window=_steps_in_words(names) if names else device.window.how,
+        dram_gb_s=dram_gb_s,
+        dram_percent=dram_percent,
         pooled=len(tables),
-        per_device=options.no_merge_devices,
+        per_device=apart,
         notes=by_weight(warnings),
     )
-
-
-def _window(
-    files: Files, options: ReportOptions, chosen: Sequence[int] | None
-) -> tuple[Ops, list[Table], str]:
-    """What was read, the rows that the options ask for (of each step, when pooled), and how."""
-    picked: Sequence[int] = ()
-    if not options.named.given:
-        picked = files.pick(options.step) if chosen is None else chosen
-    if not picked:
-        ops, rows, how = files.between_names(options.named, keep_signposts=options.print_signposts)
-        return ops, [rows], how
-    parts = [files.chosen(files.marks[at]) for at in picked]
-    how = _steps_in_words([files.marks[at].name for at in picked])
-    return files.whole or parts[-1], [part.frame for part in parts], how
 
 
 def _steps_in_words(names: Sequence[str]) -> str:

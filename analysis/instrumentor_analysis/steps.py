@@ -7,7 +7,6 @@ that they were there.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,27 +37,19 @@ class DeviceSteps(Struct, frozen=True):
     """The ops of the chosen window, and of every step its device figures.
 
     Attributes:
-        rows: the raw rows of the window, all devices, signposts left out.
-        ops: figures per op of the window (:func:`.device.per_op`); of pooled steps one
-            after the other, each step's first gap blank.
-        with_signposts: the same with the signposts in the window, where it is no step.
-        pooled: number of steps in the window.
-        sizes: rows of each of these steps in ``ops``.
+        parts: the raw rows of each step in the window, all devices; of a window that is no step,
+            with its signposts.
+        tables: figures per op of each part (:func:`.device.per_op`), devices merged.
         marks: all steps of the file.
         device_ms, op_counts: by position in ``marks``; absent where not parsed.
         spread: ops whose time varies most over the complete steady steps.
         warnings: what was odd or assumed.
-        files: what was read, for another look at it.
     """
 
-    files: Files
     window: Window
-    rows: Table
-    ops: Table
+    parts: tuple[Table, ...]
+    tables: tuple[Table, ...]
     architecture: Architecture
-    with_signposts: Table | None = None
-    pooled: int = 1
-    sizes: tuple[int, ...] = ()
     marks: tuple[StepMarks, ...] = ()
     chosen: tuple[int, ...] = ()
     device_ms: dict[int, float] = field(default_factory=dict)
@@ -67,19 +58,32 @@ class DeviceSteps(Struct, frozen=True):
     warnings: tuple[Caveat, ...] = ()
 
     @property
+    def pooled(self) -> int:
+        """Number of steps in the window; 1 of a window that is no step."""
+        return len(self.parts)
+
+    @property
     def devices(self) -> int:
         """Number of devices in the window."""
-        return len(distinct(self.rows["device_id"]))
+        return len(distinct(concat(self.parts)["device_id"]))
 
-    def by_step(self) -> list[Table]:
-        """``ops``, a frame for each pooled step; one frame of a window that is no step."""
-        if len(self.sizes) < 2:
-            return [self.ops]
-        ends = list(itertools.accumulate(self.sizes))
-        return [
-            self.ops.take(slice(end - size, end))
-            for end, size in zip(ends, self.sizes, strict=True)
-        ]
+    @property
+    def rows(self) -> Table:
+        """The raw rows of the window without signposts."""
+        rows = concat(self.parts)
+        posts = rows["op_type"].equals(SIGNPOST)
+        return rows.take(~posts) if posts.any() else rows
+
+    @property
+    def ops(self) -> Table:
+        """Figures per op of the window; of pooled steps one after the other."""
+        return concat([without_signposts(table) for table in self.tables])
+
+
+def without_signposts(ops: Table) -> Table:
+    """The ops of a per-op frame alone."""
+    posts = ops["is_signpost"]
+    return with_totals(ops.take(~posts)) if posts.any() else ops
 
 
 def read_steps(
@@ -285,23 +289,19 @@ def _assemble(
         merged[at], odd = merge_devices(part.frame)
         if at in picked:
             warnings += odd
-    ops = [per_op(merged[at], architecture) for at in picked]
-    rows = [parts[at].frame for at in picked]
+    tables = [per_op(merged[at], architecture) for at in picked]
     in_order, odd_order = _in_order(chosen.frame)
     steady = [at for at in merged if marks[at].steady and marks[at].name not in unfit]
     return DeviceSteps(
-        files=files,
         window=_window(marks, picked, step, in_order=in_order),
-        rows=concat(rows),
-        ops=concat(ops),
+        parts=tuple(parts[at].frame for at in picked),
+        tables=tuple(tables),
         architecture=architecture,
-        pooled=len(picked),
-        sizes=tuple(len(frame) for frame in ops),
         marks=marks,
         chosen=tuple(picked),
         device_ms={at: total(valid_duration_ns(frame)) / 1e6 for at, frame in merged.items()},
         op_counts={at: len(frame) for at, frame in merged.items()},
-        spread=spread([merged[at] for at in steady], merged[picked[-1]], ops[-1]),
+        spread=spread([merged[at] for at in steady], merged[picked[-1]], tables[-1]),
         warnings=by_weight([*warnings, *odd_order]),
     )
 
@@ -344,11 +344,8 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
     ops, rows, how = files.between_names(named, keep_signposts=True)
     architecture, notes = resolve(ops, arch)
     merged, odd = merge_devices(rows)
-    shown = per_op(merged, architecture)
-    posts = rows["op_type"].equals(SIGNPOST)
     announced = () if named.given else (Caveat("no-steps", f"no step signposts; used: {how}"),)
     return DeviceSteps(
-        files=files,
         window=Window(
             start=named.start,
             end=named.end,
@@ -356,10 +353,9 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
             how=how,
             order="file" if named.file_order else "host-time",
         ),
-        rows=rows.take(~posts) if posts.any() else rows,
-        ops=with_totals(shown.take(~shown["is_signpost"])) if posts.any() else shown,
+        parts=(rows,),
+        tables=(per_op(merged, architecture),),
         architecture=architecture,
-        with_signposts=shown,
         marks=files.marks,
         warnings=by_weight((*ops.warnings, *odd, *notes, *announced)),
     )

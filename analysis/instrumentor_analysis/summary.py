@@ -252,7 +252,8 @@ def _tracy(
             replace(_warn(summary, missing, *_tracy_notes(summary)), steps=steps), timings, folder
         )
     ops, pooled = _located(folder, device.ops), device.pooled
-    times = figures.device_time(device.rows, ops, pooled)
+    rows = device.rows
+    times = figures.device_time(rows, ops, pooled)
     wall_ms, why_not = _same_step_wall(timings, device)
     count = round(len(ops) / pooled)
     gaps = figures.gaps(ops, pooled)
@@ -260,7 +261,7 @@ def _tracy(
         summary,
         window=device.window,
         device_time=times,
-        devices=compare_devices(device.rows, pooled),
+        devices=compare_devices(rows, pooled),
         device_time_ms=times.kernel_ms,
         device_time_source=None if times.kernel_ms is None else KERNEL_TIME,
         op_count=count,

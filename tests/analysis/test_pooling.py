@@ -17,7 +17,7 @@ def frames(folder: Path, *steps: list[dict[str, str]]) -> list[Table]:
     rows = [row for at, ops in enumerate(steps, 1) for row in step(f"step_steady_{at}", ops)]
     path = folder / "ops.csv"
     path.write_text(text(rows), encoding="utf-8")
-    return read_steps(path, "all").by_step()
+    return read_steps(path, "all").tables
 
 
 def test_an_op_is_its_mean_and_its_spread(tmp_path: Path) -> None:

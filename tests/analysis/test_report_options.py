@@ -19,9 +19,7 @@ from instrumentor_analysis.report_options import (
     ReportOptions,
     parse_id_range,
     per_op_report,
-    report_of,
 )
-from instrumentor_analysis.steps import read_steps
 from instrumentor_analysis.table import Groups
 from tests.analysis.ops_rows import FIXTURES, host_op, matmul, op, signpost, step, text
 from tests.warned import texts
@@ -61,28 +59,6 @@ def test_all_steady_steps_are_one_row_per_op_their_mean() -> None:
     # The first op of a step has no gap before it, in none of them.
     assert np.isnan(report.ops["gap_us"]).tolist() == [True] + [False] * 8
     assert report.ops["total_percent"].sum() == pytest.approx(100.0)
-
-
-OPTIONS = (
-    ReportOptions(),
-    ReportOptions(step=1),
-    ReportOptions(step="all", group_by="op"),
-    ReportOptions(id_range="28-30", min_percentage=10.0),
-    ReportOptions(ignore_signposts=True, no_host_ops=True),
-    ReportOptions(end_signpost="step_compile_end", tracing_mode=True),
-    ReportOptions(end_signpost="step_compile_end", print_signposts=True),
-    ReportOptions(step=1, no_merge_devices=True),
-    ReportOptions(active_experts=2),
-)
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_a_report_of_what_was_read_is_that_of_the_file(options: ReportOptions) -> None:
-    device = read_steps(TRAINING, options.step, named=options.named)
-    ours, theirs = report_of(device, options), per_op_report(TRAINING, options)
-    np.testing.assert_equal(list(ours.ops.records()), list(theirs.ops.records()))
-    np.testing.assert_equal(list(ours.stacked.records()), list(theirs.stacked.records()))
-    assert (ours.window, ours.advice) == (theirs.window, theirs.advice)
 
 
 def test_a_step_of_several_hosts_is_the_same_step_on_each(tmp_path: Path) -> None:

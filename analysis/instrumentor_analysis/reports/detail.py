@@ -66,7 +66,7 @@ def of(
     devices = 1
     if device is not None:
         if device.pooled > 1:
-            steps = tuple(zip(device.window.steps, device.by_step(), strict=True))
+            steps = tuple(zip(device.window.steps, device.tables, strict=True))
         if report is None or not report.per_device:
             devices = device.devices
     timings = None if analysis is None else analysis.timings
