@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
-from instrumentor.option_fields import MEASURE, option
+from instrumentor.option_fields import MEASURE, Checked, option
 
 if TYPE_CHECKING:
     from instrumentor.variant import Variant
@@ -51,7 +51,7 @@ def parse_loop(text: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Checked):
     """Choices for locating and rewriting; each option's help says what it means.
 
     Attributes:
@@ -73,7 +73,7 @@ class Options:
         MEASURE,
         "auto",
         "How to measure; auto: tracy with a Tenstorrent device, else torch.",
-        metavar="|".join(PROFILERS),
+        choices=PROFILERS,
     )
     steps: int = option(
         MEASURE,
@@ -86,13 +86,14 @@ class Options:
         1,
         "Leading samples that are not steady: default 1 (the compile step), 3 for inference and "
         "--region; give 3 with runtime trace.",
+        minimum=0,
         optional=True,
     )
     scope: str = option(
         MEASURE,
         "auto",
         "What a sample covers: forward and backward, or the whole step with the optimizer.",
-        metavar="|".join(SCOPES),
+        choices=SCOPES,
     )
     loop: tuple[str, int] | None = option(
         MEASURE,
@@ -106,7 +107,7 @@ class Options:
         "auto",
         "Which loop to time: training, or inference (under no_grad); auto: whichever the script "
         "has.",
-        metavar="|".join(MODES),
+        choices=MODES,
     )
     region: tuple[str, int, int] | None = option(
         MEASURE,
@@ -122,7 +123,7 @@ class Options:
         "moved",
         "Host reads of a step: after the timed region, or where the script has them (on XLA they "
         "may run the forward again).",
-        metavar="|".join(HOST_READS),
+        choices=HOST_READS,
     )
     only: tuple[str, ...] = option(
         MEASURE,
@@ -139,22 +140,12 @@ class Options:
     given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.warmup < 0:
-            raise UsageError(f"--warmup {self.warmup}: cannot be negative")
+        super().__post_init__()
         if self.steps <= self.warmup:
             raise UsageError(
                 f"--steps {self.steps} leaves no steady step after --warmup {self.warmup}",
                 f"Give --steps {self.warmup + 4} or more.",
             )
-        if self.scope not in SCOPES:
-            raise UsageError(f"--scope {self.scope}: must be one of {', '.join(SCOPES)}")
-        if self.host_reads not in HOST_READS:
-            known = ", ".join(HOST_READS)
-            raise UsageError(f"--host-reads {self.host_reads}: must be one of {known}")
-        if self.mode not in MODES:
-            raise UsageError(f"--mode {self.mode}: must be one of {', '.join(MODES)}")
-        if self.profiler not in PROFILERS:
-            raise UsageError(f"--profiler {self.profiler}: must be one of {', '.join(PROFILERS)}")
 
 
 def for_inference(options: Options) -> Options:

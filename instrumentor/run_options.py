@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.errors import UsageError
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option, same
 from instrumentor.options import Options
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _existing(flag: str, path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class MachineOptions:
+class MachineOptions(Checked):
     """Where and how a process is run: what a run and a profile have in common.
 
     Attributes:
@@ -67,6 +67,7 @@ class MachineOptions:
         "Programs that Tracy's buffers on the device must hold between two reads; default 1000, or "
         "more when an earlier run counted more.",
         metavar="N",
+        minimum=1,
     )
     reset: bool = option(
         WHERE,
@@ -82,17 +83,14 @@ class MachineOptions:
         file=False,
     )
     timeout_s: float | None = option(
-        WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S"
+        WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0
     )
     stall_s: float | None = 120.0
     cwd: Path | None = None
     env: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if self.timeout_s is not None and self.timeout_s <= 0:
-            raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
-        if self.op_support_count is not None and self.op_support_count < 1:
-            raise UsageError(f"--op-support-count {self.op_support_count}: must be 1 or more")
+        super().__post_init__()
         if self.port is not None and not 0 < self.port < 65536:
             raise UsageError(f"--port {self.port}: must be between 1 and 65535")
 

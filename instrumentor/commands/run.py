@@ -15,7 +15,7 @@ from instrumentor.commands import repeat as repeats
 from instrumentor.commands.history import remember
 from instrumentor.commands.signature import Verb
 from instrumentor.errors import NotVerified
-from instrumentor.option_fields import MEASURE, option
+from instrumentor.option_fields import MEASURE, Checked, option
 from instrumentor.options import Options
 from instrumentor.run_options import RunOptions, RunResult
 from instrumentor_analysis.reports.words import plural
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked(common.Shown, common.Preview, common.Remembered):
+class Asked(common.Shown, common.Preview, common.Remembered, Checked):
     """Choices of the command line alone."""
 
     repeat: int = option(

@@ -71,7 +71,6 @@ class Declared:
             envvar=variable,
             help=said.help,
             metavar=said.metavar,
-            min=said.minimum,
             show_envvar=False,
             rich_help_panel=said.panel,
             autocompletion=self._complete if "|" in (said.metavar or "") else None,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from instrumentor.errors import UsageError
 from instrumentor.kernels.environment import MODES
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option, same
 from instrumentor.run_options import MachineOptions
 
 _SHAPE = re.compile(r"\d+(?:x\d+)*")
@@ -62,7 +62,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Criteria:
+class Criteria(Checked):
     """How a kernel is validated; the tolerances are those of numpy's ``allclose``.
 
     Raises:
@@ -92,10 +92,15 @@ class Criteria:
         metavar="FILE",
         once=True,
     )
-    rtol: float = option(MEASURE, 1e-2, "Relative tolerance of that comparison.", once=True)
-    atol: float = option(MEASURE, 1e-2, "Absolute tolerance of that comparison.", once=True)
+    rtol: float = option(
+        MEASURE, 1e-2, "Relative tolerance of that comparison.", minimum=0, once=True
+    )
+    atol: float = option(
+        MEASURE, 1e-2, "Absolute tolerance of that comparison.", minimum=0, once=True
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.reference is None) != (self.output_file is None):
             raise UsageError(
                 "--reference and --output-file belong together",
@@ -103,8 +108,6 @@ class Criteria:
             )
         if self.reference is not None and not self.reference.is_file():
             raise UsageError(f"--reference {self.reference}: does not exist")
-        if self.rtol < 0 or self.atol < 0:
-            raise UsageError("--rtol and --atol cannot be negative")
 
     @property
     def given(self) -> bool:
@@ -113,7 +116,7 @@ class Criteria:
 
 
 @dataclass(frozen=True)
-class KernelOptions:
+class KernelOptions(Checked):
     """Choices of a measured invocation.
 
     Attributes:
@@ -132,6 +135,7 @@ class KernelOptions:
         "perf",
         "auto-profile: cycles line by line; perf: duration and data movement; signposts: regions "
         "marked with ttl.signpost().",
+        choices=MODES,
         once=True,
     )
     production_shape: tuple[tuple[int, ...], ...] = option(
@@ -142,7 +146,7 @@ class KernelOptions:
         convert=parse_shapes,
         once=True,
     )
-    chips: int = option(MEASURE, 1, "Chips that production will use.", once=True)
+    chips: int = option(MEASURE, 1, "Chips that production will use.", minimum=1, once=True)
     run_test: str = option(
         WHERE,
         "auto",
@@ -163,11 +167,3 @@ class KernelOptions:
     stall_s: float | None = 120.0
     cwd: Path | None = None
     env: Mapping[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UsageError(f"--mode {self.mode}: must be one of {', '.join(MODES)}")
-        if self.chips < 1:
-            raise UsageError(f"--chips {self.chips}: must be 1 or more")
-        if self.timeout_s is not None and self.timeout_s <= 0:
-            raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import UsageError
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
 from instrumentor.options import Options, names
 from instrumentor.tune.settings import SETTINGS, setting
 
+EXECUTORS = ("local", "slurm")
 STRATEGIES = ("one-at-a-time", "grid")
 #: Steady steps in a trial below which no difference is ever sure.
 FEWEST_STEADY = 4
@@ -53,12 +54,13 @@ class TrialOptions(Options):
         MEASURE,
         3,
         "Leading samples of each trial that are not steady: compilation, trace capture.",
+        minimum=0,
     )
     given: tuple[str, ...] = ("steps", "warmup")
 
 
 @dataclass(frozen=True)
-class TuneOptions:
+class TuneOptions(Checked):
     """Choices of a tuning.
 
     Attributes:
@@ -83,11 +85,13 @@ class TuneOptions:
         "Batch sizes to try; default 1 to 32, and up to 4 times the script's own.",
         metavar="N,...",
         convert=parse_sizes,
+        minimum=1,
     )
     strategy: str = option(
         MEASURE,
         "one-at-a-time",
         "one-at-a-time: each setting on top of the best so far; grid: all combinations.",
+        choices=STRATEGIES,
     )
     budget_s: float | None = option(
         MEASURE,
@@ -97,6 +101,7 @@ class TuneOptions:
         metavar="MIN",
         type=float | None,
         convert=lambda minutes: minutes * 60,
+        above=0,
     )
     timeout_s: float | None = option(
         WHERE,
@@ -104,11 +109,13 @@ class TuneOptions:
         "Limit of one trial, seconds; default 10 times the baseline, at least 300.",
         "--trial-timeout",
         metavar="S",
+        above=0,
     )
     loss_tolerance: float = option(
         MEASURE,
         1e-2,
         "Relative change of the median loss above which a setting is not recommended.",
+        minimum=0,
     )
     output: Path | None = option(
         OUTPUT,
@@ -118,8 +125,10 @@ class TuneOptions:
         metavar="DIR",
         variable=False,
     )
-    executor: str = option(WHERE, "local", "Where trials run: local, or slurm (through submitit).")
-    jobs: int = option(WHERE, 1, "Trials at once under Slurm, one device each.")
+    executor: str = option(
+        WHERE, "local", "Where trials run (through submitit).", choices=EXECUTORS
+    )
+    jobs: int = option(WHERE, 1, "Trials at once under Slurm, one device each.", minimum=1)
     executor_parameters: Mapping[str, Any] = option(
         WHERE,
         dict,
@@ -133,22 +142,12 @@ class TuneOptions:
     cwd: Path | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         steady = self.rewrite.steps - self.rewrite.warmup
         if steady < FEWEST_STEADY:
             raise UsageError(
                 f"{steady} steady steps cannot show a significant difference",
                 f"Give --steps {self.rewrite.warmup + 10} or so.",
             )
-        if self.strategy not in STRATEGIES:
-            known = ", ".join(STRATEGIES)
-            raise UsageError(f"--strategy {self.strategy}: must be one of {known}")
-        if self.budget_s is not None and self.budget_s <= 0:
-            raise UsageError("--budget: must be above 0 minutes")
-        if self.timeout_s is not None and self.timeout_s <= 0:
-            raise UsageError("--trial-timeout: must be above 0 seconds")
-        if self.loss_tolerance < 0:
-            raise UsageError("--loss-tolerance: cannot be negative")
-        if any(size < 1 for size in self.batch_sizes):
-            raise UsageError("--batch-sizes: must be 1 or more")
         for name in self.settings:
             setting(name)

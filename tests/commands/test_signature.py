@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from instrumentor.commands.signature import Only, Verb, Without
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, option, same
+from instrumentor.errors import UsageError
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option, same
 
 
 @dataclass(frozen=True)
@@ -85,3 +86,27 @@ def test_the_key_of_a_file_is_any_long_flag() -> None:
         "no_advice",
         "again",
     ]
+
+
+@dataclass(frozen=True)
+class Limited(Checked):
+    mode: str = option(MEASURE, "a", "How.", choices=("a", "b"))
+    numbers: tuple[int, ...] = option(
+        MEASURE, (), "Which.", convert=lambda text: (int(text),), minimum=1
+    )
+    limit_s: float | None = option(MEASURE, None, "Limit.", "-l", "--limit", above=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mode": "c"}, "--mode c: must be one of a, b"),
+        ({"numbers": (8, 0)}, "--numbers: must be 1 or more"),
+        ({"limit_s": 0.0}, "--limit 0.0: must be above 0"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take(given: dict[str, Any], said: str) -> None:
+    assert Limited(mode="b", numbers=(1,), limit_s=0.5).limit_s == 0.5
+    with pytest.raises(UsageError) as refused:
+        Limited(**given)
+    assert refused.value.message == said

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from instrumentor.errors import UsageError
-from instrumentor.kernels.environment import MODES, by_hand, environment, without_profilers
+from instrumentor.kernels.environment import by_hand, environment, without_profilers
 
 ALWAYS = {"TT_METAL_DEVICE_PROFILER": "1", "TT_METAL_PROFILER_MID_RUN_DUMP": "1"}
 ALL = {
@@ -45,12 +44,6 @@ def test_what_is_removed_is_told_with_the_reason() -> None:
 def test_what_is_off_anyway_is_not_worth_a_word() -> None:
     assert environment({"TTLANG_PERF_SERV": "0"}, "perf").removed == {}
     assert "TTLANG_PERF_SERV" not in environment({"TTLANG_PERF_SERV": "0"}, "perf").variables
-
-
-def test_an_unknown_mode() -> None:
-    with pytest.raises(UsageError, match="auto-profile, perf, signposts"):
-        environment({}, "fast")
-    assert MODES == ("auto-profile", "perf", "signposts")
 
 
 def test_a_checked_run_has_no_profiler() -> None:

@@ -23,11 +23,6 @@ def test_slurm_needs_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     check("local")
 
 
-def test_an_unknown_one() -> None:
-    with pytest.raises(UsageError, match="local, slurm"):
-        check("cloud")
-
-
 def test_submitits_local_jobs_get_the_gpus_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert executors.environment_of_trials("local") == {"CUDA_VISIBLE_DEVICES": "1"}
