@@ -13,22 +13,19 @@ from instrumentor.errors import NotReady
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.profilers import choose
 from instrumentor.run_options import RunOptions
-from instrumentor.workspace import InPlace, plan_shadow
+from instrumentor.workspace import InPlace, ShadowPlan, plan_shadow
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would do: diff, command, changed environment, what is copied and linked."""
+    """What a run would do: diff, command, changed environment; ``plan`` of its copy, if any."""
 
     prepared: Prepared
     command: tuple[str, ...]
     environment: Mapping[str, str]
     profiler: str
     reason: str
-    copied_files: int
-    copied_bytes: int
-    linked: tuple[Path, ...]
-    left_out: tuple[tuple[Path, str], ...]
+    plan: ShadowPlan | None
 
 
 def dry_run(
@@ -55,7 +52,7 @@ def dry_run(
     )
     target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
     base = dict(os.environ if options.env is None else options.env)
-    environment = dict(plan.environment(base, cwd, machine.import_paths))
+    environment = dict(plan.environment(base, machine.import_paths))
     if options.in_place:
         site = InPlace(prepared.project, cwd, prepared.script, tuple(prepared.replacements))
         target, environment = site.script, site.environment(base, machine.import_paths)
@@ -63,17 +60,8 @@ def dry_run(
     environment["INSTRUMENT_PROFILER"] = profiler
     command = _shown_command(profiler, machine, target, arguments, options)
     changed = {k: v for k, v in environment.items() if base.get(k) != v}
-    return DryRun(
-        prepared,
-        command,
-        changed,
-        profiler,
-        reason,
-        0 if options.in_place else plan.copied_files,
-        0 if options.in_place else plan.copied_bytes,
-        () if options.in_place else plan.linked,
-        tuple((item.path, item.reason) for item in plan.left_out),
-    )
+    copied = None if options.in_place else plan
+    return DryRun(prepared, command, changed, profiler, reason, copied)
 
 
 def _previewed(requested: str, machine: Machine) -> tuple[str, str]:

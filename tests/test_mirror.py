@@ -19,7 +19,7 @@ TESTED_IN = {
     "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
     "tests/test_engine.py": "marks",
     "tests/test_profile.py": "commands/profile",
-    "tests/test_runner.py": "pipeline progress reporting",
+    "tests/test_runner.py": "pipeline progress reporting run_facts",
     "tests/end_to_end/test_failure_table.py": "commands/diagnose",
     "tests/end_to_end/test_in_place.py": "commands/restore",
     "tests/end_to_end/test_readiness.py": "commands/doctor",
@@ -52,7 +52,7 @@ TESTED_IN = {
     ),
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/tune/test_edits.py": "variant",
-    "tests/workspace/test_in_place.py": "workspace/either workspace/interrupts",
+    "tests/workspace/test_in_place.py": "workspace/interrupts",
     "tests/workspace/test_planner.py": "workspace/listing",
     "tests/workspace/test_shadow.py": "workspace/private_git",
     "tests/analysis/test_parity.py": (

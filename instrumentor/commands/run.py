@@ -157,31 +157,30 @@ def _preview(
                 "command": list(found.command),
                 "environment": dict(found.environment),
                 "profiler": found.profiler,
-                "linked": [str(p) for p in found.linked],
+                "linked": [str(p) for p in found.plan.linked] if found.plan else [],
             }
         )
         return
     console.diff(found.prepared.whole_patch if full else found.prepared.patch)
-    _describe(found, options)
+    _describe(found)
     console.say(f"Next: {following.run(*asked)}")
 
 
-def _describe(found: DryRun, options: RunOptions) -> None:
+def _describe(found: DryRun) -> None:
     console.say(
         console.counts_line(found.prepared.plan.counts(), found.prepared.plan.options.steps)
     )
     console.say(f"Profiler {found.reason}")
-    megabytes = found.copied_bytes / 1e6
-    if options.in_place:
+    if found.plan is None:
         names = ", ".join(str(path) for path in found.prepared.replacements)
         console.say(f"Would instrument {names} in place while the run lasts")
     else:
-        console.say(
-            f"Would copy {plural(found.copied_files, 'file')} ({megabytes:.1f} MB) of "
-            f"{found.prepared.project.root}"
-        )
-    for path in found.linked:
-        console.say(f"  linked: {path}")
+        copied, root = plural(found.plan.copied_files, "file"), found.plan.project.root
+        console.say(f"Would copy {copied} ({found.plan.copied_bytes / 1e6:.1f} MB) of {root}")
+        for path in found.plan.linked:
+            console.say(f"  linked: {path}")
+        for name, reason in found.plan.left_out.items():
+            console.say(f"  left out: {name} ({reason})")
     console.say("Would run:")
     for name, value in sorted(found.environment.items()):
         console.say(f"  {name}={shlex.quote(value)} \\")

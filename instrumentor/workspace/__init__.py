@@ -7,12 +7,11 @@ killed runs left in the cache. ``in_place`` is for
 scripts that cannot run from a copy, ``restore`` undoes what is left of it.
 """
 
-from instrumentor.workspace.either import Workspace, original
-from instrumentor.workspace.in_place import InPlace, in_place
+from instrumentor.workspace.in_place import InPlace, Workspace, in_place, original
 from instrumentor.workspace.linked import Linked, UsersFiles
 from instrumentor.workspace.loads import check_loaded
 from instrumentor.workspace.originals import Fingerprint, Originals
-from instrumentor.workspace.plan import LeftOut, ShadowPlan, plan_shadow
+from instrumentor.workspace.plan import ShadowPlan, plan_shadow
 from instrumentor.workspace.restoring import restore
 from instrumentor.workspace.shadow import Shadow, shadow
 from instrumentor.workspace.slots import sweep
@@ -20,7 +19,6 @@ from instrumentor.workspace.slots import sweep
 __all__ = [
     "Fingerprint",
     "InPlace",
-    "LeftOut",
     "Linked",
     "Originals",
     "Shadow",

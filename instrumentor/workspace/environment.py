@@ -6,48 +6,52 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from instrumentor.project import Project
 from instrumentor.workspace import git
+from instrumentor.workspace.slots import Slot
 
 
 def shadow_environment(
     base: Mapping[str, str],
-    *,
-    root: Path,
-    tree: Path,
+    project: Project,
+    slot: Slot,
     user_cwd: Path,
-    import_roots: Sequence[Path],
     extra_paths: Sequence[Path],
-    bytecode: Path,
-    git_folder: Path | None,
-    stands: Callable[[Path], bool] = Path.exists,
+    stands: Callable[[Path], bool],
 ) -> dict[str, str]:
     """The user's environment, changed so that imports, git and bytecode stay in the shadow.
 
+    PYTHONPATH is the shadow's import roots, then ``extra_paths``, then the user's own entries,
+    those inside the project mapped into the shadow.
+
     Args:
         base: the user's environment.
-        root: root of the project.
-        tree: root of the shadow.
+        slot: where the shadow stands.
         user_cwd: the user's working folder, from which relative PYTHONPATH entries count.
-        import_roots: the project's folders (not the shadow's) for PYTHONPATH.
-        extra_paths: joined to PYTHONPATH behind the shadow's roots.
-        bytecode: where bytecode goes.
-        git_folder: the private git folder; None outside git.
         stands: whether the shadow holds a path of its own; a plan answers from what it will hold.
     """
+
+    def mapped(path: Path) -> Path:
+        """The shadow's counterpart, unless it has none (an environment, a left-out clone)."""
+        for spelling in (path, path.resolve()):
+            if spelling.is_relative_to(project.root):
+                counterpart = slot.tree / spelling.relative_to(project.root)
+                return counterpart if stands(counterpart) else path
+        return path
+
     environment = dict(base)
-    roots = [tree / folder.relative_to(root) for folder in import_roots]
+    roots = (slot.tree / folder.relative_to(project.root) for folder in project.search_path)
     own = [entry for entry in base.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    mapped = [_mapped(Path(os.path.normpath(user_cwd / e)), root, tree, stands) for e in own]
-    paths = dict.fromkeys(str(p) for p in (*filter(stands, roots), *extra_paths, *mapped))
+    theirs = [mapped(Path(os.path.normpath(user_cwd / entry))) for entry in own]
+    paths = dict.fromkeys(map(str, (*filter(stands, roots), *extra_paths, *theirs)))
     environment["PYTHONPATH"] = os.pathsep.join(paths)
-    environment |= _settings(base, bytecode)
-    for name in ("PWD", "OLDPWD"):
-        if name in environment:
-            environment[name] = str(_mapped(Path(environment[name]), root, tree, stands))
-    if git_folder is not None:
+    environment |= _settings(base, slot.bytecode)
+    for name in {"PWD", "OLDPWD"} & environment.keys():
+        environment[name] = str(mapped(Path(environment[name])))
+    if project.git and git.available():
         environment = git.clean_environment(environment)
-        environment["GIT_DIR"] = str(git_folder)
-        environment["GIT_WORK_TREE"] = str(tree)
+        environment["GIT_DIR"] = str(slot.git)
+        environment["GIT_WORK_TREE"] = str(slot.tree)
         environment["GIT_OPTIONAL_LOCKS"] = "0"
     return environment
 
@@ -76,13 +80,3 @@ def _settings(base: Mapping[str, str], bytecode: Path) -> dict[str, str]:
     if not base.get("PYTHONDONTWRITEBYTECODE"):
         settings["PYTHONPYCACHEPREFIX"] = str(bytecode)
     return settings
-
-
-def _mapped(path: Path, root: Path, tree: Path, stands: Callable[[Path], bool]) -> Path:
-    """The shadow's counterpart, unless the shadow has none (an environment, a left-out clone)."""
-    real = path.resolve()
-    for spelling in (path, real):
-        if spelling.is_relative_to(root):
-            counterpart = tree / spelling.relative_to(root)
-            return counterpart if stands(counterpart) else path
-    return path

@@ -10,9 +10,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from instrumentor.errors import InstrumentError, NotReady, Restored
 from instrumentor.project import Project
@@ -22,6 +22,7 @@ from instrumentor.workspace.environment import in_place_environment
 from instrumentor.workspace.interrupts import Interrupts
 from instrumentor.workspace.journal import Entry
 from instrumentor.workspace.restoring import check, fulfil, state
+from instrumentor.workspace.shadow import Shadow
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,26 @@ class InPlace:
     def counterpart(self, path: Path) -> Path:
         """The file itself."""
         return self.project.root / path
+
+
+Workspace: TypeAlias = Shadow | InPlace
+
+
+@contextmanager
+def original(
+    project: Project,
+    script: Path,
+    cwd: Path,
+    originals: Mapping[Path, bytes],
+    replacements: Mapping[Path, bytes],
+) -> Iterator[InPlace]:
+    """As :func:`in_place`, with a slot of ours for what is not the user's."""
+    slots.sweep()
+    with (
+        slots.acquired(project.root) as slot,
+        in_place(project, script, cwd, originals, replacements) as workspace,
+    ):
+        yield replace(workspace, scratch=slots.scratch(slot))
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from instrumentor.errors import NotReady
 from instrumentor.project import Project
 from instrumentor.workspace import git
 
@@ -49,7 +48,7 @@ class Originals:
             files: compared in full by :meth:`verify`: the replaced ones, the script.
         """
         real = tuple(dict.fromkeys((project.root / path).resolve() for path in files))
-        blobs = _clean_blobs(project, real) if project.git and git.available() else {}
+        blobs = _clean_blobs(real) if project.git and git.available() else {}
         prints = tuple(_fingerprint(path, blobs.get(path)) for path in real)
         return cls(project.root, prints)
 
@@ -86,31 +85,13 @@ def _shown(path: Path, root: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
-def _clean_blobs(project: Project, paths: Iterable[Path]) -> dict[Path, str]:
+def _clean_blobs(paths: Iterable[Path]) -> dict[Path, str]:
     """Blob ids of the files whose content is git's: as it is, or in git's line ends."""
     found: dict[Path, str] = {}
     for path in paths:
-        folder, name = path.parent, path.name
-        listed = git.names(folder, ["--stage", "--full-name", "--", f":(literal){name}"])
-        if not listed:
-            continue
-        blob = listed[0].split(" ")[1]
-        content = path.read_bytes()
-        if blob == _blob_id(content, len(blob)) or blob == _filtered_id(folder, name, content):
-            found[path] = blob
+        name = f":(literal){path.name}"
+        listed = git.names(path.parent, ["--stage", "--", name])
+        changes = ("diff", "--no-ext-diff", "--name-only", "--", name)
+        if listed and not git.converted(path.parent, *changes):
+            found[path] = listed[0].split(" ")[1]
     return found
-
-
-def _blob_id(content: bytes, length: int) -> str:
-    algorithm = hashlib.sha256 if length == 64 else hashlib.sha1
-    return algorithm(b"blob %d\0" % len(content) + content).hexdigest()
-
-
-def _filtered_id(folder: Path, name: str, content: bytes) -> str:
-    """Id after line-ending conversion; filters are not run."""
-    prefix = os.fsdecode(git.read(folder, "rev-parse", "--show-prefix")).rstrip("\n")
-    arguments = ("hash-object", "--stdin", "--path", f"{prefix}{name}")
-    try:
-        return git.converted(folder, *arguments, stdin=content).decode().strip()
-    except NotReady:
-        return ""

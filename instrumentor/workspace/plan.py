@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,19 +13,7 @@ from instrumentor.workspace import git, names, slots
 from instrumentor.workspace.environment import shadow_environment
 from instrumentor.workspace.listing import list_with_git
 from instrumentor.workspace.planner import Planner
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Something of the project that the shadow will not hold.
-
-    Attributes:
-        path: relative to the project's root.
-        reason: why, in a few words.
-    """
-
-    path: Path
-    reason: str
+from instrumentor.workspace.slots import Slot
 
 
 @dataclass(frozen=True)
@@ -34,21 +22,23 @@ class ShadowPlan:
 
     Attributes:
         project: the project shadowed.
+        cwd: the user's working folder.
         root: where the shadow will stand unless another run holds the slot.
         copies: files copied, relative, with their size in bytes.
         symlinks: symbolic links of the project that are made again.
         links: files and folders of the user's that the shadow will link to, relative.
         folders: folders made empty, relative.
-        left_out: what the shadow will not hold, with the reason.
+        left_out: what of the project the shadow will not hold, and why.
     """
 
     project: Project
+    cwd: Path
     root: Path
     copies: dict[str, int]
     symlinks: tuple[str, ...]
     links: tuple[str, ...]
     folders: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: Mapping[str, str]
 
     @property
     def copied_files(self) -> int:
@@ -66,29 +56,22 @@ class ShadowPlan:
         return tuple(self.project.root / name for name in self.links)
 
     def environment(
-        self, base: Mapping[str, str], cwd: Path, extra_paths: Sequence[Path] = ()
+        self, base: Mapping[str, str], extra_paths: Sequence[Path] = (), slot: Slot | None = None
     ) -> dict[str, str]:
-        """What ``Shadow.environment`` will give; ``cwd`` is the user's working folder."""
-        slot = slots.first_slot(self.project.root)
-        with_git = self.project.git and git.available()
+        """``base`` for the shadow that stands in a slot, or that would stand in the first."""
+        stands = self._will_stand() if slot is None else Path.exists
+        slot = slot or slots.first_slot(self.project.root)
+        return shadow_environment(base, self.project, slot, self.cwd, extra_paths, stands)
+
+    def _will_stand(self) -> Callable[[Path], bool]:
         folders = {name.rpartition("/")[0] for name in (*self.copies, *self.symlinks)}
         there = {self.root / name for name in (*folders, *self.folders, *self.links)}
         there.update(*(path.parents for path in tuple(there)))
         links = {self.root / name for name in self.links}
-        return shadow_environment(
-            base,
-            root=self.project.root,
-            tree=self.root,
-            user_cwd=cwd.resolve(),
-            import_roots=self.project.search_path,
-            extra_paths=extra_paths,
-            bytecode=slots.bytecode_folder(slot.folder.parent.parent),
-            git_folder=slot.git if with_git else None,
-            stands=lambda path: (
-                path in there
-                or not links.isdisjoint(path.parents)
-                or str(path.relative_to(self.root)) in self.copies
-            ),
+        return lambda path: (
+            path in there
+            or not links.isdisjoint(path.parents)
+            or str(path.relative_to(self.root)) in self.copies
         )
 
     def largest_folders(self, count: int = 3) -> tuple[tuple[str, int], ...]:
@@ -143,12 +126,13 @@ def plan_shadow(
     planner.folders.update(anchors[len(replaced) :])
     return ShadowPlan(
         project=project,
+        cwd=folder,
         root=slots.first_slot(project.root).tree,
         copies=planner.copies,
         symlinks=tuple(sorted(planner.symlinks)),
         links=tuple(sorted(planner.links)),
         folders=tuple(sorted(planner.folders)),
-        left_out=tuple(LeftOut(Path(k), v) for k, v in sorted(planner.left_out.items())),
+        left_out=dict(sorted(planner.left_out.items())),
     )
 
 

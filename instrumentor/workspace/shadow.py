@@ -14,7 +14,6 @@ from instrumentor.errors import NotReady
 from instrumentor.project import Project
 from instrumentor.workspace import git, slots
 from instrumentor.workspace.copying import Filled, fill, written_since
-from instrumentor.workspace.environment import shadow_environment
 from instrumentor.workspace.plan import ShadowPlan, plan_shadow, relative_name
 from instrumentor.workspace.private_git import make_private_git
 from instrumentor.workspace.slots import Slot
@@ -26,33 +25,33 @@ class Shadow:
     """A shadow that stands.
 
     Attributes:
-        root: shadow of the project's root.
         project: the project shadowed.
         cwd: where the script runs: the counterpart of the user's working folder, or that folder
             itself when it lies outside the project.
         script: absolute path of the script in the shadow.
         replaced: the user's files in whose place the shadow holds an instrumented text, absolute.
-        linked: the user's files and folders that the shadow links to, absolute.
-        copied_files: number of files copied.
-        copied_bytes: their size in bytes.
         plan: the plan it was made from.
     """
 
-    root: Path
     project: Project
     cwd: Path
     script: Path
     replaced: tuple[Path, ...]
-    linked: tuple[Path, ...]
-    copied_files: int
-    copied_bytes: int
     plan: ShadowPlan
     _filled: Filled = field(repr=False)
     _slot: Slot = field(repr=False)
-    _user_cwd: Path = field(repr=False)
-    _with_git: bool = field(repr=False)
     _closed: list[tuple[Path, ...]] = field(default_factory=list, repr=False)
     stage: ClassVar[str] = "copied"
+
+    @property
+    def root(self) -> Path:
+        """Shadow of the project's root."""
+        return self._slot.tree
+
+    @property
+    def linked(self) -> tuple[Path, ...]:
+        """The user's files and folders that the shadow links to, absolute."""
+        return tuple(self.project.root / name for name in self._filled.links)
 
     @property
     def scratch(self) -> Path:
@@ -63,27 +62,13 @@ class Shadow:
     def description(self) -> str:
         """What was copied, in a few words."""
         linked = f", {len(self.linked)} linked" if self.linked else ""
-        return f"{plural(self.copied_files, 'file')} to {self.root}{linked}"
+        return f"{plural(self._filled.copied_files, 'file')} to {self.root}{linked}"
 
     def environment(
         self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
     ) -> dict[str, str]:
-        """``base`` changed for the shadow.
-
-        PYTHONPATH is the shadow's import roots, then ``extra_paths``, then the user's own entries
-        (those inside the project mapped into the shadow); bytecode goes into the cache; git reads
-        through a private folder; W&B is off.
-        """
-        return shadow_environment(
-            base,
-            root=self.project.root,
-            tree=self.root,
-            user_cwd=self._user_cwd,
-            import_roots=self.project.search_path,
-            extra_paths=extra_paths,
-            bytecode=slots.bytecode_folder(self._slot.folder.parent.parent),
-            git_folder=self._slot.git if self._with_git else None,
-        )
+        """``base`` changed for the shadow; see :func:`shadow_environment`."""
+        return self.plan.environment(base, extra_paths, self._slot)
 
     def new_files(self) -> tuple[Path, ...]:
         """Files that the script wrote, relative to the root, changed copies included.
@@ -97,20 +82,21 @@ class Shadow:
     def source_of(self, path: Path) -> Path:
         """The user's file behind a path of the shadow; other paths as they are."""
         full = self.cwd / path
-        for spelling in (Path(os.path.normpath(full)), full.resolve()):
-            if spelling.is_relative_to(self.root):
-                return self.project.root / spelling.relative_to(self.root)
-        return full
+        return _moved(full, self.root, self.project.root) or full
 
     def counterpart(self, path: Path) -> Path:
         """The shadow's path of a file of the user's (relative: to the root); others as they are."""
         full = self.project.root / path
-        for spelling in (Path(os.path.normpath(full)), full.resolve()):
-            if spelling.is_relative_to(self.root):
-                return spelling
-            if spelling.is_relative_to(self.project.root):
-                return self.root / spelling.relative_to(self.project.root)
-        return full
+        starts = (self.root, self.project.root)
+        return next(filter(None, (_moved(full, start, self.root) for start in starts)), full)
+
+
+def _moved(full: Path, start: Path, end: Path) -> Path | None:
+    """A path below one folder as the one below another, links resolved where that is needed."""
+    for spelling in (Path(os.path.normpath(full)), full.resolve()):
+        if spelling.is_relative_to(start):
+            return end / spelling.relative_to(start)
+    return None
 
 
 @contextmanager
@@ -145,23 +131,16 @@ def shadow(
     plan = plan_shadow(project, script, cwd, list(replacements), link=link, no_link=no_link)
     with slots.acquired(project.root) as slot:
         filled = fill(plan, slot.tree, texts)
-        with_git = project.git and git.available()
-        if with_git:
+        if project.git and git.available():
             _private_git(project, slot)
         workspace = Shadow(
-            root=slot.tree,
             project=project,
             cwd=_counterpart_of_cwd(project, cwd, slot.tree),
             script=slot.tree / _script_name(project, cwd / script),
             replaced=tuple(project.root / name for name in texts),
-            linked=tuple(project.root / name for name in filled.links),
-            copied_files=filled.copied_files,
-            copied_bytes=filled.copied_bytes,
             plan=plan,
             _filled=filled,
             _slot=slot,
-            _user_cwd=cwd.resolve(),
-            _with_git=with_git,
         )
         try:
             yield workspace

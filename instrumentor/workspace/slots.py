@@ -49,6 +49,11 @@ class Slot:
         """The private git folder."""
         return self.folder / "git"
 
+    @property
+    def bytecode(self) -> Path:
+        """See :func:`bytecode_folder`."""
+        return bytecode_folder(self.folder.parent.parent)
+
 
 def cache_folder(avoid: Path | None = None) -> Path:
     """The first base of :func:`instrumentor.private.bases` that can be used.

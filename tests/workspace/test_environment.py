@@ -35,7 +35,7 @@ def test_shadow_roots_then_extra_then_the_users_own_mapped(git_repo, tmp_path: P
         assert environment["KEPT"] == "1"
         assert environment["WANDB_MODE"] == "disabled"
         assert base["PWD"] == str(repo / "scripts")
-        planned = workspace.plan.environment(base, repo, [tmp_path / "python_package"])
+        planned = workspace.plan.environment(base, [tmp_path / "python_package"])
         assert planned == environment
 
 
