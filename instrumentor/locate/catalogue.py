@@ -356,6 +356,12 @@ NOT_DIFFERENTIABLE_ATTRIBUTES = frozenset(
         *("grad_fn", "layout", "is_leaf"),
     }
 )
+#: Functions whose result is no tensor but holds one as its `data`.
+PACKS = (
+    "torch.nn.utils.rnn.pack_padded_sequence",
+    "torch.nn.utils.rnn.pack_sequence",
+    "torch.nn.utils.rnn.PackedSequence",
+)
 #: Functions and methods whose result carries no gradient, whatever they are given.
 NOT_DIFFERENTIABLE = frozenset(
     {

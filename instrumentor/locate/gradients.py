@@ -22,7 +22,7 @@ from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.differentiable import PASSES, Effect, effect_of, is_parameter
 from instrumentor.locate.held import NO_VALUE, Given, Held, Key, Made, Value
 from instrumentor.locate.knowledge import Knowledge, is_stub
-from instrumentor.locate.names import is_method, passed
+from instrumentor.locate.names import external_name, is_method, passed
 from instrumentor.locate.program import Function
 from instrumentor.locate.syntax import (
     LOOPS,
@@ -36,7 +36,7 @@ from instrumentor.locate.syntax import (
     dotted,
     receiver,
 )
-from instrumentor.locate.values import Group, Method, Opaque
+from instrumentor.locate.values import Group, Method, Object, Opaque
 
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
@@ -246,7 +246,7 @@ class _Walk:
     def _variable(self, node: ast.expr) -> Value:
         name = dotted(node)
         if isinstance(node, ast.Attribute):
-            if node.attr in catalogue.NOT_DIFFERENTIABLE_ATTRIBUTES:
+            if node.attr in catalogue.NOT_DIFFERENTIABLE_ATTRIBUTES and not self._is_packed(node):
                 return self._no_value(node)
             if not name or "(" in name or "[" in name:
                 return self.value(node.value)
@@ -255,6 +255,13 @@ class _Walk:
             self._kept_by_model(node) if isinstance(node, ast.Attribute) and self.ran else NO_VALUE
         )
         return kept | self.held.read(key) if key is not None else kept
+
+    def _is_packed(self, node: ast.Attribute) -> bool:
+        """`data` of packed sequences is differentiable; that of a tensor is not."""
+        values = self.knowledge.values(self.source, self.scope, node.value)
+        return node.attr == "data" and any(
+            isinstance(v, Object) and external_name(v.made_by) in catalogue.PACKS for v in values
+        )
 
     def _kept_by_model(self, node: ast.Attribute) -> Value:
         """`model.last_loss`: what the last call of that model left in it."""
@@ -409,12 +416,15 @@ def _is_result(effect: Effect, function: ast.expr, owner: Value) -> bool:
 
 def _functions(value: resolved.Value) -> Iterator[Function]:
     """Functions of the program that a value is or, as a container, holds."""
-    if isinstance(value, (Function, Method)):
-        yield value.function if isinstance(value, Method) else value
-    elif isinstance(value, Group):
-        for item in value.items:
-            for inner in item:
-                yield from _functions(inner)
+    stack, seen = [value], {value}
+    while stack:
+        value = stack.pop()
+        if isinstance(value, (Function, Method)):
+            yield value.function if isinstance(value, Method) else value
+        elif isinstance(value, Group):
+            inner = [one for item in value.items for one in item if one not in seen]
+            seen.update(inner)
+            stack += inner
 
 
 class _Call(Struct, frozen=True, dict=True):

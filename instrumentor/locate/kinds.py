@@ -62,10 +62,13 @@ class Kinds:
 
     def _of_value(self, value: Value) -> tuple[Kind, Evidence] | None:
         kind = self._typed(value)
-        if kind is not None:
+        # what a model holds is a part of it, unless it is used as something else: `net.optim`
+        if kind is not None and not isinstance(value, Member):
             return kind, Evidence.TYPE
         used = None if isinstance(value, (External, Class, Group)) else self._used(value)
-        return None if used is None else (used, Evidence.USE)
+        if used is not None:
+            return used, Evidence.USE
+        return None if kind is None else (kind, Evidence.TYPE)
 
     def _typed(self, value: Value) -> Kind | None:
         if isinstance(value, Item):

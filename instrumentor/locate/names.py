@@ -388,31 +388,53 @@ class Names:
         return _union(made)
 
     def _result(self, source: Source, scope: ScopeNode, call: ast.Call, function: Value) -> Values:
-        new = (Object(function, call, (source, scope)),)
+        """What one of the functions that a call may mean returns; else something new."""
+        where = (source, scope)
         if isinstance(function, (Function, Method)):
             inner = function.function if isinstance(function, Method) else function
-            found = self._returned(inner)
-            here = (source, scope)
-            return (
-                tuple(Object(v.made_by, call, here) if _built(v, inner) else v for v in found)
-                or new
+            found = tuple(
+                Object(v.made_by, call, where) if _built(v, inner) else v
+                for v in self._returned(inner)
             )
-        if isinstance(function, Object):  # the decorator that `torch.compile(backend=...)` makes
+        elif isinstance(function, Object):  # the decorator that `torch.compile(backend=...)` makes
             made = external_name(function.made_by)
-            if made in catalogue.RETURNS_ARGUMENT and function.node and not function.node.args:
-                return self._first(source, scope, call) or new
-            return new
-        if isinstance(function, Member):
-            if function.name in ("values", "items", "copy", "pop") and len(call.args) < 2:
-                return self._taken_from(function.owner, function.name, call) or new
-            if function.name in catalogue.RETURNS_SELF:
-                return (function.owner,)
-            if function.name in catalogue.GIVES_BACK and len(call.args) == 1:
-                return self._first(source, scope, call) or new
-            return new
-        if isinstance(function, External) and function.name in catalogue.RETURNS_ARGUMENT:
-            return self._first(source, scope, call) or new
-        return new
+            wraps = made in catalogue.RETURNS_ARGUMENT and function.node and not function.node.args
+            found = self._first(source, scope, call) if wraps else NOTHING
+        elif isinstance(function, Member):
+            found = self._of_member(source, scope, call, function)
+        elif external_name(function) == "builtins.getattr":
+            found = self._looked_up(source, scope, call)
+        else:
+            given = external_name(function) in catalogue.RETURNS_ARGUMENT
+            found = self._first(source, scope, call) if given else NOTHING
+        return found or (Object(function, call, where),)
+
+    def _of_member(
+        self, source: Source, scope: ScopeNode, call: ast.Call, method: Member
+    ) -> Values:
+        """A method that is not to be read: of a container, of a model, of what wraps others."""
+        if method.name in ("values", "items", "copy", "pop") and len(call.args) < 2:
+            return self._taken_from(method.owner, method.name, call)
+        if method.name in catalogue.RETURNS_SELF:
+            return (method.owner,)
+        if method.name in catalogue.GIVES_BACK and len(call.args) == 1:
+            return self._first(source, scope, call)
+        return NOTHING
+
+    def _looked_up(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        """`getattr(module, name)`: the attribute; with a name of the configuration, any class."""
+        if len(call.args) < 2:
+            return NOTHING
+        owners, name = self.of(source, scope, call.args[0]), call.args[1]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            return _union(self.attribute(owner, name.value) for owner in owners)
+        return tuple(
+            Class(owner, statement)
+            for owner in owners
+            if isinstance(owner, Source)
+            for statement in owner.tree.body
+            if isinstance(statement, ast.ClassDef)
+        )[:_MANY]
 
     def _first(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
         return self.of(source, scope, call.args[0]) if call.args else NOTHING

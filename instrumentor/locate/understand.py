@@ -30,6 +30,7 @@ from instrumentor.locate.regions import Region, find_regions
 from instrumentor.locate.remarks import of_the_helpers, of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closure_reason
+from instrumentor.locate.rules.common import runs_as_script
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.several_loops import several
 from instrumentor.locate.rules.step_in_region import no_update_inside
@@ -126,8 +127,9 @@ def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: 
 
 def is_reachable(program: Program, candidate: Candidate) -> bool:
     """Whether module-level code of the entry may come to the loop."""
-    scope = candidate.scope
-    return not isinstance(scope, FUNCTIONS) or scope in program.reached
+    if isinstance(candidate.scope, FUNCTIONS):
+        return candidate.scope in program.reached
+    return candidate.source is program.entry or not runs_as_script(candidate.source, candidate.loop)
 
 
 def _understand(

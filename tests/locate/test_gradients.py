@@ -78,11 +78,14 @@ def test_what_carries_no_gradient(made_of_it: str) -> None:
         "loss = (lambda: out.mean())()",
         "error = lambda a, b: ((a - b) ** 2).mean()\nloss = error(out, y)",
         "loss = apply(lambda value: value.mean(), out)",
+        "out = rnn.pack_padded_sequence(out, lengths)\nloss = criterion(out.data, y)",
+        "out, *_ = rnn.pack_padded_sequence(out, lengths)\nloss = criterion(out, y)",
     ],
 )
 def test_ways_of_a_value(path: str) -> None:
     found = made(
-        f"out = model(x)\n{path}\nloss.backward()", "def apply(f, value):\n    return f(value)"
+        f"out = model(x)\n{path}\nloss.backward()",
+        "from torch.nn.utils import rnn\ndef apply(f, value):\n    return f(value)",
     )
     assert found[0] == ("out = model(x)", Evidence.TYPE, "torch.nn.Linear")
 

@@ -93,6 +93,12 @@ COLLECTIONS = {
 }
 
 
+def test_an_optimizer_that_a_model_holds_is_no_part_of_the_model() -> None:
+    body = BACKWARD + "net.optim.step()\nnet.optim.zero_grad()"
+    before = "net = torch.nn.DataParallel(build(config))"
+    assert plan_of(looped(body, before))["evidence"][2]["name"] == "net.optim"
+
+
 @pytest.mark.parametrize("name", COLLECTIONS)
 def test_a_variable_over_a_collection_of_optimizers_is_one(name: str) -> None:
     walked = "parts.values()" if "dict" in name or name in ("wrapped", "by_key") else "parts"

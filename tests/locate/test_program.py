@@ -86,6 +86,22 @@ IMPORTS = {
         "    Trainer(1, 2).train()\n\nmain()\n",
         "library/trainer.py": TRAINER,
     },
+    "by_a_configured_name": {
+        "train.py": "import library.trainer as trainers\n\n"
+        "make = getattr(trainers, config.trainer)\nmake(1, 2).train()\n",
+        "library/trainer.py": TRAINER,
+    },
+    "by_a_written_name": {
+        "train.py": "from library import trainer\n\ngetattr(trainer, 'Trainer')(1, 2).train()\n",
+        "library/trainer.py": TRAINER,
+    },
+    "beside_one_that_is_not_imported": {
+        "train.py": ENTRY.format(module="library.trainer") + "import library.losses\n",
+        "library/trainer.py": TRAINER,
+        "library/losses.py": TRAINER.replace("Trainer", "Demo")
+        + "\nif __name__ == '__main__':\n    for x in data:\n        loss = model(x).mean()\n"
+        "        loss.backward()\n        optimizer.step()\n",
+    },
     "optional": {
         "train.py": "try:\n    from library.trainer import Trainer\nexcept ImportError:\n"
         "    Trainer = None\nTrainer(1, 2).train()\n",
@@ -279,3 +295,15 @@ def test_the_call_of_a_helper_is_timed(name: str, tmp_path: Path) -> None:
     assert "backward()" in lines[plan["backward"]["line"] - 1]
     assert "criterion(" in lines[plan["forward"]["line"] - 1]
     assert plan["scope"] == "fwd-bwd"
+
+
+def test_a_backward_that_nothing_is_seen_to_call_is_named(tmp_path: Path) -> None:
+    files = {
+        "train.py": "import library.trainer\n\nlibrary.trainer.REGISTRY[name](1, 2).train()\n",
+        "library/trainer.py": TRAINER + "\nREGISTRY = discover()\n",
+    }
+    answer = explain(project(tmp_path, files) / "train.py", Options())
+    (reason,) = answer.reasons
+    assert reason.kind == "no-loop"
+    assert "_backward(), which runs one at trainer.py:12, is not seen" in reason.message
+    assert "instrument run" in reason.remedy

@@ -89,6 +89,29 @@ trainer = Trainer(model=model, args=TrainingArguments("out"), train_dataset=data
 trainer.train()
 """,
     ),
+    "hf_trainer_of_ones_own": (
+        "hf-trainer",
+        "Mine(model).train()",
+        """\
+import transformers
+
+class Mine(transformers.Trainer):
+    def compute_loss(self, model, inputs):
+        return model(**inputs).loss
+
+Mine(model).train()
+""",
+    ),
+    "keras": (
+        "keras",
+        "import tensorflow",
+        """\
+import tensorflow as tf
+
+model = tf.keras.Sequential()
+model.fit(x, y)
+""",
+    ),
     "trl": (
         "hf-trainer",
         "trainer.train()",

@@ -27,6 +27,16 @@ def imported_roots(source: Source) -> dict[str, int]:
     return found
 
 
+def runs_as_script(source: Source, statement: ast.stmt) -> bool:
+    """Whether a statement stands under the `__main__` guard: an import does not run it."""
+    return any(isinstance(p, ast.If) and is_main_guard(p) for p in source.parents(statement))
+
+
+def is_main_guard(statement: ast.If) -> bool:
+    """`if __name__ == "__main__":`"""
+    return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(statement.test))
+
+
 OWN_LOOP = (
     "Give a script with the loop written out "
     "(for batch in loader: loss.backward(); optimizer.step())."
@@ -45,7 +55,7 @@ def conditional(program: Program, source: Source, node: ast.AST, depth: int = 0)
     if statement is None:
         return False
     for parent in source.parents(statement):
-        if isinstance(parent, ast.If) and "__name__" not in ast.unparse(parent.test):
+        if isinstance(parent, ast.If) and not is_main_guard(parent):
             return True
     scope = source.scope_of(statement)
     if isinstance(scope, FUNCTIONS) and depth < 5:
@@ -66,9 +76,5 @@ def _passed_conditionally(source: Source, function: FunctionNode) -> bool:
     ]
     held = [u for u in uses if u is not None]
     return bool(held) and all(
-        any(
-            isinstance(p, ast.If) and "__name__" not in ast.unparse(p.test)
-            for p in source.parents(u)
-        )
-        for u in held
+        any(isinstance(p, ast.If) and not is_main_guard(p) for p in source.parents(u)) for u in held
     )

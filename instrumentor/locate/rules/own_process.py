@@ -31,13 +31,14 @@ def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
         function = Function(program.source_of_scope[scope], scope)
         callers = program.callers.get(scope, ())
         if not callers:
-            yield from _started(knowledge, function)
+            yield from _started(knowledge, function, candidate)
             return
         scope = callers[0][0]
 
 
-def _started(knowledge: Knowledge, function: Function) -> Iterator[Reason]:
+def _started(knowledge: Knowledge, function: Function, candidate: Candidate) -> Iterator[Reason]:
     """What makes a worker of a function that nothing calls."""
+    loop = candidate.source.at(candidate.loop.lineno)
     kind = _worker_class(knowledge, function)
     if kind:
         yield _reason(function.source, function.node.lineno, kind)
@@ -58,8 +59,8 @@ def _started(knowledge: Knowledge, function: Function) -> Iterator[Reason]:
                     call.lineno,
                     "distributed",
                     f"{ast.unparse(call.func)} starts processes that train together",
-                    "Run the single-process version of the script; multi-chip runs are out of "
-                    "scope.",
+                    f"Several processes are out of scope: call {function.name}() directly, as the "
+                    f"one process, in a script of your own (its loop: {loop}).",
                 )
             return
 
