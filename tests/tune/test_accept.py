@@ -6,6 +6,8 @@ import pytest
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine import apply_edits
+from instrumentor.errors import ProofFailed
+from instrumentor.marks import MARKER
 from instrumentor.tune.accept import accept
 
 SOURCE = '''\
@@ -41,3 +43,8 @@ def test_same_meaning_no_marks(edits: list[Edit], expected: str, newline: str) -
 
 def test_a_file_without_edits_is_itself() -> None:
     assert accept(SOURCE.encode()) == SOURCE.encode()
+
+
+def test_a_mark_inside_a_string_is_part_of_its_meaning() -> None:
+    with pytest.raises(ProofFailed, match="the patch would not mean what was measured"):
+        accept(f'text = """\nlast {MARKER}\n"""\n'.encode())

@@ -136,7 +136,7 @@ def test_without_torch_xla_nothing_would_read_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["**options", "*options", ""])
 def test_a_call_of_another_form_is_refused_with_its_line(tmp_path: Path, given: str) -> None:
     target = target_of(tmp_path, TRAIN.replace("options(options)", f"options({given})"))
-    with pytest.raises(NotApplicable) as refused:
+    with pytest.raises(NotApplicable, match="is not called with one dictionary") as refused:
         compile_options.apply(target, ALL, Changes())
     assert refused.value.line == 10
 

@@ -35,3 +35,15 @@ def test_an_option_that_submitit_does_not_know_is_a_usage_error(tmp_path: Path) 
     wrong = Executor("local", tmp_path, 1, {"no_such_parameter": 1})
     with pytest.raises(UsageError, match="--executor-option"):
         wrong.start(tmp_path / "spec.json", 5.0)
+
+
+def test_a_trial_that_slurm_does_not_take_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
+    sbatch.chmod(0o755)
+    (tmp_path / "srun").symlink_to(sbatch)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(NotReady, match=r"the trial cannot be submitted: .*invalid partition"):
+        Executor("slurm", tmp_path, 1, {}).start(tmp_path / "spec.json", 5.0)
