@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import convert
 
 from instrumentor.errors import UsageError
+from instrumentor_analysis.past import Entry
 
 SCHEMA_VERSION = 2
 #: How long a writer waits for another one, seconds.
@@ -40,56 +40,11 @@ CREATE TABLE baselines (
 );
 """
 _COLUMNS = (
-    "id, project, script, label, commit_id, dirty, started, profiler, scope, samples, median_ms, "
-    "low_ms, high_ms, device_time_ms, batch_size, folder, {other_cpus}"
+    "id, project, script, label, commit_id AS 'commit', dirty, started, profiler, scope, samples, "
+    "median_ms, low_ms, high_ms, device_time_ms, batch_size, folder, {other_cpus}"
 )
 #: What a store of an older version gets before the next run is added.
 _UPGRADES = {1: "ALTER TABLE runs ADD COLUMN other_cpus REAL"}
-
-
-class Entry(Struct, frozen=True):
-    """One run.
-
-    Attributes:
-        id: its number in this store, rising with time.
-        project: absolute path of the repository (or the script's folder without one).
-        script: path of the script in it.
-        commit, dirty: of the repository; None without git.
-        started: ISO 8601, UTC.
-        samples: steady steps of the main label; the times are theirs, milliseconds.
-        low_ms, high_ms: interval of the median.
-        folder: absolute path of the run folder, which may be gone.
-        other_cpus: CPUs that other processes kept busy meanwhile; None where it was not recorded.
-        baselines: names under which it is pinned.
-    """
-
-    id: int
-    project: str
-    script: str
-    label: str
-    commit: str | None
-    dirty: bool | None
-    started: str | None
-    profiler: str
-    scope: str | None
-    samples: int
-    median_ms: float | None
-    low_ms: float | None
-    high_ms: float | None
-    device_time_ms: float | None
-    batch_size: int | None
-    folder: str
-    other_cpus: float | None = None
-    baselines: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What tells scripts apart."""
-        return self.project, self.script
-
-    def to_json(self) -> dict[str, Any]:
-        """As one object of ``instrument-history/1``."""
-        return {**asdict(self), "baselines": list(self.baselines)}
 
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:
@@ -170,10 +125,6 @@ class History:
         """Runs of a script, oldest first."""
         return self._entries("project = ? AND script = ?", place)
 
-    def entry(self, number: int) -> Entry | None:
-        """The run of that number."""
-        return next(iter(self._entries("id = ?", (number,))), None)
-
     def newest(self, place: tuple[str, str] | None = None) -> tuple[Entry, ...]:
         """The newest runs: one per script, or that of the script given."""
         entries = self._entries("1", ()) if place is None else self.of_script(place)
@@ -244,7 +195,11 @@ class History:
                 f"SELECT {columns} FROM runs WHERE {condition} ORDER BY id", values
             ).fetchall()
             pins = connection.execute("SELECT run, name FROM baselines ORDER BY name").fetchall()
-        return tuple(_entry(row, [name for run, name in pins if run == row[0]]) for row in rows)
+        by_run: dict[int, list[str]] = {}
+        for run, name in pins:
+            by_run.setdefault(run, []).append(name)
+        found = ({**dict(row), "baselines": by_run.get(row["id"], ())} for row in rows)
+        return tuple(convert(each, Entry, strict=False) for each in found)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
@@ -295,10 +250,3 @@ class History:
                 f"{self.path}: the history cannot be used: {error}",
                 "Give another store (--history PATH), or go without (--no-history).",
             ) from error
-
-
-def _entry(row: sqlite3.Row, baselines: list[str]) -> Entry:
-    values = {key: row[key] for key in row.keys()}  # noqa: SIM118 - a Row iterates over values
-    commit, dirty = values.pop("commit_id"), values.pop("dirty")
-    known = None if dirty is None else bool(dirty)
-    return Entry(**values, commit=commit, dirty=known, baselines=tuple(baselines))

@@ -151,7 +151,7 @@ def open_run(source: Path, *more: Path) -> RunFolder:
         raise NothingMeasured(f"{source} is a broken link to {to}", "Give the folder itself.")
     if not source.is_dir():
         raise NothingMeasured(f"{source} does not exist", _nearest_run(source))
-    facts, warnings = _facts(source / "run.json")
+    facts, warnings = read_facts(source)
     csvs = _ops_csvs(source)
     if len(csvs) > 1:
         warnings += (_which(f"{len(csvs)} ops CSVs in {source}: read {csvs[-1].name}"),)
@@ -197,18 +197,20 @@ def _which(text: str) -> Caveat:
     return Caveat("one-of-several", text)
 
 
-def _facts(path: Path) -> tuple[dict[str, Any], tuple[Caveat, ...]]:
+def read_facts(folder: Path) -> tuple[dict[str, Any], tuple[Caveat, ...]]:
+    """What run.json says, empty without one; and what is wrong with it."""
+    path = folder / "run.json"
     if not path.is_file():
         return {}, ()
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        return {}, (
-            Caveat("run-json", f"run.json cannot be read ({error}): its facts are missing"),
-        )
-    if isinstance(facts, dict):
-        return facts, ()
-    return {}, (Caveat("run-json", "run.json is not an object: its facts are missing"),)
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read ({error})"
+    else:
+        if isinstance(facts, dict):
+            return facts, ()
+        problem = "is not an object"
+    return {}, (Caveat("run-json", f"run.json {problem}: its facts are missing"),)
 
 
 def _ops_csvs(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +19,11 @@ from instrumentor.option_fields import MEASURE, OUTPUT, option
 from instrumentor.outputs import Replacing, refuse_outputs, write_new
 
 if TYPE_CHECKING:
-    from instrumentor.history import Entry, History
+    from instrumentor.history import History
     from instrumentor_analysis.comparison.gate import Gate
     from instrumentor_analysis.comparison.model import Comparison
     from instrumentor_analysis.comparison.side import Side
+    from instrumentor_analysis.past import Entry
 
 # What stands before the last @ is a path; what may stand behind it, History.pin decides.
 _NAME = re.compile(r"(?P<script>.*)@(?P<name>[\w-]+)\Z", re.DOTALL)
@@ -83,17 +85,17 @@ def compare(
     runs = [run for group in groups for run in group]
     if len(runs) < 2:
         raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
-    html, markdown, fail_on_regression = asked.html, asked.markdown, asked.fail_on_regression
-    if fail_on_regression is not None and not 0 <= fail_on_regression < 1e6:
-        raise UsageError(f"--fail-on-regression {fail_on_regression:g}: must be 0 or more percent")
+    percent = asked.fail_on_regression
+    if percent is not None and not 0 <= percent < 1e6:
+        raise UsageError(f"--fail-on-regression {percent:g}: must be 0 or more percent")
     sizes = _sizes(asked.batch_size, groups)
-    refuse_outputs([html, markdown], map(Path, runs), force=asked.force)
+    refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
     try:
         comparisons = _compared(groups, sizes, History(store.history))
-        _write(comparisons, html, markdown, force=asked.force)
+        _write(comparisons, asked)
         _show(comparisons, shown.json)
-        if fail_on_regression is not None:
-            _judge(comparisons, fail_on_regression)
+        if percent is not None:
+            _judge(comparisons, percent)
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
 
@@ -200,29 +202,23 @@ def _side(run: str, entry: Entry | None, size: int | None, history: History) -> 
 
     if entry is None:
         return load_side(Path(run), batch_size=size)
-    folder = Path(entry.folder)
-    name = f"{run} (run {entry.id})"
-    if folder.is_dir() and (folder / "run.json").is_file() and _is_of(folder, entry):
+    folder, name = Path(entry.folder), f"{run} (run {entry.id})"
+    # A later run may have taken the folder's name.
+    if entry.started is not None and _started(folder) == entry.started:
         return load_side(folder, name=name, batch_size=size)
     side = side_of_document(history.summary(entry), name, run)
     return side if size is None else replace(side, batch_size=size, batch_source="as given")
 
 
-def _is_of(folder: Path, entry: Entry) -> bool:
-    """The folder is that run's still, not a later one's of the same name."""
-    started = _facts(folder).get("started")
-    return started is not None and started == entry.started
+def _facts(run: Path) -> dict[str, Any]:
+    """What is recorded of a run folder, or of that of its summary.json."""
+    from instrumentor_analysis.run_folder import read_facts
+
+    return read_facts(run if run.is_dir() else run.parent)[0]
 
 
-def _facts(folder: Path) -> dict[str, Any]:
-    """What run.json says; nothing without a readable one."""
-    import json
-
-    try:
-        facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
+def _started(run: Path) -> Any:
+    return _facts(run).get("started")
 
 
 def _named(run: str, name: str, place: tuple[str, str] | None, history: History) -> Entry:
@@ -256,8 +252,7 @@ def _refuse_itself(entry: Entry, run: str, others: list[str], entries: dict[str,
     """The newest run against itself says nothing, and an older one is not what was asked for."""
     for other in others:
         named = entries.get(other)
-        same = _holds(Path(other), entry) if named is None else named.id == entry.id
-        if same:
+        if named.id == entry.id if named else _holds(Path(other), entry):
             script = _shown(entry)
             raise UsageError(
                 f"{run}: the newest run of {script} is run {entry.id}, which is {other} itself",
@@ -268,9 +263,8 @@ def _refuse_itself(entry: Entry, run: str, others: list[str], entries: dict[str,
 def _holds(path: Path, entry: Entry) -> bool:
     """A run folder or its summary.json is that run."""
     folder = path if path.is_dir() else path.parent
-    if str(folder.resolve()) != entry.folder:
-        return False
-    return _facts(folder).get("started", entry.started) == entry.started
+    same = str(folder.resolve()) == entry.folder
+    return same and _started(path) in (None, entry.started)
 
 
 def _shown(entry: Entry) -> str:
@@ -286,25 +280,20 @@ def _place_of(script: str) -> tuple[str, str] | None:
 
 def _place(run: Path) -> tuple[str, str] | None:
     """Of which script a run folder is."""
-    script = _facts(run if run.is_dir() else run.parent).get("script")
+    script = _facts(run).get("script")
     try:
         return _place_of(script) if isinstance(script, str) else None
     except UsageError:
         return None
 
 
-def _write(
-    comparisons: tuple[Comparison, ...], html: Path | None, markdown: Path | None, *, force: bool
-) -> None:
-    for target, kind in ((html, "html"), (markdown, "markdown")):
-        if target is None:
-            continue
-        if kind == "html":
-            from instrumentor_analysis.reports.comparison.html import render
-        else:
-            from instrumentor_analysis.reports.comparison.markdown import render
-        write_new(target, render(comparisons).encode("utf-8", errors="replace"), force=force)
-        console.say(f"Wrote {target}")
+def _write(comparisons: tuple[Comparison, ...], asked: Asked) -> None:
+    for target, kind in ((asked.html, "html"), (asked.markdown, "markdown")):
+        if target is not None:
+            module = import_module(f"instrumentor_analysis.reports.comparison.{kind}")
+            text = module.render(comparisons).encode("utf-8", errors="replace")
+            write_new(target, text, force=asked.force)
+            console.say(f"Wrote {target}")
 
 
 def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
@@ -337,19 +326,17 @@ def _judge(comparisons: tuple[Comparison, ...], percent: float) -> None:
             "See the tables above for where the time went.",
         )
     for each, gate in judged:
+        told = _bounds(each, gate)
         if gate.outcome == "undecided":
-            raise Undecided(_undecided(each, gate), _more_runs(gate))
+            raise Undecided(
+                f"undecided whether {each.new.name} is slower than {each.base.name} by more than "
+                f"{percent:g} %: {told}",
+                _more_runs(gate),
+            )
         console.say(
             f"No regression by more than {percent:g} % is shown, one by {gate.seen_percent:g} % or "
-            f"more is ruled out: {_bounds(each, gate)}"
+            f"more is ruled out: {told}"
         )
-
-
-def _undecided(comparison: Comparison, gate: Gate) -> str:
-    return (
-        f"undecided whether {comparison.new.name} is slower than {comparison.base.name} by more "
-        f"than {gate.percent:g} %: {_bounds(comparison, gate)}"
-    )
 
 
 def _bounds(comparison: Comparison, gate: Gate) -> str:

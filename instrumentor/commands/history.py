@@ -17,9 +17,9 @@ from instrumentor.option_fields import MEASURE, OUTPUT, option
 from instrumentor.outputs import Replacing, refuse_outputs, write_new
 
 if TYPE_CHECKING:
-    from instrumentor.history import Entry, History
+    from instrumentor.history import History
     from instrumentor.run_options import RunResult
-    from instrumentor_analysis.reports.comparison.history import Point
+    from instrumentor_analysis.past import Entry
 
 SCHEMA = "instrument-history/1"
 _PLOTS: dict[str, Literal["png", "svg", "pdf"]] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
@@ -54,6 +54,7 @@ def history(
 ) -> None:
     """List the runs of a script, draw them, or pin one."""
     from instrumentor.history import History, place_of
+    from instrumentor_analysis.documents import plain
 
     plot, run, baseline = asked.plot, asked.run, asked.baseline
     if plot is not None and plot.suffix not in _PLOTS:
@@ -76,8 +77,8 @@ def history(
     if plot is not None:
         _draw(entries, plot, place[1], force=asked.force)
     if shown.json:
-        rows = [entry.to_json() for entry in entries]
-        console.out_json({"schema": SCHEMA, "project": place[0], "script": place[1], "runs": rows})
+        head = {"schema": SCHEMA, "project": place[0], "script": place[1]}
+        console.out_json({**head, "runs": plain(entries)})
     else:
         _show(entries)
         _show_noise(kept, entries[-1])
@@ -96,9 +97,7 @@ def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Ent
 def _show(entries: tuple[Entry, ...]) -> None:
     from instrumentor_analysis.reports.comparison.history import render
 
-    text = render(
-        _points(entries), width=console.terminal_width(), color=console.colored(sys.stdout)
-    )
+    text = render(entries, width=console.terminal_width(), color=console.colored(sys.stdout))
     console.out(text.rstrip("\n"))
 
 
@@ -120,32 +119,11 @@ def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool)
     from instrumentor_analysis import plots
     from instrumentor_analysis.reports.comparison.history import figure
 
-    drawn = figure(_points(entries), script)
+    drawn = figure(entries, script)
     if drawn is None:
         raise UsageError("no run has a steady step: there is nothing to plot", "Run more steps.")
     write_new(target, plots.encode(drawn, _PLOTS[target.suffix]), force=force)
     console.say(f"Wrote {target}")
-
-
-def _points(entries: tuple[Entry, ...]) -> list[Point]:
-    from instrumentor_analysis.reports.comparison.history import Point
-
-    return [
-        Point(
-            number=entry.id,
-            name=" ".join([entry.label, *(f"@{name}" for name in entry.baselines)]),
-            commit=(entry.commit or "")[:9] + ("+" if entry.dirty else ""),
-            when=(entry.started or "")[:16].replace("T", " "),
-            how=" ".join(part for part in (entry.profiler, entry.scope) if part),
-            value=entry.median_ms,
-            low=entry.low_ms,
-            high=entry.high_ms,
-            samples=entry.samples,
-            device_ms=entry.device_time_ms,
-            other_cpus=entry.other_cpus,
-        )
-        for entry in entries
-    ]
 
 
 def remember(result: RunResult, script: Path, store: common.Remembered) -> None:

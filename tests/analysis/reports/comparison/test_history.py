@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from instrumentor_analysis.past import Entry
 from instrumentor_analysis.plots import encode
-from instrumentor_analysis.reports.comparison.history import Point, figure, render
+from instrumentor_analysis.reports.comparison.history import figure, render
 from instrumentor_analysis.reports.drawing import Dot, Label, Line
 
 
-def point(number: int, value: float | None, how: str = "torch fwd+bwd", name: str = "a") -> Point:
-    bounds = (None, None) if value is None else (value * 0.9, value * 1.2)
-    return Point(number, name, "abc123+", "2026-01-02 03:04", how, value, *bounds, samples=4)
+def run(number: int, median: float | None, profiler: str = "torch", label: str = "a") -> Entry:
+    low, high = (None, None) if median is None else (median * 0.9, median * 1.2)
+    return Entry(
+        *(number, "/project", "train.py", label, "abc123", True, "2026-01-02T03:04:05", profiler),
+        *("fwd+bwd", 4, median, low, high, None, None, "/run"),
+    )
 
 
 def test_a_row_per_run_with_a_bar() -> None:
-    lines = render([point(1, 10.0), point(2, 5.0), point(3, None)]).splitlines()
+    lines = render([run(1, 10.0), run(2, 5.0), run(3, None)]).splitlines()
     assert len(lines) == 5
     assert lines[2].split()[:4] == ["1", "2026-01-02", "03:04", "abc123+"]
     assert lines[2].count("█") == 14 and lines[3].count("█") == 7 and "█" not in lines[4]
 
 
 def test_a_line_per_way_of_measuring_with_intervals() -> None:
-    made = figure([point(1, 10.0), point(2, 5.0, "tracy step"), point(3, 8.0)], "train.py")
+    made = figure([run(1, 10.0), run(2, 5.0, "tracy"), run(3, 8.0)], "train.py")
     assert made is not None
-    assert [key.text for key in made.keys] == ["torch fwd+bwd", "tracy step"]
+    assert [key.text for key in made.keys] == ["torch fwd+bwd", "tracy fwd+bwd"]
     names = [shape.text for shape in made.shapes if isinstance(shape, Label) and shape.turned]
     assert names == ["abc123+ a"] * 3
     dots = [shape for shape in made.shapes if isinstance(shape, Dot)]
@@ -34,9 +38,9 @@ def test_a_line_per_way_of_measuring_with_intervals() -> None:
 
 
 def test_names_are_no_mathematics() -> None:
-    made = figure([point(1, 10.0, name="$\\frac{1}{0}$")], "$x$")
+    made = figure([run(1, 10.0, label="$\\frac{1}{0}$")], "$x$")
     assert made is not None and encode(made, "pdf").startswith(b"%PDF")
 
 
 def test_without_a_median_there_is_nothing_to_draw() -> None:
-    assert figure([point(1, None)], "train.py") is None
+    assert figure([run(1, None)], "train.py") is None

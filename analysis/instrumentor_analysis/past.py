@@ -1,0 +1,66 @@
+"""A run as a history keeps it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Entry(Struct, frozen=True):
+    """One run; its fields are those of ``instrument-history/1``.
+
+    Attributes:
+        id: its number in the store, rising with time.
+        project: absolute path of the repository (or the script's folder without one).
+        script: path of the script in it.
+        commit, dirty: of the repository; None without git.
+        started: ISO 8601, UTC.
+        samples: steady steps of the main label; the times are theirs, milliseconds.
+        low_ms, high_ms: interval of the median.
+        folder: absolute path of the run folder, which may be gone.
+        other_cpus: CPUs that other processes kept busy meanwhile; None where it was not recorded.
+        baselines: names under which it is pinned.
+    """
+
+    id: int
+    project: str
+    script: str
+    label: str
+    commit: str | None
+    dirty: bool | None
+    started: str | None
+    profiler: str
+    scope: str | None
+    samples: int
+    median_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    device_time_ms: float | None
+    batch_size: int | None
+    folder: str
+    other_cpus: float | None = None
+    baselines: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells scripts apart."""
+        return self.project, self.script
+
+    @property
+    def name(self) -> str:
+        """Its label, with the names under which it is pinned."""
+        return " ".join([self.label, *(f"@{name}" for name in self.baselines)])
+
+    @property
+    def revision(self) -> str:
+        """The commit, short, ``+`` behind it for uncommitted changes; empty without git."""
+        return (self.commit or "")[:9] + ("+" if self.dirty else "")
+
+    @property
+    def when(self) -> str:
+        """Its start, to the minute."""
+        return (self.started or "")[:16].replace("T", " ")
+
+    @property
+    def how(self) -> str:
+        """Profiler and scope; only runs alike in it are drawn in one line."""
+        return " ".join(part for part in (self.profiler, self.scope) if part)
