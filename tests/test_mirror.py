@@ -77,7 +77,6 @@ TESTED_IN = {
         "analysis/reports/comparison/cells analysis/reports/comparison/charts "
         "analysis/reports/comparison/rows"
     ),
-    "tests/commands/test_compare.py": "analysis/reports/comparison/json",
 }
 
 

@@ -7,11 +7,10 @@ something, else by rules that know the ops of training, so that Other stays smal
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
-from importlib import resources
-from typing import Any
+
+from instrumentor_analysis.documents import kept
 
 #: In the order of charts and reports.
 ORDER = ("Compute", "CCL", "TM", "DM", "Host", "Other")
@@ -21,29 +20,21 @@ _SUFFIX = re.compile(r"(DeviceOperation|Operation|Op)+$")
 
 
 @cache
-def _table() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("data/categories.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(text)
-    return table
-
-
-@cache
 def _exact() -> dict[str, str]:
     names: dict[str, str] = {}
-    for category, ops in _table()["exact"].items():
+    for category, ops in kept("categories")["exact"].items():
         for op in ops:
             names[op] = names[f"{op}DeviceOperation"] = category
     return names
 
 
 @cache
-def _rules() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), name) for pattern, name in _table()["rules"])
+def _rules(which: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), name) for pattern, name in kept("categories")[which])
 
 
-@cache
-def _torch_rules() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), name) for pattern, name in _table()["torch_rules"])
+def _first_rule(which: str, name: str) -> str:
+    return next((where for pattern, where in _rules(which) if pattern.search(name)), "Other")
 
 
 def is_host(op_code: str) -> bool:
@@ -68,11 +59,13 @@ def category(op_code: str) -> str:
     if found != "Other" or not words:
         return found
     name = _SUFFIX.sub("", words[0].rsplit("::", 1)[-1])
-    return next((where for pattern, where in _rules() if pattern.search(name)), "Other")
+    return _first_rule("rules", name)
 
 
 @cache
 def torch_category(op: str) -> str:
     """Category of an ATen op or a CUDA kernel name, for profiles without a device."""
     name = op.rsplit("::", 1)[-1].lower()
-    return next((where for pattern, where in _torch_rules() if pattern.search(name)), "Other")
+    return next(
+        (where for pattern, where in _rules("torch_rules") if pattern.search(name)), "Other"
+    )

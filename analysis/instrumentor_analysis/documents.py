@@ -1,10 +1,13 @@
-"""Frozen types as documents of JSON's own types."""
+"""Frozen types as documents of JSON's own types, and the documents that the package holds."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -28,3 +31,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
+
+
+@cache
+def kept(name: str) -> Any:
+    """The document of that name in the package's data; not to be changed."""
+    path = Path(__file__).parent / "data" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ COLUMNS = {
 CALL_COUNT = "GLOBAL CALL COUNT"
 DEVICE_BITS = 10
 _OPS = ("TT_DNN_DEVICE_OP", "TT_METAL_DEVICE_OP", "TT_DNN_FALL_BACK_OP")
-_COUNT = re.compile(r",\s*(\d+)\s*(?:->|`|;|$)")
+_COUNT = re.compile(r",\s*(\d+)\s*(?:->|`)")
 _TIME = re.compile(r";\d+\s*$")
 
 
@@ -39,18 +39,20 @@ class Joined(Struct, frozen=True):
     located: int
 
 
-def read_messages(lines: Iterable[str]) -> dict[int, Mapping[str, str]]:
+def read_messages(path: Path) -> dict[int, Mapping[str, str]]:
     """The three columns by global call count, as the messages give it."""
     found: dict[int, Mapping[str, str]] = {}
     current = dict.fromkeys(COLUMNS, "")
-    for line in lines:
-        for column, prefix in COLUMNS.items():
-            if line.startswith(prefix):
-                current = {**current, column: _TIME.sub("", line[len(prefix) :].rstrip("\r\n"))}
-        if any(word in line for word in _OPS):
-            counts = _COUNT.findall(_TIME.sub("", line))
-            if counts:
-                found[int(counts[-1])] = current
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            for column, prefix in COLUMNS.items():
+                if line.startswith(prefix):
+                    text = _TIME.sub("", line[len(prefix) :].rstrip("\r\n"))
+                    current = {**current, column: text}
+            if any(word in line for word in _OPS):
+                counts = _COUNT.findall(line)
+                if counts:
+                    found[int(counts[-1])] = current
     return found
 
 
@@ -64,10 +66,7 @@ def join(ops_csv: Path, messages: Path | None, target: Path) -> Joined:
     Raises:
         OSError: a file cannot be read or written.
     """
-    described: dict[int, Mapping[str, str]] = {}
-    if messages is not None:
-        with messages.open(encoding="utf-8", errors="replace") as lines:
-            described = read_messages(lines)
+    described = {} if messages is None else read_messages(messages)
     # A device in the low bits: messages name it in some versions, in others not.
     by_op = {count >> DEVICE_BITS: columns for count, columns in described.items()}
     rows = located = 0

@@ -6,17 +6,15 @@ tt-perf-report 1.4.1.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.cells import clean
+from instrumentor_analysis.documents import kept
 from instrumentor_analysis.errors import BadOption
 
 if TYPE_CHECKING:
@@ -57,20 +55,10 @@ class Architecture(Struct, frozen=True):
         return bool(self.tflops_per_core)
 
 
-@cache
-def _table() -> dict[str, Any]:
-    text = (
-        resources.files("instrumentor_analysis")
-        .joinpath("data/architectures.json")
-        .read_text("utf-8")
-    )
-    table: dict[str, Any] = json.loads(text)
-    return table
-
-
 def known() -> tuple[str, ...]:
     """All names and aliases that :func:`architecture` understands."""
-    return (*_table()["architectures"], *_table()["aliases"])
+    table = kept("architectures")
+    return (*table["architectures"], *table["aliases"])
 
 
 def _in_table(name: str) -> bool:
@@ -85,7 +73,7 @@ def architecture(name: str) -> Architecture:
     """
     if not _in_table(name):
         raise BadOption(f"unknown architecture {name!r}", f"Known: {', '.join(known())}")
-    table = _table()
+    table = kept("architectures")
     wanted = table["aliases"].get(name.lower(), name.lower())
     entry = dict(table["architectures"][wanted])
     peaks = {k: over / under for k, (over, under) in entry.pop("tflops_per_core").items()}

@@ -299,12 +299,12 @@ def _tracy(
 
 def _located(folder: RunFolder, ops: Table) -> Table:
     """The ops with their source locations, from Tracy's messages where the CSV has none."""
-    from instrumentor_analysis.messages import find_messages, read_messages, with_locations
+    from instrumentor_analysis.messages import find_messages, with_locations
 
     if "location" in ops:
         return ops
     messages = find_messages(folder.path)
-    return ops if messages is None else with_locations(ops, read_messages(messages))
+    return ops if messages is None else with_locations(ops, messages)
 
 
 def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> Analysis:

@@ -298,7 +298,7 @@ def _write(comparisons: tuple[Comparison, ...], asked: Asked) -> None:
 
 def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
     if json:
-        from instrumentor_analysis.reports.comparison.json import document
+        from instrumentor_analysis.comparison.model import document
 
         console.out_json(document(comparisons))
         return

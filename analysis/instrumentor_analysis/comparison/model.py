@@ -6,7 +6,7 @@ measured on one of the sides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, field
@@ -16,6 +16,7 @@ from instrumentor_analysis.documents import plain
 from instrumentor_analysis.model import Interval
 
 SCHEMA = "instrument-comparison/1"
+SEVERAL_SCHEMA = "instrument-comparisons/1"
 
 Better = Literal["lower", "higher", "neither"]
 Status = Literal["same", "changed", "added", "removed"]
@@ -258,3 +259,9 @@ class Comparison(Struct, frozen=True):
     def to_json(self) -> dict[str, Any]:
         """The document: JSON types only, NaN and infinity as null."""
         return {"schema": SCHEMA, **plain(self)}
+
+
+def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The document of one comparison, or of several with the same base."""
+    found = [each.to_json() for each in comparisons]
+    return found[0] if len(found) == 1 else {"schema": SEVERAL_SCHEMA, "comparisons": found}
