@@ -26,16 +26,7 @@ def _function() -> str:
             node.returns = None
             for argument in (*node.args.args, *filter(None, (node.args.vararg, node.args.kwarg))):
                 argument.annotation = None
-    return ast.unparse(_Bare().visit(function))
-
-
-class _Bare(ast.NodeTransformer):
-    """``x: int = 0`` as ``x = 0``; attributes of ``self`` count too."""
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        if node.value is None:
-            return ast.Pass()
-        return ast.copy_location(ast.Assign([node.target], node.value), node)
+    return ast.unparse(function)
 
 
 def gate_text(kernel: str, path: tuple[int, ...] | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.locate.syntax import ScopeNode, Source
+from instrumentor_analysis.documents import plain
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,6 @@ class Grid:
     kind: str
     text: str = ""
     size: tuple[int, ...] | None = None
-
-    @property
-    def cores(self) -> int | None:
-        """Number of cores of a visible size."""
-        if self.size is None:
-            return None
-        cores = 1
-        for extent in self.size:
-            cores *= extent
-        return cores
 
 
 @dataclass(frozen=True)
@@ -199,9 +190,9 @@ def kernel_json(kernel: Kernel) -> dict[str, Any]:
         "end_line": kernel.end_line,
         "decorator": kernel.decorator,
         "factory": kernel.factory or None,
-        "grid": vars(kernel.grid),
-        "threads": [vars(thread) for thread in kernel.threads],
-        "buffers": [vars(buffer) for buffer in kernel.buffers],
+        "grid": plain(kernel.grid),
+        "threads": plain(kernel.threads),
+        "buffers": plain(kernel.buffers),
         "parameters": list(kernel.parameters),
     }
 
@@ -212,15 +203,12 @@ def invocation_json(invocation: Invocation) -> dict[str, Any]:
     return {
         "kernel": invocation.kernel.qualified,
         "number": invocation.number,
-        "file": str(leaf.source.path),
-        "line": leaf.line,
-        "text": leaf.text,
+        **_place(leaf.source.path, leaf.line, leaf.text),
         "function": leaf.function or None,
-        "through": [
-            {"file": str(site.source.path), "line": site.line, "text": site.text}
-            for site in invocation.sites[:-1]
-        ],
-        "loops": [
-            {"file": str(file), "line": line, "text": text} for file, line, text in invocation.loops
-        ],
+        "through": [_place(s.source.path, s.line, s.text) for s in invocation.sites[:-1]],
+        "loops": [_place(*loop) for loop in invocation.loops],
     }
+
+
+def _place(file: Path, line: int, text: str) -> dict[str, Any]:
+    return {"file": str(file), "line": line, "text": text}

@@ -28,6 +28,7 @@ from instrumentor.kernels.model import Found, Invocation, Kernel, Site, invocati
 from instrumentor.kernels.options import Choice
 from instrumentor.locate.syntax import Source, address
 from instrumentor.project import Project, find_project
+from instrumentor_analysis.documents import plain
 
 SCHEMA = "instrument-kernel-plan/1"
 
@@ -89,7 +90,7 @@ def found_json(found: Found) -> dict[str, Any]:
         "script": str(found.script),
         "kernels": [kernel_json(kernel) for kernel in found.kernels],
         "invocations": [invocation_json(invocation) for invocation in found.invocations],
-        "tensors": [vars(tensor) for tensor in found.tensors],
+        "tensors": plain(found.tensors),
     }
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from instrumentor.errors import UsageError
 from instrumentor.outputs import write_json
@@ -113,6 +114,14 @@ class Session:
         }
 
 
+class _Saved(msgspec.Struct):
+    """What is read of session.json."""
+
+    settings: dict[str, Any]
+    versions: tuple[Version, ...]
+    best: int
+
+
 def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
     """A session, taken up again where there is one.
 
@@ -125,13 +134,12 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
             raise UsageError(f"{folder} holds no session", "Name another folder with --session.")
         return Session(folder, settings)
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        versions = tuple(_version(entry) for entry in found["versions"])
-        before, best = found["settings"], int(found["best"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found = msgspec.json.decode(file.read_bytes(), type=_Saved)
+    except (OSError, msgspec.MsgspecError, UnicodeError) as error:
         raise UsageError(
             f"{file}: cannot be read: {error}", "Name another folder with --session."
         ) from error
+    before = found.settings
     other = [name for name, value in settings.items() if before.get(name) != value]
     if other:
         raise UsageError(
@@ -139,13 +147,7 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
             f"{settings[other[0]]!r}",
             "The numbers would not be comparable: start a new session with --session DIR.",
         )
-    return Session(folder, settings, versions, best)
-
-
-def _version(entry: Mapping[str, Any]) -> Version:
-    names = Version.__dataclass_fields__
-    values = {name: entry[name] for name in entry if name in names}
-    return Version(**{**values, "wall_us": tuple(values.get("wall_us", ()))})
+    return Session(folder, settings, found.versions, found.best)
 
 
 def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:

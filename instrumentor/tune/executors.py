@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import NotReady, UsageError
-from instrumentor.tune import slurm, trial
+from instrumentor.tune import slurm
+from instrumentor.tune.spec import Spec
+from instrumentor.tune.trial import run_trial
 
 _GRACE_S = 30.0
 _NO_LIMIT_S = 24 * 3600.0
@@ -83,8 +85,8 @@ class Executor:
         self.folder = folder / "submitit"
         self.parameters = parameters
 
-    def start(self, spec: Path, limit_s: float | None) -> Job:
-        """Submit the trial of a spec file; ``limit_s`` is its own time limit.
+    def start(self, spec: Spec) -> Job:
+        """Submit a trial.
 
         Raises:
             NotReady: it cannot be submitted.
@@ -93,13 +95,13 @@ class Executor:
         import submitit
 
         executor = submitit.AutoExecutor(folder=self.folder, cluster=self.name)
-        minutes = int((limit_s or _NO_LIMIT_S) / 60) + 5  # the trial keeps its own limit
+        minutes = int((spec.timeout_s or _NO_LIMIT_S) / 60) + 5  # the trial keeps its own limit
         try:
             executor.update_parameters(
                 timeout_min=minutes, name="instrument", **{"nodes": 1, **self.parameters}
             )
             with _without_interrupts():
-                job = executor.submit(trial.run_file, str(spec))
+                job = executor.submit(run_trial, spec)
         except (submitit.core.utils.FailedJobError, OSError) as error:
             raise NotReady(f"the trial cannot be submitted: {error}") from error
         except (NameError, TypeError, ValueError) as error:

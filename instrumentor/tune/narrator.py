@@ -7,12 +7,11 @@ from pathlib import Path
 from instrumentor import console
 from instrumentor.tune.edits import Survey
 from instrumentor.tune.judge import Measured
-from instrumentor.tune.listener import Listener
 from instrumentor.tune.search import Trial
 from instrumentor.tune.target import NotApplicable
 
 
-class Narrator(console.Narrator, Listener):
+class Narrator(console.Narrator):
     """The progress as lines: what is tried, what came of it, how long it may still take."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -24,7 +23,7 @@ class Narrator(console.Narrator, Listener):
         self._say(text)
 
     def began(self, folder: Path) -> None:
-        """The folder of the journal is there."""
+        """The folder is there, with the journal in it."""
         self.folder = folder
 
     def found(self, survey: Survey) -> None:
@@ -38,7 +37,7 @@ class Narrator(console.Narrator, Listener):
                 self._say(f"{name}: {where} ({at.how}{own})")
 
     def begins(self, trial: Trial, number: int, left: int, left_s: float | None) -> None:
-        """A trial starts."""
+        """A trial starts; ``left`` trials at most are still to come, it included."""
         rest = "" if left_s is None else f", at most {_duration(left_s)} left"
         self.steps, self.total = number - 1, number + max(0, left - 1)
         said = f"trial {number} of at most {self.total}"
@@ -46,7 +45,7 @@ class Narrator(console.Narrator, Listener):
         self._now(f"running {said}: {trial.configuration}")
 
     def ends(self, trial: Trial, measured: Measured, *, known: bool) -> None:
-        """A trial has its result."""
+        """A trial has its result; ``known`` from the journal."""
         made = measured.outcome
         if not made.measured:
             text = f"{made.status}: {made.reason}"

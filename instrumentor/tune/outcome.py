@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 MEASURED = "measured"
 OUT_OF_MEMORY = "out of memory"
 COMPILE_FAILURE = "compile failure"
@@ -78,9 +80,4 @@ class Outcome:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Outcome:
         """The outcome of :meth:`to_json`; unknown keys are left out."""
-        known = {f.name for f in dataclasses.fields(cls)}
-        given: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known
-        }
-        given["losses"] = tuple(float(x) for x in given.get("losses", ()))
-        return cls(**given)
+        return msgspec.convert(values, cls, strict=False)

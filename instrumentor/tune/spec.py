@@ -13,49 +13,36 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.options import Options
-from instrumentor.outputs import write_json
 from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.settings import Configuration
 from instrumentor.tune.slurm import in_queue
 
 RESULT = "result.json"
-SPEC = "spec.json"
 PROCESS = "process.json"
 
 
 @dataclass(frozen=True)
 class Spec:
-    """All that a trial needs, as JSON.
+    """All that a trial needs.
 
     Attributes:
         folder: of the trial.
         rewrite: the options for locating and rewriting, without a variant.
-        run: further choices of :class:`instrumentor.run_options.RunOptions`.
+        run: further choices of :class:`instrumentor.run_options.RunOptions`, as a journal has them.
         environment: variables to set (None: to take away) for the script.
-        digest: of the files that the setting is applied to.
+        digest: of the files that the configuration is applied to.
     """
 
-    script: str
+    script: Path
     arguments: tuple[str, ...]
-    cwd: str
-    folder: str
-    configuration: Mapping[str, Any]
-    rewrite: Mapping[str, Any]
+    cwd: Path
+    folder: Path
+    configuration: Configuration
+    rewrite: Options
     run: Mapping[str, Any]
     environment: Mapping[str, str | None]
     digest: str
     timeout_s: float | None = None
-
-    def write(self) -> Path:
-        """Write it into its folder; returns the file."""
-        path = Path(self.folder) / SPEC
-        write_json(path, dataclasses.asdict(self))
-        return path
-
-    @classmethod
-    def read(cls, path: Path) -> Spec:
-        """The spec that was written."""
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{**values, "arguments": tuple(values["arguments"])})
 
 
 def digest(files: Mapping[Path, bytes]) -> str:
@@ -67,10 +54,9 @@ def digest(files: Mapping[Path, bytes]) -> str:
 
 
 def options_to_json(options: Options) -> dict[str, Any]:
-    """The options without a variant, for a spec."""
-    values = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
-    values.pop("variant")
-    return values
+    """The options without a variant, for a journal."""
+    names = (f.name for f in dataclasses.fields(options) if f.name != "variant")
+    return {name: getattr(options, name) for name in names}
 
 
 def options_from_json(values: Mapping[str, Any]) -> Options:

@@ -1,8 +1,7 @@
 """One trial: `instrument run` of a script in a configuration, in a process of its own.
 
-`python -m instrumentor.tune.trial SPEC.json` runs it and writes ``result.json`` beside the spec,
-at the very end and at once, so that a trial either has its result or none. An error of the script
-is a result; only an interruption leaves none.
+``result.json`` is written at the very end and at once, so that a trial either has its result or
+none. An error of the script is a result; only an interruption leaves none.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import dataclasses
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,8 +25,7 @@ from instrumentor.runner import run
 from instrumentor.tune import outcome
 from instrumentor.tune.edits import applied
 from instrumentor.tune.outcome import Outcome
-from instrumentor.tune.settings import Configuration
-from instrumentor.tune.spec import RESULT, Spec, digest, options_from_json, write_process
+from instrumentor.tune.spec import RESULT, Spec, digest, write_process
 from instrumentor.tune.target import read_target
 from instrumentor_analysis.caveats import read_caveats
 
@@ -45,23 +42,21 @@ _COMPILE_FAILURE = re.compile(
 )
 
 
-def run_file(path: str) -> None:
-    """Run the trial of a spec and write its result.
+def run_trial(spec: Spec) -> None:
+    """Run a trial and write its result.
 
     Raises:
         KeyboardInterrupt: interrupted; there is no result then.
     """
     _take_interrupts()
-    spec = Spec.read(Path(path))
-    folder = Path(spec.folder)
-    write_process(folder)
+    write_process(spec.folder)
     started = time.monotonic()
     with _Memory() as memory:
         made = _run(spec)
     made = dataclasses.replace(
         made, peak_rss_bytes=memory.peak or None, duration_s=round(time.monotonic() - started, 3)
     )
-    write_json(folder / RESULT, made.to_json())
+    write_json(spec.folder / RESULT, made.to_json())
 
 
 def _take_interrupts() -> None:
@@ -72,22 +67,21 @@ def _take_interrupts() -> None:
 
 
 def _run(spec: Spec) -> Outcome:
-    script, cwd, folder = Path(spec.script), Path(spec.cwd), Path(spec.folder) / "run"
-    rewrite = options_from_json(spec.rewrite)
+    folder = spec.folder / "run"
     try:
-        target = read_target(script, spec.arguments, cwd, rewrite)
+        target = read_target(spec.script, spec.arguments, spec.cwd, spec.rewrite)
         if digest(target.files()) != spec.digest:
             return Outcome(outcome.FAILED, "the script changed since the tuning began")
-        one = applied(target, Configuration.of(spec.configuration))
+        one = applied(target, spec.configuration)
         options = RunOptions(
             **_run_choices(spec.run),
-            rewrite=dataclasses.replace(rewrite, variant=one.variant),
+            rewrite=dataclasses.replace(spec.rewrite, variant=one.variant),
             output=folder,
             timeout_s=spec.timeout_s,
-            cwd=cwd,
+            cwd=spec.cwd,
             env=_environment(spec),
         )
-        result = run(script, one.arguments, options)
+        result = run(spec.script, one.arguments, options)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except InstrumentError as error:
@@ -199,7 +193,3 @@ class _Memory(threading.Thread):
                 except psutil.Error:  # it has just ended
                     continue
             self.peak = max(self.peak, total)
-
-
-if __name__ == "__main__":
-    run_file(sys.argv[1])

@@ -12,12 +12,12 @@ from instrumentor.tune import outcome as words
 from instrumentor.tune.executors import Executor, Job, environment_of_trials
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.judge import Measured
-from instrumentor.tune.listener import Listener
+from instrumentor.tune.narrator import Narrator
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.search import Trial
 from instrumentor.tune.settings import BATCH_SIZE, Configuration
-from instrumentor.tune.spec import Spec, options_to_json, read_result, runs
+from instrumentor.tune.spec import Spec, read_result, runs
 from instrumentor.tune.target import Target
 
 _POLL_S = 0.2
@@ -43,14 +43,14 @@ class Trials:
         journal: Journal,
         options: TuneOptions,
         executor: Executor,
-        listener: Listener,
+        narrator: Narrator,
         own_batch: int | None,
     ) -> None:
         self.target = target
         self.journal = journal
         self.options = options
         self.executor = executor
-        self.listener = listener
+        self.narrator = narrator
         self.own_batch = own_batch
         self.shows_batch: bool | None = None
         self.left = 0
@@ -116,14 +116,14 @@ class Trials:
         if made.measured and asked is not None and measured.batch_size != asked:
             why = f"its batches hold {measured.batch_size}: something else decides their size"
             measured = Measured(dataclasses.replace(made, status=words.FAILED, reason=why), None)
-        self.listener.ends(trial, measured, known=known)
+        self.narrator.ends(trial, measured, known=known)
         return measured
 
     def _begin(self, trial: Trial) -> _Running | None:
         """Start a trial, or find the one that a killed tuning left running."""
         left = self.journal.begun.get(trial.key)
         if left is not None and (runs(left) or read_result(left) is not None):
-            self.listener.note(
+            self.narrator.note(
                 f"{trial.configuration}: the trial of the earlier tuning is still running"
             )
             return _Running(trial, left, None)
@@ -135,24 +135,23 @@ class Trials:
             limit = rest
             self.cut_short.add(trial.key)
         number = self.journal.count + 1
-        self.listener.begins(trial, number, self.left, self._left_s())
+        self.narrator.begins(trial, number, self.left, self._left_s())
         folder = self.journal.path.parent / "trials" / f"{number:02d}_{trial.slug}"
         folder.mkdir(parents=True)
         spec = Spec(
-            script=str(self.target.script),
+            script=self.target.script,
             arguments=self.target.arguments,
-            cwd=str(self.target.cwd),
-            folder=str(folder),
-            configuration=dict(trial.configuration.values),
-            rewrite=options_to_json(self.options.rewrite),
+            cwd=self.target.cwd,
+            folder=folder,
+            configuration=trial.configuration,
+            rewrite=self.options.rewrite,
             run={"profiler": "wallclock", "label": trial.slug, **self.options.run},
             environment=environment_of_trials(self.options.executor),
             digest=self.journal.header["digest"],
             timeout_s=limit,
         )
-        path = spec.write()
         self.journal.begin(trial.key, folder)
-        return _Running(trial, folder, self.executor.start(path, limit))
+        return _Running(trial, folder, self.executor.start(spec))
 
     def _ended(self, one: _Running) -> Outcome | None:
         """The outcome of a trial, or None while it runs."""

@@ -20,7 +20,7 @@ from instrumentor.tune.executors import Executor, check
 from instrumentor.tune.journal import NAME as JOURNAL
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.judge import Judge
-from instrumentor.tune.listener import Listener
+from instrumentor.tune.narrator import Narrator
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.search import Axis, NothingToTry, Search, batch_sizes
 from instrumentor.tune.settings import BATCH_SIZE, SETTINGS, Setting
@@ -53,7 +53,7 @@ def tune(
     script: Path,
     arguments: Sequence[str] = (),
     options: TuneOptions | None = None,
-    listener: Listener | None = None,
+    narrator: Narrator | None = None,
 ) -> Tuned:
     """Find out which settings make a script faster, by changing one at a time.
 
@@ -77,11 +77,11 @@ def tune(
         "rewrite": options_to_json(options.rewrite),
         **{name: getattr(options, name) for name in _KEPT},
     }
-    return _go(target, found, Journal.create(folder, header), options, listener)
+    return _go(target, found, Journal.create(folder, header), options, narrator)
 
 
 def resume(
-    folder: Path, options: TuneOptions | None = None, listener: Listener | None = None
+    folder: Path, options: TuneOptions | None = None, narrator: Narrator | None = None
 ) -> Tuned:
     """Go on with a tuning that was killed, interrupted or out of budget.
 
@@ -112,7 +112,7 @@ def resume(
             f"--resume {folder}: {target.script.name} or a file it uses changed since",
             "Start a new tuning: those measurements are of another script.",
         )
-    return _go(target, _survey(target, options), journal, options, listener)
+    return _go(target, _survey(target, options), journal, options, narrator)
 
 
 def _settings(options: TuneOptions) -> list[Setting]:
@@ -140,14 +140,14 @@ def _go(
     found: Survey,
     journal: Journal,
     options: TuneOptions,
-    listener: Listener | None,
+    narrator: Narrator | None,
 ) -> Tuned:
-    folder, listener = journal.path.parent, listener or Listener()
-    listener.began(folder)
+    folder, narrator = journal.path.parent, narrator or Narrator(quiet=True)
+    narrator.began(folder)
     started = time.monotonic()
     executor = Executor(options.executor, folder, options.jobs, options.executor_parameters)
-    listener.found(found)
-    listener.note(executor.description)
+    narrator.found(found)
+    narrator.note(executor.description)
     own_batch = _own_batch(target)
     axes = [
         _axis(target, setting, at, options, own_batch)
@@ -157,10 +157,10 @@ def _go(
     try:
         with FileLock(folder / ".lock").acquire(timeout=0):
             search = Search(
-                Trials(target, journal, options, executor, listener, own_batch),
+                Trials(target, journal, options, executor, narrator, own_batch),
                 axes,
                 Judge(loss_tolerance=options.loss_tolerance),
-                tell=listener.note,
+                tell=narrator.note,
             )
             search.run(options.strategy)
     except Timeout as error:

@@ -36,11 +36,6 @@ def test_grid(decorator: str, grid: Grid) -> None:
     assert one(decorator, before).grid == grid
 
 
-def test_cores() -> None:
-    assert Grid("tuple", "", (2, 8)).cores == 16
-    assert Grid("auto").cores is None
-
-
 @pytest.mark.parametrize(
     ("body", "returns"),
     [("pass", ""), ("return out", "out"), ("return None", ""), ("return a + out", None)],

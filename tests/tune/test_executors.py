@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from instrumentor.errors import NotReady, UsageError
+from instrumentor.options import Options
 from instrumentor.tune import executors
 from instrumentor.tune.executors import Executor, check
+from instrumentor.tune.settings import Configuration
+from instrumentor.tune.spec import Spec
+
+
+def spec_of(folder: Path) -> Spec:
+    return Spec(folder, (), folder, folder, Configuration(), Options(), {}, {}, "", 5.0)
 
 
 def test_trials_at_once_on_one_machine_would_time_each_other(tmp_path: Path) -> None:
@@ -34,7 +41,7 @@ def test_submitits_local_jobs_get_the_gpus_back(monkeypatch: pytest.MonkeyPatch)
 def test_an_option_that_submitit_does_not_know_is_a_usage_error(tmp_path: Path) -> None:
     wrong = Executor("local", tmp_path, 1, {"no_such_parameter": 1})
     with pytest.raises(UsageError, match="--executor-option"):
-        wrong.start(tmp_path / "spec.json", 5.0)
+        wrong.start(spec_of(tmp_path))
 
 
 def test_a_trial_that_slurm_does_not_take_is_not_started(
@@ -46,4 +53,4 @@ def test_a_trial_that_slurm_does_not_take_is_not_started(
     (tmp_path / "srun").symlink_to(sbatch)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(NotReady, match=r"the trial cannot be submitted: .*invalid partition"):
-        Executor("slurm", tmp_path, 1, {}).start(tmp_path / "spec.json", 5.0)
+        Executor("slurm", tmp_path, 1, {}).start(spec_of(tmp_path))

@@ -16,11 +16,6 @@ def test_options_survive_json() -> None:
     assert files.options_from_json(told) == options
 
 
-def test_a_spec_survives_its_file(tmp_path: Path) -> None:
-    spec = files.Spec("t.py", ("-x",), "/", str(tmp_path), {"bfp8": True}, {}, {}, {"A": None}, "d")
-    assert files.Spec.read(spec.write()) == spec
-
-
 def test_digest_sees_any_change(tmp_path: Path) -> None:
     one = {tmp_path / "a": b"1", tmp_path / "b": b"2"}
     assert files.digest(one) == files.digest(dict(reversed(one.items())))
