@@ -17,25 +17,26 @@ import re
 import stat
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from instrumentor import private
 from instrumentor.errors import NotReady, RestoreNeeded
 from instrumentor.workspace import git, slots
 from instrumentor.workspace.disk import SWAP_SUFFIX, Disk
 
-SCHEMA = "instrument-journal/1"
+SCHEMA: Final = "instrument-journal/1"
 REFS = "refs/instrumentor"
 TEXT = "journal.json"
 _PART = re.compile(r"[0-9a-f]{12}\.json\.(?P<pid>\d+)\.part\Z")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A file that is swapped.
 
     Attributes:
@@ -56,7 +57,7 @@ class Entry:
     instrumented_sha256: str
     mode: int
     mtime_ns: int
-    stem: str
+    stem: Annotated[str, msgspec.Meta(pattern=r"^\.instrument-[^/]*\Z")]
 
     @property
     def part(self) -> Path:
@@ -74,8 +75,7 @@ class Entry:
         return self.side.with_name(self.side.name + SWAP_SUFFIX)
 
 
-@dataclass(frozen=True)
-class Journal:
+class Journal(msgspec.Struct, frozen=True):
     """An in-place run: what it swaps and who it is.
 
     Attributes:
@@ -84,12 +84,13 @@ class Journal:
         host, pid, process_started: the process that runs it; Unix seconds.
     """
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{12}\Z")]
     entries: tuple[Entry, ...]
     location: Path
     host: str
     pid: int
     process_started: float
+    schema: Literal["instrument-journal/1"]
 
     @property
     def ref(self) -> str:
@@ -103,8 +104,9 @@ class Journal:
 
     def text(self) -> bytes:
         """The document ``instrument-journal/1``."""
-        document = {"schema": SCHEMA, **asdict(self)}
-        return (json.dumps(document, indent=2, default=str) + "\n").encode()
+        # Not by msgspec.json, which has no word for a name that is no UTF-8.
+        plain = msgspec.to_builtins(self, enc_hook=str)
+        return (json.dumps(plain, indent=2) + "\n").encode()
 
 
 def new(entries: tuple[Entry, ...], root: Path) -> Journal:
@@ -118,7 +120,8 @@ def new(entries: tuple[Entry, ...], root: Path) -> Journal:
         replace(entry, stem=f".instrument-{name}-{number}") for number, entry in enumerate(entries)
     )
     location = slots.cache_folder(avoid=root) / "journal" / f"{name}.json"
-    return Journal(name, named, location, platform.node(), os.getpid(), _started(os.getpid()))
+    pid = os.getpid()
+    return Journal(name, named, location, platform.node(), pid, _started(pid), SCHEMA)
 
 
 def parse(text: bytes) -> Journal:
@@ -128,28 +131,10 @@ def parse(text: bytes) -> Journal:
         RestoreNeeded: it is damaged, or of a version that this one does not know.
     """
     try:
-        document = json.loads(text)
-        if document["schema"] != SCHEMA:
-            raise ValueError(f"schema {document['schema']}")
-        if not re.fullmatch(r"[0-9a-f]{12}", document["id"]):
-            raise ValueError(f"id {document['id']}")
-        return Journal(
-            id=document["id"],
-            entries=tuple(_entry(entry) for entry in document["entries"]),
-            location=Path(document["location"]),
-            host=str(document["host"]),
-            pid=int(document["pid"]),
-            process_started=float(document["process_started"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        read = json.loads(text)
+        return msgspec.convert(read, Journal, dec_hook=lambda kind, value: kind(value))
+    except (msgspec.MsgspecError, ValueError) as error:
         raise RestoreNeeded(f"a journal cannot be read: {error}") from error
-
-
-def _entry(value: Mapping[str, Any]) -> Entry:
-    entry = Entry(**{**value, "path": Path(value["path"]), "repository": Path(value["repository"])})
-    if not entry.stem.startswith(".instrument-") or "/" in entry.stem:
-        raise ValueError(f"name {entry.stem}")
-    return entry
 
 
 @contextmanager
@@ -239,16 +224,15 @@ def hold(journal: Journal, disk: Disk) -> None:
         NotReady: git failed.
     """
     for repository in journal.repositories:
-        text = disk.git(repository, *_in(repository), "hash-object", *STORE, stdin=journal.text())
-        lines = [f"100644 blob {text.decode().strip()}\t{TEXT}"]
+        text = _git(disk, repository, "hash-object", *STORE, stdin=journal.text())
+        lines = [f"100644 blob {text}\t{TEXT}"]
         lines += [
             f"100644 blob {entry.blob}\t{number}"
             for number, entry in enumerate(journal.entries)
             if entry.repository == repository
         ]
-        tree = disk.git(repository, *_in(repository), "mktree", stdin="\n".join(lines).encode())
-        name = tree.decode().strip()
-        disk.git(repository, *_in(repository), "update-ref", journal.ref, name)
+        tree = _git(disk, repository, "mktree", stdin="\n".join(lines).encode())
+        _git(disk, repository, "update-ref", journal.ref, tree)
 
 
 STORE = ("-w", "--no-filters", "--stdin")
@@ -260,8 +244,7 @@ def store(path: Path, data: bytes, repository: Path, disk: Disk) -> str:
     Raises:
         NotReady: git cannot write or gives other bytes back.
     """
-    arguments = _in(repository)
-    blob = disk.git(repository, *arguments, "hash-object", *STORE, stdin=data).decode().strip()
+    blob = _git(disk, repository, "hash-object", *STORE, stdin=data)
     loose = repository / "objects" / blob[:2]
     if loose.is_dir():
         disk.sync_folder(loose)
@@ -280,7 +263,7 @@ def load(blob: str, repository: Path) -> bytes:
     Raises:
         NotReady: git has no such object.
     """
-    return git.read(repository, *_in(repository), "cat-file", "blob", blob)
+    return git.read(repository, "--git-dir", str(repository), "cat-file", "blob", blob)
 
 
 def in_repository(folder: Path) -> tuple[Journal, ...]:
@@ -330,7 +313,7 @@ def close(journal: Journal, disk: Disk) -> None:
     for repository in journal.repositories:
         if repository.is_dir():
             _unlock(repository, journal.ref)
-            disk.git(repository, *_in(repository), "update-ref", "-d", journal.ref)
+            _git(disk, repository, "update-ref", "-d", journal.ref)
     if journal.location.exists():
         disk.remove(journal.location)
         disk.sync_folder(journal.location.parent)
@@ -347,8 +330,9 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _in(repository: Path) -> tuple[str, ...]:
-    return ("--git-dir", str(repository))
+def _git(disk: Disk, repository: Path, *arguments: str, stdin: bytes = b"") -> str:
+    told = disk.git(repository, "--git-dir", str(repository), *arguments, stdin=stdin)
+    return told.decode().strip()
 
 
 def _started(pid: int) -> float:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import replace
 
 from instrumentor.errors import InstrumentError, NotReady, Restored, RestoreNeeded
 from instrumentor.workspace import git, journal

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.errors import NotReady, RestoreNeeded
 from instrumentor.locate.model import Declined

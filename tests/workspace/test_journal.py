@@ -6,10 +6,10 @@ import fcntl
 import json
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.errors import NotReady, RestoreNeeded
 from instrumentor.workspace import git as git_module
@@ -36,6 +36,8 @@ def record_of(repo: Path, *names: str) -> Journal:
 def test_its_text_gives_it_back(repo: Path) -> None:
     record = record_of(repo, "train.py", "other.py")
     assert journal.parse(record.text()) == record
+    odd = replace(record.entries[0], path=repo / "\udcff.py")
+    assert journal.parse(replace(record, entries=(odd,)).text()).entries == (odd,)
     document = json.loads(record.text())
     assert document["schema"] == "instrument-journal/1" and record.text().endswith(b"}\n")
     assert document["entries"][1]["stem"] == f".instrument-{record.id}-1"
@@ -49,11 +51,11 @@ def test_its_text_gives_it_back(repo: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"schema": "instrument-journal/2"}, "schema instrument-journal/2"),
-        ({"id": "../../x"}, "id ../../x"),
-        ({"id": "0123456789abc"}, "id 0123456789abc"),
-        ({"entries": 3}, "not iterable"),
-        ({"pid": "x"}, "invalid literal"),
+        ({"schema": "instrument-journal/2"}, "'instrument-journal/2' - at `$.schema`"),
+        ({"id": "../../x"}, "at `$.id`"),
+        ({"id": "0123456789abc"}, "at `$.id`"),
+        ({"entries": 3}, "at `$.entries`"),
+        ({"pid": "x"}, "at `$.pid`"),
         ({"location": None}, ""),
     ],
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor import recovery
 from instrumentor.errors import RestoreNeeded
@@ -43,7 +43,9 @@ def planted(repo: Path, path: Path, **more: object) -> Journal:
         stem=f".instrument-{NAME}-0",
     )
     entry = replace(entry, **more)  # type: ignore[arg-type]
-    return Journal(NAME, (entry,), Path("/nowhere/journal.json"), "elsewhere", 1, 0.0)
+    return Journal(
+        NAME, (entry,), Path("/nowhere/journal.json"), "elsewhere", 1, 0.0, journal.SCHEMA
+    )
 
 
 def nothing_written(folder: Path, before: list[str]) -> bool:
