@@ -221,19 +221,20 @@ def _bar(done: int, total: int, width: int = 40) -> str:
 
 SILENCE_S = 10.0  # the longest time for which nothing is said
 _BEAT_S = 1.0
-# What goes on behind the line that told a stage.
-_DOING = {
-    "found": "looking at the interpreter and the devices",
-    "interpreter": "looking at the devices",
-    "profiler": "preparing the copy and the device",
-    "copied": "starting the script",
-    "linked": "starting the script",
-    "untraced": "starting the script",
-    "running": "running the script: nothing measured so far",
-    "discover": "running the unmodified script",
-    "reset": "resetting",
-    "analysing": "analysing",
-    "Validating": "validating",
+#: How a stage is told, and what goes on behind that line.
+_STAGES = {
+    "found": ("Found the loop at", "looking at the interpreter and the devices"),
+    "interpreter": ("Interpreter", "looking at the devices"),
+    "profiler": ("Profiler", "preparing the copy and the device"),
+    "copied": ("Copied", "starting the script"),
+    "linked": ("Linked", "starting the script"),
+    "in place": ("Swapped", "starting the script"),
+    "untraced": ("Running", "starting the script"),
+    "discover": ("Discovering:", "running the unmodified script"),
+    "reset": ("Resetting", "resetting"),
+    "running": ("Running", "running the script: nothing measured so far"),
+    "analysing": ("Analysing", "analysing"),
+    "Validating": ("Validating", "validating"),
 }
 
 
@@ -305,21 +306,9 @@ class Narrator:
             self.steps = 0  # of this pass
         elif name == "analysing":
             self.total = 0
-        words = {
-            "found": "Found the loop at",
-            "interpreter": "Interpreter",
-            "profiler": "Profiler",
-            "copied": "Copied",
-            "linked": "Linked",
-            "in place": "Swapped",
-            "untraced": "Running",
-            "discover": "Discovering:",
-            "reset": "Resetting",
-            "running": "Running",
-            "analysing": "Analysing",
-        }
-        self._say(f"{words.get(name, name)} {detail}")
-        self._now(_DOING.get(name, f"at it: {name} {detail}"))
+        word, doing = _STAGES.get(name, (name, f"at it: {name} {detail}"))
+        self._say(f"{word} {detail}")
+        self._now(doing)
 
     def record(self, record: Mapping[str, Any]) -> None:
         """A sample or a warning of the script."""

@@ -239,66 +239,52 @@ def prepared_by(
     script: Path,
     options: Options,
     arguments: Sequence[str],
-    declined: Declined | None = None,
+    why: str = "",
+    *,
+    refuted: bool = False,
 ) -> Prepared:
-    """The plan that follows from what was seen; why reading alone declined is a warning of it."""
-    why = f"{declined.reasons[0]}; " if declined else ""
-    text = f"{why}the script was run for two steps to find its step ({seen.sentence})"
+    """The plan that follows from what was seen; a warning of it says so.
+
+    Args:
+        why: reading alone was not enough.
+        refuted: the run has shown that a plan of its loop is wrong: its lines remain.
+
+    Raises:
+        InstrumentError: of a refuted plan: those lines cannot be timed either.
+    """
+    before = f"{why}; " if why else ""
+    text = f"{before}the script was run for two steps to find its step ({seen.sentence})"
     warning = Caveat(DISCOVERED, text)
+    failure: Exception = RunFailed("its forward and backward share no block")
     for choice in choices(seen, options):
+        if refuted and choice.region is None:
+            continue
         try:
             found = prepare(script, choice, arguments)
-        except (InstrumentError, SyntaxError):
+        except (InstrumentError, SyntaxError) as error:
+            failure = error
             continue
         plan = structs.replace(found.plan, warnings=(*found.plan.warnings, warning))
         return structs.replace(found, plan=plan)
+    if refuted and not seen.library:
+        raise failure
     return whole_steps(seen, script, options, warning)
 
 
-def prepared_again(
-    seen: Observed, script: Path, options: Options, arguments: Sequence[str], why: str
-) -> Prepared:
-    """The lines of the step that was seen, for a plan that the run has shown to be wrong.
-
-    Raises:
-        InstrumentError: those lines cannot be timed either.
-    """
-    text = f"{why}; the lines were found by running the unmodified script ({seen.sentence})"
-    warning = Caveat(DISCOVERED, text)
-    if seen.library:
-        return whole_steps(seen, script, options, warning)
-    choice = next(lines_of_step(seen, options), None)
-    if choice is None:
-        raise RunFailed("its forward and backward share no block")
-    found = prepare(script, choice, arguments)
-    plan = structs.replace(found.plan, warnings=(*found.plan.warnings, warning))
-    return structs.replace(found, plan=plan)
-
-
 def choices(seen: Observed, options: Options) -> Iterator[Options]:
-    """The loop that was seen, then the lines of its forward and backward."""
+    """The loop that was seen, then its lines from the first forward to the last backward."""
     if seen.library or not seen.backward:
         return
-    tree = ast.parse(seen.file.read_bytes())
-    loop = loop_around(tree, (*seen.backward, *seen.step))
+    loop = loop_around(ast.parse(seen.file.read_bytes()), (*seen.backward, *seen.step))
     if loop is None:
         return
-    yield dataclasses.replace(options, loop=(str(seen.file), loop.lineno))
-    yield from lines_of_step(seen, options)
-
-
-def lines_of_step(seen: Observed, options: Options) -> Iterator[Options]:
-    """`--region` from the first forward to the last backward, where those are in one block."""
-    if seen.library or not (seen.forward and seen.backward):
-        return
-    tree = ast.parse(seen.file.read_bytes())
-    loop = loop_around(tree, (*seen.backward, *seen.step))
-    span = None if loop is None else span_in(loop.body, seen.forward[0], max(seen.backward))
-    if span is not None:
+    file = str(seen.file)
+    yield dataclasses.replace(options, loop=(file, loop.lineno))
+    span = span_in(loop.body, seen.forward[0], max(seen.backward)) if seen.forward else None
+    if span is not None:  # they are in one block
         updates = any(span[0] <= line <= span[1] for line in seen.step)
         label = "step" if updates else "fwd+bwd"
-        mark = (str(seen.file), *span)
-        yield dataclasses.replace(options, loop=None, region=mark, region_label=label)
+        yield dataclasses.replace(options, loop=None, region=(file, *span), region_label=label)
 
 
 def loop_around(tree: ast.AST, lines: Sequence[int]) -> ast.For | ast.AsyncFor | ast.While | None:

@@ -63,21 +63,14 @@ class Execution:
         )
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How long a process may take, and how long nothing may happen; seconds."""
-
-    timeout_s: float | None = None
-    stall_s: float | None = None
-
-
 def execute(
     profiler: Profiler,
     request: LaunchRequest,
     *,
     output: Path,
     log: Path,
-    limits: Limits,
+    timeout_s: float | None,
+    stall_s: float | None,
     progress: Progress,
     on_launch: Callable[[Launch], None] = lambda launch: None,
 ) -> Execution:
@@ -86,6 +79,7 @@ def execute(
     Args:
         output: where the profiler's files go.
         log: gets the whole output.
+        timeout_s, stall_s: how long it may take, and how long nothing may happen.
         on_launch: called when everything is ready to start.
 
     Raises:
@@ -100,8 +94,8 @@ def execute(
         on_record=told.record,
         on_stall=told.stall,
         on_event=told.event,
-        timeout_s=limits.timeout_s,
-        stall_s=limits.stall_s,
+        timeout_s=timeout_s,
+        stall_s=stall_s,
         # Tracy is at work for minutes in the script's own process when the script is through.
         settle_s=None if profiler.name == "tracy" else SETTLE_S,
     )
@@ -121,7 +115,7 @@ def execute(
         failure=failure,
         overflowed=any(each.name == OVERFLOW for each in diagnose(text)),
     )
-    return replace(made, failure=_failure(made, text, log, limits))
+    return replace(made, failure=_failure(made, text, log, timeout_s))
 
 
 def _append(part: Path, log: Path) -> None:
@@ -213,12 +207,14 @@ def _collect(
         return None, error
 
 
-def _failure(made: Execution, text: str, log: Path, limits: Limits) -> InstrumentError | None:
+def _failure(
+    made: Execution, text: str, log: Path, timeout_s: float | None
+) -> InstrumentError | None:
     finished = made.finished
     if finished.interrupted:
         return Interrupted("interrupted" + _left(finished), "What was measured so far is kept.")
     if finished.timed_out:
-        what = f"the run did not end within --timeout {limits.timeout_s:g} s{_left(finished)}"
+        what = f"the run did not end within --timeout {timeout_s:g} s{_left(finished)}"
         known = reasons(diagnose(text))
         if known:
             return _known(what, known)

@@ -25,12 +25,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from instrumentor import recovery
 from instrumentor.environment import Machine
 from instrumentor.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed
-from instrumentor.execution import Execution, Limits, execute
+from instrumentor.execution import Execution, execute
 from instrumentor.outputs import new_folder, write_json
 from instrumentor.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.progress import Progress, Silent
@@ -40,26 +40,12 @@ from instrumentor.workspace.linked import listed
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
+    from instrumentor.kernels.options import KernelOptions
     from instrumentor.rewrite import Instrumented  # imports LibCST, which a command needs not
+    from instrumentor.run_options import MachineOptions
 
 Result = TypeVar("Result")
 FACTS = "run.json"
-
-
-class Choices(Protocol):
-    """What may be chosen about any run; None of ``env`` and ``cwd`` is this process's own."""
-
-    @property
-    def timeout_s(self) -> float | None: ...
-
-    @property
-    def stall_s(self) -> float | None: ...
-
-    @property
-    def cwd(self) -> Path | None: ...
-
-    @property
-    def env(self) -> Mapping[str, str] | None: ...
 
 
 class Pipeline(ABC, Generic[Result]):
@@ -72,12 +58,12 @@ class Pipeline(ABC, Generic[Result]):
 
     machine: Machine
 
-    def __init__(self, options: Choices, progress: Progress | None) -> None:
+    def __init__(self, options: MachineOptions | KernelOptions, progress: Progress | None) -> None:
         self.progress: Progress = progress or Silent()
         self.cwd = (options.cwd or Path.cwd()).absolute()
         self.env = dict(os.environ if options.env is None else options.env)
         self.started = time.time()
-        self.limits = Limits(options.timeout_s, options.stall_s)
+        self.timeout_s, self.stall_s = options.timeout_s, options.stall_s
 
     def go(self) -> Result:
         """All stages; raises what the recipe's function documents."""
@@ -125,7 +111,7 @@ class InstrumentedRun(Pipeline[Result]):
         self,
         script: Path | str,
         arguments: Sequence[str],
-        options: Choices,
+        options: MachineOptions | KernelOptions,
         progress: Progress | None,
     ) -> None:
         super().__init__(options, progress)
@@ -220,7 +206,8 @@ class InstrumentedRun(Pipeline[Result]):
                 self.request(workspace, name, **more),
                 output=self.folder,
                 log=self.folder / f"{name or 'run'}.log",
-                limits=self.limits,
+                timeout_s=self.timeout_s,
+                stall_s=self.stall_s,
                 progress=self.progress,
                 on_launch=lambda launch: self.launched(launch, profiler, name),
             )

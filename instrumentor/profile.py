@@ -161,7 +161,8 @@ class CommandRun(Pipeline[Profiled]):
                 self._request(scratch),
                 output=scratch / "collected",
                 log=log,
-                limits=self.limits,
+                timeout_s=self.timeout_s,
+                stall_s=self.stall_s,
                 progress=self.progress,
             )
             self.result = self._write(scratch / "collected", scratch, log, made.exit_code)

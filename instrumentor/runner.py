@@ -22,7 +22,6 @@ from instrumentor.discovery import (
     Discovery,
     Observed,
     may_help,
-    prepared_again,
     prepared_by,
 )
 from instrumentor.doctor import PlannedRun
@@ -185,7 +184,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             except RunFailed as error:
                 declined.message += f"\nrunning it did not reveal its step either: {error.message}"
                 raise declined from error
-            return prepared_by(seen, path, rewrite, self.arguments, declined)
+            return prepared_by(seen, path, rewrite, self.arguments, str(declined.reasons[0]))
 
     @property
     def _may_discover(self) -> bool:
@@ -278,7 +277,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         try:
             doing = f"{why}: running the unmodified script for two steps"
             seen, rewrite = self._observe(doing, self.machine), self.options.rewrite
-            self.prepared = prepared_again(seen, path, rewrite, self.arguments, why)
+            self.prepared = prepared_by(seen, path, rewrite, self.arguments, why, refuted=True)
         except Interrupted:
             raise
         except InstrumentError as error:

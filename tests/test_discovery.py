@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.discovery import Observed, choices, lines_of_step, loop_around, span_in
+from instrumentor.discovery import Observed, choices, loop_around, span_in
 from instrumentor.options import Options
 
 SOURCE = """\
@@ -60,7 +60,7 @@ def test_the_loop_is_tried_before_its_lines(script: Path) -> None:
 
 
 def test_lines_that_hold_the_update_are_a_step(script: Path) -> None:
-    (found,) = lines_of_step(seen(script, step=9), Options())
+    _, found = choices(seen(script, step=9), Options())
     assert found.region_label == "step"
 
 
