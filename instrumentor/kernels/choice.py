@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from instrumentor.errors import UsageError
-from instrumentor.kernels.model import Found, Invocation, Kernel, Site
+from instrumentor.kernels.model import CallSite, Found, Invocation, Kernel
 from instrumentor.kernels.options import Choice
 from instrumentor.locate.model import Declined, Reason
 
@@ -104,12 +104,12 @@ def refuse_lost_results(found: Found, kernel: Kernel, chosen: Invocation | None)
             )
 
 
-def _is_used(site: Site) -> bool:
+def _is_used(site: CallSite) -> bool:
     statement = site.statement
     return not (isinstance(statement, ast.Expr) and statement.value is site.call)
 
 
-def refuse_unwrappable(site: Site) -> None:
+def refuse_unwrappable(site: CallSite) -> None:
     """Decline a call that cannot say where it stands.
 
     Raises:
@@ -129,7 +129,7 @@ def refuse_unwrappable(site: Site) -> None:
     )
 
 
-def wrappable(site: Site) -> bool:
+def wrappable(site: CallSite) -> bool:
     """Whether a call can be written again within its statement."""
     # Before Python 3.12 positions inside an f-string are not those of the file.
     strings = [n for n in ast.walk(site.statement) if isinstance(n, ast.JoinedStr)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from instrumentor.errors import UsageError
 from instrumentor.kernels.decorators import MODULES
 from instrumentor.kernels.describe import kernels_of
-from instrumentor.kernels.model import Found, Invocation, Kernel, Site, shortened
+from instrumentor.kernels.model import CallSite, Found, Invocation, Kernel, shortened
 from instrumentor.kernels.sizes import Sizes
 from instrumentor.kernels.tensors import tensors_of
 from instrumentor.locate.program import Program
@@ -95,10 +95,10 @@ class _Meanings:
 
 def _sites(
     meanings: _Meanings, sources: Iterable[Source], kernels: Sequence[Kernel]
-) -> tuple[tuple[Site, ...], dict[FunctionNode, list[Site]]]:
+) -> tuple[tuple[CallSite, ...], dict[FunctionNode, list[CallSite]]]:
     """Calls of kernels, and calls of the project's functions by the function called."""
-    leaves: list[Site] = []
-    callers: dict[FunctionNode, list[Site]] = {}
+    leaves: list[CallSite] = []
+    callers: dict[FunctionNode, list[CallSite]] = {}
     inside = {(k.source.path, line) for k in kernels for line in range(k.line, k.end_line + 1)}
     for source in sources:
         for call in sorted(source.calls, key=lambda c: (c.lineno, c.col_offset)):
@@ -128,7 +128,9 @@ def _composed(meanings: _Meanings, kernels: Sequence[Kernel]) -> frozenset[Kerne
     return frozenset(found)
 
 
-def _site(source: Source, statement: ast.stmt, call: ast.Call, kernels: tuple[Kernel, ...]) -> Site:
+def _site(
+    source: Source, statement: ast.stmt, call: ast.Call, kernels: tuple[Kernel, ...]
+) -> CallSite:
     scope = source.places[statement].scope
     text = source.data.decode("utf-8", "replace").splitlines()
     loops = [
@@ -141,7 +143,7 @@ def _site(source: Source, statement: ast.stmt, call: ast.Call, kernels: tuple[Ke
         for node in _comprehensions(statement, call)
     ]
     name = scope.name if isinstance(scope, FUNCTIONS) else ""
-    return Site(source, call, statement, scope, kernels, name, tuple(loops))
+    return CallSite(source, call, statement, scope, kernels, name, tuple(loops))
 
 
 def _comprehensions(
@@ -158,8 +160,8 @@ def _comprehensions(
 
 def _invocations(
     kernels: Sequence[Kernel],
-    leaves: Sequence[Site],
-    callers: dict[FunctionNode, list[Site]],
+    leaves: Sequence[CallSite],
+    callers: dict[FunctionNode, list[CallSite]],
     warnings: list[str],
 ) -> tuple[Invocation, ...]:
     found: list[Invocation] = []
@@ -182,8 +184,8 @@ def _invocations(
 
 
 def _paths(
-    site: Site, callers: dict[FunctionNode, list[Site]], seen: frozenset[FunctionNode]
-) -> list[tuple[Site, ...]]:
+    site: CallSite, callers: dict[FunctionNode, list[CallSite]], seen: frozenset[FunctionNode]
+) -> list[tuple[CallSite, ...]]:
     """The chains of calls that lead to a call, outermost first."""
     scope = site.scope
     if not isinstance(scope, FUNCTIONS) or scope in seen:
@@ -199,6 +201,6 @@ def _paths(
     return found
 
 
-def _alternatives(site: Site, callers: dict[FunctionNode, list[Site]]) -> int:
+def _alternatives(site: CallSite, callers: dict[FunctionNode, list[CallSite]]) -> int:
     """In how many places the function that this call runs is called."""
     return max((len(sites) for sites in callers.values() if site in sites), default=0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from instrumentor.kernels.model import Kernel, Site
+from instrumentor.kernels.model import CallSite, Kernel
 from instrumentor.locate.syntax import Source
 from instrumentor.statement_text import StatementText
 
@@ -41,7 +41,7 @@ def watch_text(kernel: Kernel) -> str:
     return f"{kernel.bound} = {NAME}.watch({kernel.qualified!r}, {kernel.bound}{tail})"
 
 
-def call_text(source: Source, sites: Sequence[Site], numbers: Mapping[Site, int]) -> str:
+def call_text(source: Source, sites: Sequence[CallSite], numbers: Mapping[CallSite, int]) -> str:
     """The statement of some calls again, each call with its number."""
     text = StatementText(source)
     inserts: list[tuple[int, int, str]] = []

@@ -81,7 +81,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class CallSite:
     """A call that runs a kernel, or a function that does.
 
     Attributes:
@@ -121,11 +121,11 @@ class Invocation:
 
     kernel: Kernel
     number: int
-    sites: tuple[Site, ...]
-    told_apart: tuple[Site, ...]
+    sites: tuple[CallSite, ...]
+    told_apart: tuple[CallSite, ...]
 
     @property
-    def leaf(self) -> Site:
+    def leaf(self) -> CallSite:
         """The call of the kernel itself."""
         return self.sites[-1]
 
@@ -164,7 +164,7 @@ class Found:
     sources: tuple[Source, ...]
     kernels: tuple[Kernel, ...]
     invocations: tuple[Invocation, ...]
-    sites: tuple[Site, ...]
+    sites: tuple[CallSite, ...]
     tensors: tuple[Tensor, ...]
     warnings: tuple[str, ...] = ()
     composed: frozenset[Kernel] = frozenset()

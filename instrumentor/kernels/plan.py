@@ -24,7 +24,14 @@ from instrumentor.kernels.choice import (
 )
 from instrumentor.kernels.find import find_kernels
 from instrumentor.kernels.gate import WATCH, call_text, gate_text, watch_text
-from instrumentor.kernels.model import Found, Invocation, Kernel, Site, invocation_json, kernel_json
+from instrumentor.kernels.model import (
+    CallSite,
+    Found,
+    Invocation,
+    Kernel,
+    invocation_json,
+    kernel_json,
+)
 from instrumentor.kernels.options import Choice
 from instrumentor.locate.syntax import Source, address
 from instrumentor.project import Project, find_project
@@ -132,7 +139,7 @@ def plan_for(project: Project, found: Found, choice: Choice) -> KernelPlan:
     )
 
 
-def _numbered(found: Found) -> list[Site]:
+def _numbered(found: Found) -> list[CallSite]:
     """All sites that are told apart, in source order of the files."""
     sites = {site for invocation in found.invocations for site in invocation.told_apart}
     order = {source.path: at for at, source in enumerate(found.sources)}
@@ -142,7 +149,7 @@ def _numbered(found: Found) -> list[Site]:
 def _edits(
     source: Source,
     found: Found,
-    numbers: Mapping[Site, int],
+    numbers: Mapping[CallSite, int],
     kernel: Kernel,
     path: tuple[int, ...] | None,
     chosen: Invocation | None,
@@ -173,11 +180,11 @@ def _edits(
 
 def _call_edits(
     source: Source,
-    sites: Sequence[Site],
-    numbers: Mapping[Site, int],
+    sites: Sequence[CallSite],
+    numbers: Mapping[CallSite, int],
     chosen: Invocation | None,
 ) -> Iterator[Edit]:
-    by_statement: dict[Statement, list[Site]] = {}
+    by_statement: dict[Statement, list[CallSite]] = {}
     for site in sites:
         by_statement.setdefault(address(site.statement), []).append(site)
     for where, group in sorted(by_statement.items()):
@@ -190,7 +197,7 @@ def _call_edits(
         )
 
 
-def _reason(group: Sequence[Site], chosen: Invocation | None) -> str:
+def _reason(group: Sequence[CallSite], chosen: Invocation | None) -> str:
     if chosen is None:
         return "says where the call is; the first one at run time runs"
     if chosen.leaf in group:

@@ -20,13 +20,11 @@ from instrumentor.environment import examine
 from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed
 from instrumentor.execution import Execution
 from instrumentor.kernels.environment import by_hand, environment
-from instrumentor.kernels.launching import find_run_test
 from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import chained
 from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
-from instrumentor.kernels.rendering import write_reports
-from instrumentor.kernels.tt_lang import TtLang
+from instrumentor.kernels.tt_lang import TtLang, find_run_test
 from instrumentor.kernels.validate import Validation, Verdict
 from instrumentor.outputs import write_json
 from instrumentor.pipeline import InstrumentedRun
@@ -115,7 +113,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def examine(self) -> None:
         """The interpreter, and how tt-lang's profilers are reached in it."""
-
         project, mode = self.plan.project, self.options.mode
         self.machine = examine(project.root, python=self.options.python, env=self.env, cwd=self.cwd)
         run_test = find_run_test(project.root, self.options.run_test, self.env)
@@ -160,15 +157,12 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         self.warnings.append(Caveat("kernel", text))
 
     def wanted_folder(self) -> Path:
-        """The one asked for, else by the script's name."""
         return self.options.output or Path(f"{self.script.stem}_kernel")
 
     def plan_json(self) -> Mapping[str, Any]:
-        """Of the plan."""
         return self.plan.to_json()
 
     def execute(self) -> None:
-        """Measure, then validate: that runs on the devices as well."""
         super().execute()
         try:
             self.verdict = None if self.failure is not None else self._validate()
@@ -177,12 +171,10 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             self.failure = Interrupted("interrupted during the validation", kept)
 
     def measure(self) -> None:
-        """One process."""
         self.process(self.profiler, record=self.folder / RECORD)
         self.profiler.keep_device_log(self.env, self.folder)
 
     def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
-        """Say which mode it is."""
         self.launch = launch
         via = "directly" if self.start.via == "direct" else f"by {self.start.via}"
         self.progress.stage("running", f"--mode {self.options.mode}, {via}")
@@ -191,7 +183,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether exactly one invocation ran, of the chosen kernel, from the copy."""
-
         if made.finished.interrupted or made.finished.timed_out:
             return made.failure
         records = self.records()
@@ -245,7 +236,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def _judge_exit(self, code: int, skipped: bool) -> None:
         """The kernel was measured, but the script did not end well."""
-
         text = excerpt(self.folder / "run.log")
         last = (last_traceback(text) or "").splitlines()[-1:] or ["no traceback"]
         if skipped:
@@ -308,13 +298,18 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     def _report(self) -> KernelReport:
         from instrumentor_analysis.errors import AnalysisError
         from instrumentor_analysis.kernels.report import report
+        from instrumentor_analysis.reports import kernel_console, kernel_html
 
         self.progress.stage("analysing", str(self.folder))
         try:
             found = report(self.folder)
         except AnalysisError as error:
             raise RunFailed(error.message, error.hint) from error
-        write_reports(found, self.folder)
+        write_json(self.folder / "summary.json", found.to_json())
+        text = kernel_console.render(found, width=140)
+        (self.folder / "summary.txt").write_text(text, encoding="utf-8")
+        page = kernel_html.render(found)
+        (self.folder / "report.html").write_text(page, encoding="utf-8")
         return found
 
     def _facts(self) -> dict[str, Any]:

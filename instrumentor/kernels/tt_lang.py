@@ -1,19 +1,63 @@
 """tt-lang's own profilers, as the way to measure a kernel: they print what they count.
 
-The protocol is that of :mod:`instrumentor.profilers.base`.
+The protocol is that of :mod:`instrumentor.profilers.base`. The copy is started by tt-lang's
+``run-test.sh`` where there is one, else directly.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from instrumentor.errors import UsageError
 from instrumentor.kernels.environment import environment
-from instrumentor.kernels.launching import Start, start
 from instrumentor.profilers import Artifacts, Launch, LaunchRequest
 
 DEVICE_LOG = "profile_log_device.csv"
+RUN_TEST = "run-test.sh"
+_FOLDERS = ("", "tools", "scripts", "bin")
+_FLAGS = {"auto-profile": ("--auto-profile",), "perf": ("--perf",)}
+
+
+@dataclass(frozen=True)
+class Start:
+    """A command line.
+
+    Attributes:
+        via: ``direct`` or the path of run-test.sh.
+        note: why not run-test.sh although there is one, or an empty string.
+    """
+
+    argv: tuple[str, ...]
+    via: str = "direct"
+    note: str = ""
+
+
+def find_run_test(root: Path, asked: str, env: Mapping[str, str]) -> Path | None:
+    """run-test.sh: the one asked for, on PATH, or in the project.
+
+    Args:
+        asked: a path, ``auto`` or ``no``.
+
+    Raises:
+        UsageError: the one asked for does not exist.
+    """
+    if asked == "no":
+        return None
+    if asked != "auto":
+        path = Path(asked).expanduser().absolute()
+        if not path.is_file():
+            raise UsageError(
+                f"--run-test {asked}: does not exist", "Give a path, or `no` to run directly."
+            )
+        return path
+    found = shutil.which(RUN_TEST, path=env.get("PATH"))
+    if found:
+        return Path(found).absolute()
+    candidates = (root / folder / RUN_TEST for folder in _FOLDERS)
+    return next((path for path in candidates if path.is_file()), None)
 
 
 @dataclass(frozen=True)
@@ -23,7 +67,8 @@ class TtLang:
     Attributes:
         mode: auto-profile, perf or signposts.
         run_test: run-test.sh, which takes the script to the device; None runs it directly.
-        files: how many files of the project were changed.
+        files: how many files of the project were changed; run-test.sh takes only the script to
+            the machine with the device.
         since: when the run began, Unix seconds: an older device log is another kernel's.
     """
 
@@ -35,7 +80,19 @@ class TtLang:
 
     def start(self, python: Path, script: Path, arguments: tuple[str, ...]) -> Start:
         """The command line."""
-        return start(python, script, arguments, self.mode, self.run_test, files=self.files)
+        direct = (str(python), str(script), *arguments)
+        if self.run_test is None:
+            return Start(direct)
+        why = ""
+        if self.mode not in _FLAGS:
+            why = f"has no flag for --mode {self.mode}"
+        elif self.files > 1:
+            why = f"takes one file, {self.files} were changed"
+        if why:
+            return Start(direct, note=f"{RUN_TEST} {why}: run directly")
+        # Without -v it shows the last 30 lines only.
+        argv = (str(self.run_test), "-v", *_FLAGS[self.mode], "--hw", str(script), *arguments)
+        return Start(argv, str(self.run_test))
 
     def launch(self, request: LaunchRequest) -> Launch:
         """The script's command, with the variables of the mode."""

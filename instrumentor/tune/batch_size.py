@@ -19,7 +19,7 @@ _HOW = {"option": "default of {}", "name": "`{}`", "keyword": "batch_size of {}"
 
 
 @dataclass(frozen=True)
-class Place:
+class Occurrence:
     """Where the number stands.
 
     Attributes:
@@ -38,20 +38,20 @@ class Place:
     yaml: bool = False
 
 
-def find(target: Target) -> Place:
+def find(target: Target) -> Occurrence:
     """The one place that decides the batch size.
 
     Raises:
         NotApplicable: there is none, or several.
     """
     for position, option, size in in_arguments(target.arguments):
-        return Place(target.entry, 1, f"the script's argument {option}", size, position)
+        return Occurrence(target.entry, 1, f"the script's argument {option}", size, position)
     in_yaml = yaml_override.own_value(target, BATCH_SIZE)
     if in_yaml is not None and target.config is not None:
         line, own = in_yaml
         number = own if isinstance(own, int) else None
         how = f"batch_size in {target.config.path.name}"
-        return Place(target.entry, line, how, number, yaml=True)
+        return Occurrence(target.entry, line, how, number, yaml=True)
     for kind in ("option", "name", "keyword"):
         places = list(_written(target, kind))
         if len(places) == 1:
@@ -85,17 +85,17 @@ def apply(target: Target, value: int, changes: Changes) -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def _written(target: Target, kind: str) -> Iterator[Place]:
+def _written(target: Target, kind: str) -> Iterator[Occurrence]:
     """Numbers in the source; calls and variables of the script and the loop's module alone."""
     near = tuple(dict.fromkeys((target.entry, target.loop_source)))
-    found: list[tuple[Place, str]] = []
+    found: list[tuple[Occurrence, str]] = []
     for source in target.sources:
         for one in declared(source):
             statement = source.statement_of(one.node)
             apart = source not in near and not isinstance(statement, ast.AnnAssign)
             if one.kind == kind and not (apart and kind != "option"):
                 how = _HOW[kind].format(one.name)
-                place = Place(source, one.node.lineno, how, one.size, node=one.node)
+                place = Occurrence(source, one.node.lineno, how, one.size, node=one.node)
                 found.append((place, ast.unparse(statement) if statement is not None else ""))
     training = [place for place, text in found if not _NOT_TRAINING.search(text)]
     yield from training if training and kind == "keyword" else [place for place, _ in found]

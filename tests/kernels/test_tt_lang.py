@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.kernels.launching import find_run_test, start
+from instrumentor.kernels.tt_lang import Start, TtLang, find_run_test
 
 PYTHON, SCRIPT, SHELL = Path("/usr/bin/python"), Path("/copy/k.py"), Path("/tools/run-test.sh")
 
@@ -35,22 +35,23 @@ def test_asked_for(tmp_path: Path) -> None:
         find_run_test(tmp_path, "/nowhere/run-test.sh", {})
 
 
+def started(mode: str, run_test: Path | None, files: int = 1) -> Start:
+    return TtLang(mode, run_test, files, 0).start(PYTHON, SCRIPT, ("a b",))
+
+
 @pytest.mark.parametrize(("mode", "flag"), [("perf", "--perf"), ("auto-profile", "--auto-profile")])
 def test_its_flags(mode: str, flag: str) -> None:
-    found = start(PYTHON, SCRIPT, ("a b",), mode, SHELL, files=1)
-    assert found.argv == ("/tools/run-test.sh", "-v", flag, "--hw", "/copy/k.py", "a b")
-    assert found.via == "/tools/run-test.sh"
+    argv = ("/tools/run-test.sh", "-v", flag, "--hw", "/copy/k.py", "a b")
+    assert started(mode, SHELL) == Start(argv, "/tools/run-test.sh")
 
 
-def test_directly() -> None:
-    found = start(PYTHON, SCRIPT, ("x",), "perf", None, files=1)
-    assert (found.argv, found.via, found.note) == (
-        ("/usr/bin/python", "/copy/k.py", "x"), "direct", "",
-    )  # fmt: skip
-
-
-def test_what_it_cannot_do_is_run_directly_and_told() -> None:
-    assert "no flag" in start(PYTHON, SCRIPT, (), "signposts", SHELL, files=1).note
-    several = start(PYTHON, SCRIPT, (), "perf", SHELL, files=2)
-    assert several.via == "direct"
-    assert "takes one file" in several.note
+@pytest.mark.parametrize(
+    ("found", "note"),
+    [
+        (started("perf", None), ""),
+        (started("signposts", SHELL), "run-test.sh has no flag for --mode signposts: run directly"),
+        (started("perf", SHELL, 2), "run-test.sh takes one file, 2 were changed: run directly"),
+    ],
+)
+def test_directly_and_why(found: Start, note: str) -> None:
+    assert found == Start(("/usr/bin/python", "/copy/k.py", "a b"), "direct", note)
