@@ -17,7 +17,6 @@ TESTS = ROOT / "tests"
 #: Modules that are tested through others only, by the tests that would fail.
 TESTED_IN = {
     "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
-    "tests/test_engine.py": "marks",
     "tests/test_profile.py": "commands/profile",
     "tests/test_runner.py": "pipeline progress reporting run_facts",
     "tests/end_to_end/test_failure_table.py": "commands/diagnose",
