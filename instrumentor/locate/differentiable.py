@@ -161,7 +161,7 @@ def _unread(
 def is_parameter(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
     """A leaf that needs a gradient: `nn.Parameter`, `requires_grad=True`, given to an optimizer."""
     values = knowledge.values(source, scope, node)
-    return any(_needs_gradient(v) or v in knowledge.kinds.leaves for v in values)
+    return any(_needs_gradient(v) or v in knowledge.trained.leaves for v in values)
 
 
 def _needs_gradient(value: Value) -> bool:

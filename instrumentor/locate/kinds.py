@@ -133,14 +133,15 @@ class Kinds:
         made = value.node if isinstance(value, Object) else None
         if "step" in words and made is not None and isinstance(value, Object) and value.where:
             for argument in (*made.args, *(k.value for k in made.keywords)):
-                if any(
-                    self.of_value(v) == (Kind.OPTIMIZER, Evidence.TYPE)
-                    for v in self.names.of(*value.where, argument)
-                ):
+                if any(map(self._is_optimizer, self.names.of(*value.where, argument))):
                     return Kind.SCHEDULER
                 if any(self.parameters_of(*value.where, argument)):
                     return Kind.OPTIMIZER
         return catalogue.used_as(words)
+
+    def _is_optimizer(self, value: Value) -> bool:
+        found = self.of_value(value)
+        return found is not None and found[0] is Kind.OPTIMIZER
 
     @cached_property
     def _uses(self) -> dict[Value, set[str]]:
@@ -178,93 +179,21 @@ class Kinds:
             if value in seen:
                 continue
             seen.add(value)
-            if isinstance(value, Group):
-                stack.extend(v for items in value.items for v in items)
-            elif isinstance(value, Item):
-                stack.append(value.owner)
-            elif isinstance(value, Object) and isinstance(value.made_by, Member):
+            if isinstance(value, Object) and isinstance(value.made_by, Member):
                 if value.made_by.name in _PARAMETERS:
                     yield value.made_by.owner
-            elif isinstance(value, Object) and value.node is not None and value.where:
-                for argument in value.node.args:
-                    stack.extend(self.names.of(*value.where, argument))
-
-    @cached_property
-    def leaves(self) -> frozenset[Value]:
-        """Tensors that are trained: given to an optimizer, or made to need a gradient."""
-        given = {v for v in self._given_to_optimizers() if isinstance(v, (Object, Item, Member))}
-        made = {v for v in self._set_to_train() if isinstance(v, Object)}
-        # a batch that needs a gradient, for a penalty, is no parameter
-        return frozenset(given | {v for v in made if external_name(v.made_by).startswith("torch.")})
-
-    def _given_to_optimizers(self) -> Iterator[Value]:
-        for source, scope, node in self._expressions(ast.Call):
-            assert isinstance(node, ast.Call)
-            if node.args and self.of(source, scope, node) == (Kind.OPTIMIZER, Evidence.TYPE):
-                for group in self.names.of(source, scope, node.args[0]):
-                    if isinstance(group, Group):
-                        yield from (value for item in group.items for value in item)
-
-    def _set_to_train(self) -> Iterator[Value]:
-        """`x.requires_grad_()` and `x.requires_grad = True`."""
-        for source, scope, node in self._expressions(ast.Call):
-            assert isinstance(node, ast.Call)
-            if callee(node) == "requires_grad_" and isinstance(node.func, ast.Attribute):
-                if not any(isinstance(a, ast.Constant) and a.value is False for a in node.args):
-                    yield from self.names.of(source, scope, node.func.value)
-        for source in self.program.sources.values():
-            for put in self.names.puts(source):
-                if put.name == "requires_grad" and getattr(put.bound.value, "value", False) is True:
-                    yield from self.names.of(source, put.scope, put.owner)
-
-    @cached_property
-    def frozen(self) -> frozenset[Value]:
-        """Models whose parameters are all set to need no gradient, and none is set back."""
-        off, on = set[Value](), set[Value]()
-        for source, scope, node in self._expressions(ast.Call):
-            assert isinstance(node, ast.Call)
-            self._note_call(source, scope, node, off, on)
-        for source in self.program.sources.values():
-            for put in self.names.puts(source):
-                if put.name == "requires_grad" and isinstance(put.bound.value, ast.Constant):
-                    models = set(self.parameters_of(source, put.scope, put.owner))
-                    partly = _tested(source, put.owner)
-                    (off if put.bound.value.value is False and not partly else on).update(models)
-                elif put.name:
-                    on.update(_root(v) for v in self.names.of(source, put.scope, put.owner))
-        return frozenset(v for v in off if v not in on)
-
-    def _note_call(
-        self, source: Source, scope: ScopeNode, call: ast.Call, off: set[Value], on: set[Value]
-    ) -> None:
-        word = callee(call)
-        if word == "requires_grad_" and isinstance(call.func, ast.Attribute):
-            owners = self.names.of(source, scope, call.func.value)
-            if call.args and isinstance(call.args[0], ast.Constant) and not call.args[0].value:
-                off.update(owners)
-                for owner in owners:  # for p in m.parameters(): p.requires_grad_(False)
-                    inner = set(self._parameters_in(owner))
-                    (on if _tested(source, call) else off).update(inner)
             else:
-                on.update(
-                    _root(v) for owner in owners for v in (owner, *self._parameters_in(owner))
-                )
-        elif word in ("add_adapter", "inject_adapter", "get_peft_model", "apply_lora"):
-            given = [
-                *call.args,
-                *([call.func.value] if isinstance(call.func, ast.Attribute) else []),
-            ]
-            on.update(_root(v) for a in given for v in self.names.of(source, scope, a))
-        elif self.of(source, scope, call) == (Kind.OPTIMIZER, Evidence.TYPE):
-            for argument in (*call.args, *(k.value for k in call.keywords)):
-                on.update(_root(v) for v in self.parameters_of(source, scope, argument))
+                stack.extend(self._parts_of(value))
 
-    def _parameters_in(self, value: Value) -> Iterator[Value]:
-        while isinstance(value, Item):
-            value = value.owner
-        if isinstance(value, Object) and isinstance(value.made_by, Member):
-            if value.made_by.name in _PARAMETERS:
-                yield value.made_by.owner
+    def _parts_of(self, value: Value) -> Iterator[Value]:
+        """What a value is made of: elements, the whole that it is taken from, arguments."""
+        if isinstance(value, Group):
+            yield from (v for items in value.items for v in items)
+        elif isinstance(value, Item):
+            yield value.owner
+        elif isinstance(value, Object) and value.node is not None and value.where:
+            for argument in value.node.args:
+                yield from self.names.of(*value.where, argument)
 
 
 def _origin(value: Value) -> str:
@@ -278,21 +207,3 @@ def _origin(value: Value) -> str:
     if isinstance(value, (Function, Member)):
         return value.name
     return last(external_name(value))
-
-
-def _root(value: Value) -> Value:
-    """`model` of `model[1].head`."""
-    while isinstance(value, (Member, Item)):
-        value = value.owner
-    return value
-
-
-def _tested(source: Source, node: ast.expr) -> bool:
-    """Whether an `if` stands between an expression and the loop around it."""
-    statement = source.statement_of(node)
-    for parent in source.parents(statement) if statement is not None else ():
-        if isinstance(parent, (ast.For, ast.While)):
-            return False
-        if isinstance(parent, ast.If):
-            return True
-    return False

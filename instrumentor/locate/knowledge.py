@@ -34,6 +34,7 @@ from instrumentor.locate.syntax import (
     own_nodes,
     suites,
 )
+from instrumentor.locate.trained import Trained
 from instrumentor.locate.values import External, Free, Member, Method, Value, Values
 
 #: `first_step` and `second_step` make one update of two forward + backward.
@@ -53,6 +54,10 @@ class Knowledge(Struct, eq=False, dict=True):
     @cached_property
     def kinds(self) -> Kinds:
         return Kinds(self.program)
+
+    @cached_property
+    def trained(self) -> Trained:
+        return Trained(self.kinds)
 
     def values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
         return self.program.names.of(source, scope, node)
@@ -77,7 +82,7 @@ class Knowledge(Struct, eq=False, dict=True):
         if not self.kinds.is_a(source, scope, node, Kind.MODEL, Kind.ENGINE):
             return False
         values = self.values(source, scope, node)
-        return not values or any(v not in self.kinds.frozen for v in values)
+        return not values or any(v not in self.trained.frozen for v in values)
 
     def is_model_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
         node = expression(name)

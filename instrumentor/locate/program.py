@@ -310,6 +310,10 @@ class Program(Struct, eq=False, dict=True):
                     table[function.node].append((scope, call, statement))
         return table
 
+    @cached_property
+    def all_calls(self) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        return [call for calls in self._calls_by_word.values() for call in calls]
+
     def calls_named(self, word: str) -> list[tuple[Source, ScopeNode, ast.Call]]:
         """Calls whose function is written with this last word."""
         return self._calls_by_word.get(word, [])

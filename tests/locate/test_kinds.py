@@ -99,6 +99,13 @@ def test_an_optimizer_that_a_model_holds_is_no_part_of_the_model() -> None:
     assert plan_of(looped(body, before))["evidence"][2]["name"] == "net.optim"
 
 
+def test_what_is_made_of_an_optimizer_that_only_its_use_tells_is_a_scheduler() -> None:
+    before = "solver = make(config)\nsolver.zero_grad()\npace = plan(config, solver)"
+    result = rewritten(looped(BACKWARD + "pace.step()\nsolver.step()", before))
+    assert result.plan.explanation["label"] == "fwd+bwd"
+    assert result.plan.explanation["evidence"][2]["name"] == "make"
+
+
 @pytest.mark.parametrize("name", COLLECTIONS)
 def test_a_variable_over_a_collection_of_optimizers_is_one(name: str) -> None:
     walked = "parts.values()" if "dict" in name or name in ("wrapped", "by_key") else "parts"
