@@ -243,7 +243,7 @@ def _backward(located: Located) -> Backward | None:
     lines = {s.backward_statement.lineno for r in located.regions for s in r.sites}
     source, statement = site.backward_source, site.backward_statement
     if _spelled(site):
-        source, statement = located.candidate.source, site.statement
+        source, statement = region.candidate.source, site.statement
     others = sorted(lines - {site.backward_statement.lineno})
     return Backward(file=str(source.path), line=statement.lineno, others=others)
 
@@ -251,9 +251,11 @@ def _backward(located: Located) -> Backward | None:
 def _call(located: Located) -> Call | None:
     """The call that leads to a backward in a helper."""
     site = next(iter(located.regions[0].sites), None)
-    if site is None or not site.chain or _spelled(site):
+    if site is None or _spelled(site):
         return None
-    return Call(line=site.statement.lineno)
+    backward = site.backward
+    site = next(s for s in located.candidate.sites if s.backward is backward)
+    return Call(line=site.statement.lineno) if site.chain else None
 
 
 def _sync_line(located: Located, region: Region) -> int:

@@ -1,12 +1,12 @@
 """Control flow of one iteration, or of one call: which statements a path meets, and in what order.
 
 The graph holds two points of every statement: where it begins and where it is complete, one and
-the same for a simple statement. Its ends are END (off the end of the body), NEXT (`continue`),
-LEFT (`break`, `return`) and RAISED. One question answers all others: whether a path leads from one
-point to another without meeting certain points. What nothing but these points can be reached
-without dominates; what no path to the end avoids post-dominates. An exception counts as a path
-only where it is asked whether two statements exclude each other: that every call may fail says
-nothing about a step.
+the same for a simple statement. Its ends are END (off the end of the body; in a function also
+`return`), NEXT (`continue`), LEFT (`break`, a loop's `return`) and RAISED. One question answers all
+others: whether a path leads from one point to another without meeting certain points. What cannot
+be reached without a point is dominated by it; what no path to the end avoids post-dominates. An
+exception counts as a path only where it is asked whether two statements exclude each other: that
+every call may fail says nothing about a step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor.locate.syntax import LOOPS, FunctionNode, LoopNode, own_nodes
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, FunctionNode, LoopNode, own_nodes
 
 START, END, NEXT, LEFT, RAISED = range(5)
 #: Where an iteration is over without leaving its loop.
@@ -38,12 +38,16 @@ class Flow:
 
     Args:
         decided: what the test of an `if` or `while` is known to come to, None when it is not.
+        returned: where a `return` leads: END where the body is a function's.
     """
 
     def __init__(
-        self, body: list[ast.stmt], decided: Callable[[ast.expr], bool | None] | None = None
+        self,
+        body: list[ast.stmt],
+        decided: Callable[[ast.expr], bool | None] | None = None,
+        returned: int = LEFT,
     ) -> None:
-        self.decided = decided or _constant
+        self.decided, self.returned = decided or _constant, returned
         self.following: list[list[int]] = [[] for _ in range(5)]
         self.failing: dict[int, list[int]] = defaultdict(list)  # points -> handlers
         self.begins: dict[ast.stmt, int] = {}
@@ -100,17 +104,20 @@ class Flow:
         """Whether every path from a point to the end of the iteration completes one of these."""
         return not self.path(start, goals, {self.after(s) for s in met})
 
-    def deciders(self, start: int, goal: int) -> list[ast.If]:
-        """Tests from one point on, one way of which comes to the other and one does not."""
+    def deciders(self, start: int, *goals: int) -> list[ast.If]:
+        """Tests from a point on, one way of which comes to one of the goals and one to none."""
         return [
             s
             for s in self.statements
-            if isinstance(s, ast.If) and self.path(start, self.before(s)) and self._decides(s, goal)
+            if isinstance(s, ast.If)
+            and self.path(start, self.before(s))
+            and len(set(self.ways(s, goals))) > 1
         ]
 
-    def _decides(self, test: ast.If, goal: int) -> bool:
+    def ways(self, test: ast.If, goals: Collection[int]) -> list[bool]:
+        """Whether the body of an `if` comes to one of the goals, and whether its other way does."""
         ways = self.following[self.before(test)]
-        return len({way == goal or self.path(way, goal) for way in ways}) > 1
+        return [way in goals or self.path(way, goals) for way in ways]
 
     def later(self, statement: ast.stmt) -> list[ast.stmt]:
         """Statements that may run once one is complete; none inside of another."""
@@ -150,7 +157,7 @@ class Flow:
         elif isinstance(statement, ast.Break):
             self.following[begin] = [jumps.out]
         elif isinstance(statement, ast.Return):
-            self.following[begin] = [LEFT]
+            self.following[begin] = [self.returned]
         elif isinstance(statement, ast.Raise):
             self.following[begin] = [*jumps.raised]
         else:
@@ -211,5 +218,6 @@ def flow_of(node: LoopNode | FunctionNode | ast.Module) -> Flow:
     """The graph of a loop's or function's body, made once."""
     found: Flow | None = node.__dict__.get("_flow")
     if found is None:
-        found = node.__dict__["_flow"] = Flow(node.body)
+        returned = END if isinstance(node, FUNCTIONS) else LEFT
+        found = node.__dict__["_flow"] = Flow(node.body, returned=returned)
     return found

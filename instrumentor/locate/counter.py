@@ -9,7 +9,7 @@ from msgspec import Struct
 from instrumentor.locate.catalogue import SPELLED_COUNT, SPELLED_OTHER_COUNT
 from instrumentor.locate.control import END, NEXT, START, Flow
 from instrumentor.locate.loops import Candidate, Site
-from instrumentor.locate.syntax import LoopNode, callee, dotted, own_nodes
+from instrumentor.locate.syntax import FunctionNode, LoopNode, callee, dotted, own_nodes
 
 
 class Counter(Struct, frozen=True):
@@ -49,7 +49,7 @@ def _position(flow: Flow, site: ast.stmt, forward: ast.stmt, counter: ast.stmt) 
     return "after_continue" if flow.path(flow.after(site), NEXT, {at}) else "after"
 
 
-def counters(loop: LoopNode) -> list[tuple[str, ast.stmt]]:
+def counters(loop: LoopNode | FunctionNode) -> list[tuple[str, ast.stmt]]:
     """Names that a loop counts up and never sets back, with the statement; the likeliest first.
 
     What is set back in the loop counts micro-steps.
@@ -68,7 +68,7 @@ def counters(loop: LoopNode) -> list[tuple[str, ast.stmt]]:
     return sorted(found, key=lambda f: (not SPELLED_COUNT.search(f[0]), f[1].lineno))
 
 
-def header_count(loop: LoopNode) -> str:
+def header_count(loop: LoopNode | FunctionNode) -> str:
     """`step` of `for step, batch in enumerate(...)` and of `for step in range(...)`."""
     return (enumerated(loop) or counted(loop)) if isinstance(loop, ast.For) else ""
 

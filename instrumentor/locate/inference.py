@@ -163,7 +163,7 @@ def _understand(program: Program, knowledge: Knowledge, candidate: Candidate) ->
     calls = _model_statements(knowledge, source, scope, loop)
     suite, first, last = _same_suite(source, loop, calls)
     end = _read_back(knowledge, source, suite, first, last)
-    region = _region(knowledge, source, loop, first, end, calls[0], "inference")
+    region = _region(knowledge, candidate, first, end, calls[0], "inference")
     call = knowledge.forward_call(source, scope, calls[0])
     if call is not None:
         model = reads(call.func)
@@ -206,22 +206,21 @@ def _read_back(
 
 def _region(
     knowledge: Knowledge,
-    source: Source,
-    loop: ast.AST,
+    candidate: Candidate,
     begin: ast.stmt,
     end: ast.stmt,
     forward: ast.stmt,
     label: str,
 ) -> Region:
+    source = candidate.source
     inside: set[str] = set()
     suite = source.places[begin].suite
     for statement in suite[suite.index(begin) : suite.index(end) + 1]:
         inside |= binds(statement)
     keeps = knowledge.sync_of(source, end) is not None
     sync = Sync("keep" if keeps else "insert", source, end if keeps else None, "")
-    return Region(
-        begin, end, (), forward, source, sync, label=label, hints=tuple(sorted(inside))[:3]
-    )
+    hints = tuple(sorted(inside))[:3]
+    return Region(candidate, begin, end, (), forward, source, sync, label=label, hints=hints)
 
 
 def _located(
@@ -288,7 +287,7 @@ def locate_marked(
     scope = source.scope_of(begin)
     anchor = loops[0] if loops else begin
     candidate = Candidate(source, scope, anchor)  # type: ignore[arg-type]
-    region = _region(knowledge, source, anchor, begin, covered[-1], begin, label)
+    region = _region(knowledge, candidate, begin, covered[-1], begin, label)
     located = _located(program, knowledge, candidate, region, Forward(begin, begin, source))
     once = Caveat(
         "region-without-loop",

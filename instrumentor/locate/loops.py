@@ -76,11 +76,14 @@ class Update(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True, eq=False):
-    """A loop with the backwards of its iterations and the updates they lead to."""
+    """A loop with the backwards of its iterations and the updates they lead to.
+
+    Or the function that makes the step for a loop, whose calls are the iterations.
+    """
 
     source: Source
     scope: ScopeNode
-    loop: LoopNode
+    loop: LoopNode | FunctionNode
     sites: tuple[Site, ...] = ()
     updates: tuple[Update, ...] = ()
 
@@ -101,8 +104,8 @@ class Candidate(Struct, frozen=True, eq=False):
 
 def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
     """All loops with a backward, in order of file and line, updates attached (maybe none)."""
-    found: dict[LoopNode, Candidate] = {}
-    sites: dict[LoopNode, dict[tuple[ast.stmt, ast.Call], Site]] = defaultdict(dict)
+    found: dict[ast.AST, Candidate] = {}
+    sites: dict[ast.AST, dict[tuple[ast.stmt, ast.Call], Site]] = defaultdict(dict)
     for source in program.sources.values():
         for scope, call, statement in _backwards(knowledge, source):
             for candidate, site in _climb(knowledge, source, scope, call, statement):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from instrumentor.locate.conditions import condition
 from instrumentor.locate.control import OVER, START, Flow
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.hints import batch_names, find_hints
@@ -34,11 +35,14 @@ from instrumentor_analysis.caveats import Caveat
 
 
 class Region(Struct, frozen=True, eq=False):
-    """From `begin` (insert before) to `end` (insert after), both in the loop's scope.
+    """From `begin` (insert before) to `end` (insert after), both in one scope.
 
+    candidate: whose body holds it: the loop, or the function that makes the step for it.
     other_ends: further places that close the same region, in branches that exclude `end`'s.
+    when: what is true at the begin of the iterations that come to an end; empty for all.
     """
 
+    candidate: Candidate
     begin: ast.stmt
     end: ast.stmt
     sites: tuple[Site, ...]
@@ -53,6 +57,12 @@ class Region(Struct, frozen=True, eq=False):
     batch: tuple[str, ...] = ()  # names of this iteration's data, bound ahead of `begin`
     helper_syncs: bool = False  # the function that steps the optimizer syncs behind it
     resume: bool = False  # several micro-steps make one sample: begin only when none is open
+    when: str = ""
+
+    @property
+    def ends(self) -> tuple[ast.stmt, ...]:
+        """All statements behind which it closes."""
+        return (self.end, *(e.after for e in self.other_ends))
 
 
 class Regions(Struct, frozen=True):
@@ -122,8 +132,15 @@ def find_regions(
         regions.append(region)
         kept.append(forward)
     regions = _merged(candidate, regions)
+    regions = [_conditional(r, regions) for r in regions]
     warnings.extend(_unsampled(candidate, regions))
     return Regions(tuple(regions), tuple(kept), tuple(warnings))
+
+
+def _conditional(region: Region, regions: list[Region]) -> Region:
+    """Regions that begin together are begun when one of their ends will come."""
+    ends = [end for r in regions if r.begin is region.begin for end in r.ends]
+    return replace(region, when=condition(region.candidate.flow, region.begin, ends))
 
 
 def _together(regions: list[Region]) -> Region:
@@ -175,6 +192,7 @@ def _region(
     span = span_of(Iteration(knowledge, candidate, tuple(group), options, plain))
     barrier = None if span.whole else own_sync(candidate, final, span.sync)
     region = Region(
+        candidate,
         span.begin,
         span.end,
         tuple(group),
@@ -214,7 +232,7 @@ def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[Caveat]:
     """Branches that lead to the optimizer step past the end of every region."""
     source, flow = candidate.source, candidate.flow
     whole = any(r.ends_after_update for r in regions)
-    ends = [e for r in regions for e in (r.end, *(o.after for o in r.other_ends))]
+    ends = [end for r in regions for end in r.ends]
     closed = {flow.after(e) for e in ends}
     named: set[ast.stmt] = set()
     for update in candidate.own_updates:

@@ -150,21 +150,37 @@ def of_the_syncs(program: Program, regions: Sequence[Region]) -> Iterator[Caveat
             )
 
 
-def of_the_helpers(
-    knowledge: Knowledge, candidate: Candidate, regions: Sequence[Region]
-) -> Iterator[Caveat]:
+def of_the_helpers(knowledge: Knowledge, regions: Sequence[Region]) -> Iterator[Caveat]:
     """Host reads and evaluations that a timed helper runs: they are timed with it."""
-    for function in (f for r in regions for site in r.sites for f in site.chain):
+    helpers = dict.fromkeys(f for r in regions for site in r.sites for f in site.chain)
+    for function in helpers:
         for statement in function.node.body:
             read = host_read(statement, frozenset())
             if read is not None:
                 text = f"a host read inside {function.name}() is inside the timed region"
                 place = function.source.at(getattr(read, "lineno", statement.lineno))
                 yield Caveat("host-read-inside", text, place=place)
-    for function in dict.fromkeys(f for site in candidate.sites for f in site.chain):
+    calls = [(function, call) for function in helpers for call in _evaluations(knowledge, function)]
+    for function, call in (*calls, *_amid_the_step(knowledge, regions)):
+        text = f"validation inside {function.name}() is inside the timed region"
+        yield Caveat("validation-inside", text, place=function.source.at(call.lineno))
+
+
+def _amid_the_step(
+    knowledge: Knowledge, regions: Sequence[Region]
+) -> Iterator[tuple[Function, ast.Call]]:
+    """Evaluations between begin and end of a region in the function that makes the step."""
+    for region in regions:
+        source, node, flow = region.candidate.source, region.candidate.loop, region.candidate.flow
+        if not isinstance(node, FUNCTIONS):
+            continue
+        begin, end = flow.before(region.begin), flow.after(region.end)
+        function = Function(source, node)
         for call in _evaluations(knowledge, function):
-            text = f"validation inside {function.name}() is inside the timed region"
-            yield Caveat("validation-inside", text, place=function.source.at(call.lineno))
+            statement = source.statement_of(call)
+            at = None if statement is None else flow.before(statement)
+            if at is not None and flow.path(begin, at) and flow.path(at, end):
+                yield function, call
 
 
 def _evaluations(knowledge: Knowledge, function: Function) -> Iterator[ast.Call]:

@@ -32,9 +32,11 @@ from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closure_reason
 from instrumentor.locate.rules.common import runs_as_script
 from instrumentor.locate.rules.no_loop import no_loop
+from instrumentor.locate.rules.phases import no_phase_inside
 from instrumentor.locate.rules.several_loops import several
 from instrumentor.locate.rules.step_in_region import no_update_inside
 from instrumentor.locate.skips import find_skips, warnings_of
+from instrumentor.locate.step_function import step_function
 from instrumentor.locate.stop import find_stops
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, contains
 from instrumentor.options import Options
@@ -138,12 +140,16 @@ def _understand(
     reasons = list(reasons_against(knowledge, candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
-    candidate, forwards = _with_forward(program, knowledge, candidate)
-    regions = find_regions(knowledge, candidate, forwards, options)
+    body, forwards = _with_forward(knowledge, step_function(knowledge, candidate) or candidate)
+    if not isinstance(body.loop, FUNCTIONS):
+        candidate = body
+    regions = find_regions(knowledge, body, forwards, options)
     for region in regions.found:
-        no_update_inside(candidate, region)
+        no_update_inside(body, region)
+    no_phase_inside(regions.found)
     first = regions.found[0]
-    counter = find_counter(candidate, first.sites[0], first.begin)
+    site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
+    counter = find_counter(candidate, site, first.begin)
     stops = [_behind(candidate, regions.found, stop) for stop in find_stops(knowledge, candidate)]
     if not stops:
         raise Declined(
@@ -158,7 +164,7 @@ def _understand(
     keep = options.keep_validation
     skips = find_skips(knowledge, candidate, regions.found, keep_validation=keep)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
-    reads = find_host_reads(knowledge, candidate, regions.found, counter, as_written=as_written)
+    reads = find_host_reads(knowledge, body, regions.found, counter, as_written=as_written)
     return Located(
         program,
         knowledge,
@@ -166,7 +172,7 @@ def _understand(
         regions.found,
         regions.forwards,
         counter,
-        accumulation_of(knowledge, candidate, first.sites[0]),
+        accumulation_of(knowledge, candidate, site),
         tuple(stops),
         regions.scope,
         skipped=tuple(skips.skipped),
@@ -179,7 +185,7 @@ def _understand(
             *of_the_syncs(program, regions.found),
             *warnings_of(skips),
             *reads.warnings,
-            *dict.fromkeys(of_the_helpers(knowledge, candidate, regions.found)),
+            *dict.fromkeys(of_the_helpers(knowledge, regions.found)),
         ),
     )
 
@@ -194,7 +200,7 @@ def _behind(candidate: Candidate, regions: Sequence[Region], stop: Stop) -> Stop
 
 
 def _with_forward(
-    program: Program, knowledge: Knowledge, candidate: Candidate
+    knowledge: Knowledge, candidate: Candidate
 ) -> tuple[Candidate, dict[Site, Forward]]:
     """Forwards of all sites; a loop that holds only backwards gives way to the one around it."""
     while True:

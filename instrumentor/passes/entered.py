@@ -10,20 +10,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.locate.model import Located
 from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import own_nodes
 
 _MOST = 3
+_WITH = (ast.With, ast.AsyncWith)
 
 
-def entered(located: Located, region: Region) -> tuple[str, ...]:
+def entered(region: Region) -> tuple[str, ...]:
     """Names for the recorder to look at behind the clock; none where the loop names the batch.
 
     One name of the loop that is not what the model is given may be a batch or a number.
     """
-    statement, loop = region.forward, located.candidate.loop
-    if len(region.batch) > 1 or not _certainly_bound(located, region):
+    statement, loop = region.forward, region.candidate.loop
+    if len(region.batch) > 1 or not _certainly_bound(region):
         return ()
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or statement.value is None:
         return ()
@@ -41,17 +41,15 @@ def entered(located: Located, region: Region) -> tuple[str, ...]:
     ]
 
 
-def _certainly_bound(located: Located, region: Region) -> bool:
-    """Whether the forward stands in the loop itself, in no branch and in no helper."""
-    source, loop = located.candidate.source, located.candidate.loop
+def _certainly_bound(region: Region) -> bool:
+    """Whether the forward stands in the body itself, in no branch and in no helper."""
+    source, loop = region.candidate.source, region.candidate.loop
     if region.forward_source is not source or region.forward is loop:
         return False
-    if source.scope_of(region.forward) is not located.candidate.scope:
+    if source.scope_of(region.forward) is not region.candidate.scope:
         return False
-    for parent in source.parents(region.forward):
-        if parent is loop or not isinstance(parent, (ast.With, ast.AsyncWith)):
-            return parent is loop
-    return False
+    around = (p for p in source.parents(region.forward) if not isinstance(p, _WITH))
+    return next(around, source.scope_of(region.forward)) is loop
 
 
 def _given(value: ast.expr) -> Iterator[str]:

@@ -45,7 +45,7 @@ def import_of(source: Source, recorder: str) -> Edit:
 
 def _other_sources(located: Located) -> list[Source]:
     main = located.candidate.source
-    found = [s.source for s in located.skipped]
+    found = [s.source for s in located.skipped] + [r.candidate.source for r in located.regions]
     found += [s for s, _ in located.cache_clears] + [s.source for s in located.stops]
     return [s for s in dict.fromkeys(found) if s is not main]
 

@@ -20,22 +20,24 @@ NAME = "region"
 
 def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[Source, Edit]]:
     """One begin per distinct start, one end per place where a region closes."""
-    source = located.candidate.source
     begun: set[object] = set()
     for region in located.regions:
+        source = region.candidate.source
         if region.begin not in begun:
             begun.add(region.begin)
-            argument = ", ".join([*region.batch, *(["resume=True"] if region.resume else [])])
+            arguments = [*region.batch, *(["resume=True"] if region.resume else [])]
+            arguments += [f"when={region.when}"] if region.when else []
             yield (
                 source,
                 Edit(
                     Kind.INSERT_BEFORE,
                     address(region.begin),
-                    f"{names.recorder}.begin({argument})",
-                    reason="signpost and clock, before the forward",
+                    f"{names.recorder}.begin({', '.join(arguments)})",
+                    reason="signpost and clock, before the forward"
+                    + (", in the iterations that train" if region.when else ""),
                 ),
             )
-        inputs = entered(located, region)
+        inputs = entered(region)
         for end in ends_of(located, region):
             arguments = list(region.hints)
             if end.label != "fwd+bwd":
@@ -68,9 +70,6 @@ def ends_of(located: Located, region: Region) -> tuple[End, ...]:
 
 
 def _synced(located: Located, region: Region, end: End, *, in_helper: bool) -> str:
-    stepped = region.helper_syncs and end.label != "fwd+bwd"
-    return "True" if in_helper or stepped else _condition(located, end) or ""
-
-
-def _condition(located: Located, end: End) -> str | None:
-    return located.knowledge.sync_condition(located.candidate.source, end.after)
+    if in_helper or (region.helper_syncs and end.label != "fwd+bwd"):
+        return "True"
+    return located.knowledge.sync_condition(region.candidate.source, end.after) or ""

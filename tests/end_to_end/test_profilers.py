@@ -149,6 +149,26 @@ def test_older_versions_of_tracy(measured: Measure, tracy: dict[str, str], versi
     assert read(ran.folder)["op_count"] == 18
 
 
+def test_iterations_that_do_not_train_leave_no_signpost(
+    measured: Measure, tracy: dict[str, str]
+) -> None:
+    kept = "        optimizer.zero_grad()\n"
+    text = script().replace(kept, f"        training = batch % 3 > 0\n{kept}")
+    step = "        loss.backward()\n        optimizer.step()\n"
+    assert step in text
+    branch = "        if training:\n            loss.backward()\n            optimizer.step()\n"
+    ran = measured(text.replace(step, branch), profiler="tracy", env=tracy)
+    assert ran.code == 0, ran.err
+    names = [sample["name"] for sample in records(ran.folder, "sample")]
+    with (ran.folder / "tracy_perf" / "ops_perf_results.csv").open(newline="") as stream:
+        posts = [row["OP CODE"] for row in csv.DictReader(stream) if row["OP TYPE"] == "signpost"]
+    ours = [post for post in posts if post.startswith("step_")]
+    assert ours == [f"{name}_{side}" for name in names for side in ("start", "end")]
+    summary = read(ran.folder)
+    assert summary["wall_clock_ms"]["samples"] == len(names) - 1 == 4
+    assert not any("begun and never ended" in text for text in texts(summary["warnings"]))
+
+
 def test_odd_folders(tmp_path: Path, git_repo: RepoFactory, measure: Measure,
                      tracy: dict[str, str]) -> None:  # fmt: skip
     """Tracy hands its command to a shell; spaces and signs in the user's paths must not matter."""

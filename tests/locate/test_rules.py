@@ -188,40 +188,6 @@ for loss in steps(loader):
     print(loss.item())
 """,
     ),
-    "train_and_eval_in_one_loop": (
-        "train-and-eval",
-        'if phase == "train"',
-        PREAMBLE
-        + """\
-for epoch in range(3):
-    for phase in ("train", "val"):
-        for x, y in loaders[phase]:
-            with torch.set_grad_enabled(phase == "train"):
-                loss = (model(x) - y).pow(2).mean()
-                if phase == "train":
-                    loss.backward()
-                    optimizer.step()
-""",
-    ),
-    "train_and_eval_in_one_function": (
-        "train-and-eval",
-        "if is_train",
-        PREAMBLE
-        + """\
-
-def run_epoch(loader, is_train):
-    for x, y in loader:
-        loss = (model(x) - y).pow(2).mean()
-        if is_train:
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-for epoch in range(3):
-    run_epoch(train_loader, True)
-    run_epoch(test_loader, False)
-""",
-    ),
     "forward_in_a_rollout": (
         "forward-apart",
         "loss.backward()",
@@ -411,39 +377,49 @@ for step in range(10):
     loss = engine.train_batch(data_iter=batches)
 """,
     ),
-    "optimizer_or_none": (
+    "a_phase_that_is_told_behind_the_forward": (
         "train-and-eval",
-        "if optimizer is not None",
+        "if training",
         PREAMBLE
         + """\
-
-def run(loader, optimizer=None):
-    for x, y in loader:
-        loss = criterion(model(x), y)
-        if optimizer is not None:
-            loss.backward()
-            optimizer.step()
-
-run(train_loader, optimizer)
-run(test_loader)
+for x, y in loader:
+    loss = (model(x) - y).pow(2).mean()
+    training = queue.get() == "train"
+    if training:
+        loss.backward()
+        optimizer.step()
 """,
     ),
-    "phases_told_apart_by_continue": (
+    "a_backward_on_demand": (
         "train-and-eval",
-        "if not train",
+        "if train:",
         PREAMBLE
         + """\
 
-def run(loader, train=True):
-    for x, y in loader:
-        loss = criterion(model(x), y)
-        if not train:
-            continue
+def finish(loss, train):
+    if train:
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 
-run(train_loader)
-run(test_loader, train=False)
+for x, y in loader:
+    finish((model(x) - y).pow(2).mean(), flag)
+""",
+    ),
+    "a_backward_that_may_not_come": (
+        "conditional-step",
+        "return",
+        PREAMBLE
+        + """\
+
+def finish(loss):
+    if not torch.isfinite(loss):
+        return
+    loss.backward()
+    optimizer.step()
+
+for x, y in loader:
+    finish((model(x) - y).pow(2).mean())
 """,
     ),
     "line_search": (

@@ -21,7 +21,6 @@ from instrumentor.locate.rules import (
     manual_backward,
     overrides,
     own_process,
-    phases,
 )
 
 RULES = (
@@ -29,7 +28,6 @@ RULES = (
     closures,
     generators,
     compiled_step,
-    phases,
     overrides,
     line_search,
     own_process,

@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import partial
 
-from instrumentor.locate.constants import along, decided
-from instrumentor.locate.control import START, Flow
+from instrumentor.locate.conditions import tells_a_phase
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
+from instrumentor.locate.step_function import departures, step_function
 
 
 def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
-    """The first return that a call may come to past every backward."""
-    backwards = [s.backward_statement for s in candidate.sites]
-    for site in candidate.sites:
-        for function, known in along(knowledge.program, site):
-            if function is not site.chain[-1]:
-                continue
-            flow = Flow(function.node.body, partial(decided, known=known))
-            # a loop of backwards is one: that it walks over nothing says nothing of the call
-            met = {
-                flow.before(s)
-                for backward in backwards
-                if backward in flow.begins
-                for s in (backward, *function.source.loops_around(backward))
-            }
-            for statement in flow.statements:
-                if isinstance(statement, ast.Return) and flow.path(
-                    START, flow.before(statement), met
-                ):
-                    yield Reason(
-                        function.source.path,
-                        statement.lineno,
-                        "conditional-step",
-                        f"{function.name}() may return before its backward: such a call would "
-                        "count as a sample",
-                        "Call the helper only when it makes a step.",
-                    )
-                    return
+    """The first call that may be no step, where the clock cannot stand inside of the function."""
+    for _, function, told in departures(knowledge, candidate):
+        leaves = isinstance(told, ast.Return)
+        if leaves or (isinstance(told, ast.If) and tells_a_phase(told.test)):
+            if step_function(knowledge, candidate) is None:
+                yield Reason(
+                    function.source.path,
+                    told.lineno,
+                    "conditional-step" if leaves else "train-and-eval",
+                    f"{function.name}() may return before its backward: such a call would count "
+                    "as a sample"
+                    if leaves
+                    else "one function serves training and evaluation: the backward runs only in "
+                    "one of its phases",
+                    "Call the helper only when it makes a step.",
+                )
+            return

@@ -22,9 +22,8 @@ def no_update_inside(candidate: Candidate, region: Region) -> None:
     flow, final = candidate.flow, region.sites[-1].statement
     line = final.lineno
     if region.ends_after_update:
-        places = [region.end, *(e.after for e in region.other_ends)]
-        ends = [flow.after(place) for place in places]
-        if final not in places and not flow.path(flow.after(final), ends):
+        ends = [flow.after(end) for end in region.ends]
+        if final not in region.ends and not flow.path(flow.after(final), ends):
             raise _declined(
                 candidate,
                 line,

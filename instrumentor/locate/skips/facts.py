@@ -59,16 +59,15 @@ class Facts(Struct, eq=False, dict=True):
     def of_the_step(self) -> set[ast.stmt]:
         """Statements of the timed regions and those that the differentiated losses come from."""
         found: set[ast.stmt] = set()
-        candidate = self.candidate
         for region in self.regions:
-            suite = candidate.source.places[region.begin].suite
+            suite = region.candidate.source.places[region.begin].suite
             found.update(
                 s
                 for s in suite[suite.index(region.begin) :]
                 if (s.end_lineno or s.lineno) <= (region.end.end_lineno or region.end.lineno)
             )
             for site in region.sites:
-                found |= leading_to(candidate, site)
+                found |= leading_to(region.candidate, site)
         return found
 
     def holds_step(self, statement: ast.stmt) -> bool:

@@ -38,9 +38,14 @@ class Recorder:
         if self.records.active:
             atexit.register(self.summarise)
 
-    def begin(self, *batch: Any, resume: bool = False) -> None:
-        """Open a region, ahead of the forward; `resume` keeps one that is open."""
-        if self.done or not self.records.ours:
+    def begin(self, *batch: Any, resume: bool = False, when: Any = True) -> None:
+        """Open a region, ahead of the forward.
+
+        Args:
+            resume: keep one that is open.
+            when: whether this iteration comes to the region's end, as far as the script tells.
+        """
+        if self.done or not self.records.ours or not when:
             return
         if self.name is not None and resume:
             for fact in self.facts:

@@ -20,3 +20,18 @@ def test_what_stays_ahead_of_the_first_sample_is_named_with_its_time(
     assert re.fullmatch(
         r"validation at train\.py:14 stays and took \d+\.\d s before the first sample", text
     )
+
+
+def test_an_iteration_that_does_not_train_begins_nothing(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    posts: list[str] = []
+    recorder.signpost = posts.append
+    for training in (False, True, False, False, True):
+        recorder.begin(when=training)
+        if training:
+            recorder.end()
+    lines = (tmp_path / "record.jsonl").read_text().splitlines()
+    events = [e["event"] for e in map(json.loads, lines)]
+    assert events.count("sample") == 2 and "cancelled" not in events
+    assert [post.rsplit("_", 1)[1] for post in posts] == ["start", "end", "start", "end"]

@@ -1,0 +1,111 @@
+"""The function that makes the step for the loop, where the clock has to stand inside of it.
+
+A call of it is no step when it may return ahead of its backward (a replay memory that is not full
+yet, a validation batch), and more than one when it evaluates behind its update. Then the region
+lies in the body of the function, and a call that does not come there is no sample.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from instrumentor.locate.constants import Constants, along, decided
+from instrumentor.locate.control import END, START, Flow, flow_of
+from instrumentor.locate.forward import call_of, find_forwards
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate, Site, find_updates
+from instrumentor.locate.program import Function
+from instrumentor.locate.syntax import own_calls, own_nodes
+
+
+def step_function(knowledge: Knowledge, candidate: Candidate) -> Candidate | None:
+    """The body of the function that holds the step; None where its call is the step.
+
+    The innermost one that may do other than the step; every backward has to run through it, and
+    its forward as well.
+    """
+    depth = max((n for n, _, _ in departures(knowledge, candidate)), default=0)
+    if not depth:
+        return None
+    first = candidate.sites[0]
+    if any(
+        s.statement is not first.statement or s.chain[:depth] != first.chain[:depth]
+        for s in candidate.sites
+    ):
+        return None
+    sites = [_seen_from(knowledge, site, depth) for site in candidate.sites]
+    function = first.chain[depth - 1]
+    body = Candidate(function.source, function.node, function.node, tuple(filter(None, sites)))
+    body = replace(body, updates=tuple(find_updates(knowledge.program, knowledge, body)))
+    complete = None not in sites and find_forwards(knowledge, body).keys() >= set(body.sites)
+    return body if complete else None
+
+
+def _seen_from(knowledge: Knowledge, site: Site, depth: int) -> Site | None:
+    """A backward as one of the helpers on the way to it sees it."""
+    rest = site.chain[depth:]
+    call, statement = site.backward, site.backward_statement
+    if rest:
+        found = call_of(knowledge, site.chain[depth - 1], rest[0])
+        if found is None:
+            return None
+        call, statement = found
+    return replace(site, statement=statement, call=call, chain=rest)
+
+
+def departures(
+    knowledge: Knowledge, candidate: Candidate
+) -> Iterator[tuple[int, Function, ast.stmt]]:
+    """Helpers whose call may be other than the step: how deep, and the statement that tells."""
+    for site in candidate.sites:
+        for depth, (function, known) in enumerate(along(knowledge.program, site), 1):
+            inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
+            steps = [s.statement for s in inner]
+            told = _without(function, known, steps) or _evaluates(knowledge, function, steps)
+            if told is not None:
+                yield depth, function, told
+
+
+def _without(function: Function, known: Constants, steps: Sequence[ast.stmt]) -> ast.stmt | None:
+    """What a call that comes to its end past every backward meets last."""
+    flow = Flow(function.node.body, partial(decided, known=known), returned=END)
+    # a loop of backwards is one: that it walks over nothing says nothing of the call
+    met = {
+        flow.before(around)
+        for step in steps
+        if step in flow.begins
+        for around in (step, *function.source.loops_around(step))
+    }
+    if not flow.path(START, END, met):
+        return None
+    returns = [s for s in flow.statements if isinstance(s, ast.Return)]
+    tests = flow.deciders(START, *met)
+    past = [s for s in returns if flow.path(START, flow.before(s), met)]
+    return next(iter([*past, *tests]), function.node.body[0])
+
+
+def _evaluates(
+    knowledge: Knowledge, function: Function, steps: Sequence[ast.stmt]
+) -> ast.stmt | None:
+    """The first statement behind the step that runs a model without gradients."""
+    source, flow = function.source, flow_of(function.node)
+    steps = [s for s in steps if s in flow.begins]
+    for statement in flow.statements:
+        behind = any(flow.path(flow.after(s), flow.before(statement)) for s in steps)
+        if not behind or any(flow.reaches(statement, s) for s in steps):
+            continue
+        if knowledge.without_gradients(source, statement) and any(
+            knowledge.forward_call(source, function.node, inner) is not None
+            for inner in own_nodes(statement)
+            if isinstance(inner, ast.stmt)
+        ):
+            return statement
+        for call in own_calls(statement):
+            targets = knowledge.program.resolve(source, function.node, call)
+            if any(knowledge.evaluates(t) and not knowledge.has_backward(t) for t in targets):
+                return statement
+    return None

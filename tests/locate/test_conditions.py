@@ -1,0 +1,70 @@
+"""One loop for training and evaluation: the clock starts in the iterations that train."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.locate.cases import around, looped, rewritten
+from tests.warned import texts
+
+FORWARD = "loss = criterion(model(x), y)\n"
+TRAINS = "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+SKIPS = "    continue\n" + textwrap.dedent(TRAINS)
+
+
+def begun(body: str) -> str:
+    """The inserted begin of a loop with this body."""
+    code = rewritten(looped(body)).code.decode()
+    return next(line.strip() for line in code.splitlines() if "_instrument.begin(" in line)
+
+
+@pytest.mark.parametrize(
+    ("test", "when"),
+    [
+        ("training", "training"),
+        ("phase == 'train'", "phase == 'train'"),
+        ("optimizer is not None", "optimizer is not None"),
+        ("model.training", "model.training"),
+        ("self.model.training and not self.dry", "self.model.training and (not self.dry)"),
+    ],
+)
+@pytest.mark.parametrize("form", ["branch", "continue"])
+def test_the_scripts_own_test_says_it_ahead_of_the_forward(test: str, when: str, form: str) -> None:
+    if form == "branch":
+        assert f"when={when})" in begun(f"{FORWARD}if {test}:\n{TRAINS}print(loss)")
+    else:
+        assert f"when={when})" in begun(f"{FORWARD}if not ({test}):\n{SKIPS}")
+
+
+def test_several_tests_are_asked_in_their_order() -> None:
+    body = f"{FORWARD}if skip:\n    continue\nif training:\n{TRAINS}"
+    assert "when=not skip and training)" in begun(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        FORWARD + "if loss > 9:\n" + SKIPS,  # known behind the forward only
+        "if not training:\n    continue\n" + FORWARD + textwrap.dedent(TRAINS),
+        "if training:\n" + textwrap.indent(FORWARD, "    ") + TRAINS,
+        FORWARD + "if step > 9:\n    break\n" + textwrap.dedent(TRAINS),
+        FORWARD + "if amp:\n    scaler.scale(loss).backward()\nelse:\n    loss.backward()\n"
+        "optimizer.step()",
+    ],
+)
+def test_other_begins_are_not_conditional(body: str) -> None:
+    assert "when=" not in begun(body)
+
+
+def test_a_test_whose_names_change_in_between_is_not_asked_early() -> None:
+    body = f"{FORWARD}good = bool(loss.isfinite())\nif good:\n{TRAINS}"
+    assert "when=" not in begun(body)
+
+
+def test_the_end_and_the_stop_stand_in_the_branch_that_trains() -> None:
+    result = rewritten(looped(f"{FORWARD}if training:\n{TRAINS}print(loss)"))
+    assert around(result, "_instrument.end(") == ("loss.backward()", "optimizer.step()")
+    assert around(result, "_instrument.finished(")[0] == "optimizer.step()"
+    assert not any("branch" in text for text in texts(result.plan.warnings))
