@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +20,12 @@ from instrumentor.errors import UsageError
 from instrumentor.option_fields import OUTPUT, option
 from instrumentor.outputs import Replacing, exists, refuse_outputs
 from instrumentor.project import find_project
-from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from instrumentor_analysis.analysis import Analysis
-    from instrumentor_analysis.model import Summary
+    from instrumentor_analysis.model import Summary, Window
     from instrumentor_analysis.report_options import Report, ReportOptions
 
 
@@ -252,33 +249,43 @@ def _refreshed(analysis: Analysis, folder: Path) -> Analysis:
     """Write the files of a run folder anew; the analysis with them in its summary."""
     from instrumentor_analysis.render import write_all
 
-    summary = analysis.summary
-    ops = folder / "tracy_perf" / "ops_perf_results.csv"
-    if ops.is_file() and summary.window is not None:
-        start, end = summary.window.start, summary.window.end
-        made, failed = _tables_there(folder, ops, start, end), ""
-        if not made:
-            made, failed = tt_perf_report(ops, start, end)
-        summary = with_artifacts(summary, folder, made)
-        texts = (failed, _another_step(analysis) if made else "")
-        warned = [Caveat("tt-perf-report", text) for text in texts if text]
-        summary = replace(summary, warnings=(*summary.warnings, *warned))
+    summary = with_artifacts(analysis.summary, folder, _tables(analysis, folder))
     written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
     return replace(analysis, summary=with_artifacts(summary, folder, written))
 
 
-def _another_step(analysis: Analysis) -> str:
-    """What to say when tt-perf-report, which goes by names, shows another step of the same one."""
-    device = analysis.device
-    if device is None or len(device.chosen) != 1:
-        return ""
-    mark = device.marks[device.chosen[0]]
-    if mark.occurrence == 1:
-        return ""
-    return (
-        f"{mark.name} occurs {mark.occurrence} times up to the one shown here; the tables of "
-        "tt-perf-report are of the first, because it selects by signpost name"
-    )
+def _tables(analysis: Analysis, folder: Path) -> dict[str, Path]:
+    """tt-perf-report's files of the window, made unless they are there; none without Tracy's ops.
+
+    Drawing the chart takes longer than the whole report.
+    """
+    from instrumentor_analysis.render import Choices, write_to
+    from instrumentor_analysis.report_options import report_of
+
+    ops = folder / "tracy_perf" / "ops_perf_results.csv"
+    if analysis.device is None or analysis.summary.window is None or not ops.is_file():
+        return {}
+    table = ops.with_name("tt_perf_report.csv")
+    files = {
+        "tt_perf_report": table,
+        "tt_perf_report_stacked": table.with_name("tt_perf_report_stacked.csv"),
+        "tt_perf_report_chart": table.with_name("tt_perf_report_stacked.png"),
+    }
+    if not _are_of_the_window(files.values(), analysis.summary.window, ops):
+        report, choices = report_of(analysis.device), Choices(advice=False)
+        write_to({"csv": table}, analysis, report=report, choices=choices)
+    return files
+
+
+def _are_of_the_window(files: Iterable[Path], window: Window, ops: Path) -> bool:
+    """Whether files are newer than the ops, and were made of this very window."""
+    try:
+        known = json.loads((ops.parent.parent / "summary.json").read_bytes())["window"]
+        made = ops.stat().st_mtime_ns
+        newer = all(path.stat().st_mtime_ns >= made for path in files)
+        return newer and (known["start"], known["end"]) == (window.start, window.end)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:
@@ -294,60 +301,3 @@ def _source_root(folder: Path) -> Path | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return find_project(script).root if script.is_file() else None
-
-
-def _tables(ops_csv: Path) -> dict[str, Path]:
-    return {
-        "tt_perf_report": ops_csv.with_name("tt_perf_report.csv"),
-        "tt_perf_report_stacked": ops_csv.with_name("tt_perf_report_stacked.csv"),
-        "tt_perf_report_chart": ops_csv.with_name("tt_perf_report_stacked.png"),
-    }
-
-
-def _tables_there(
-    folder: Path, ops_csv: Path, start: str | None, end: str | None
-) -> dict[str, Path]:
-    """tt-perf-report's files of this very window, when they are newer than the ops; else none."""
-    tables = _tables(ops_csv)
-    try:
-        known = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["window"]
-        made = ops_csv.stat().st_mtime_ns
-        newer = all(path.stat().st_mtime_ns >= made for path in tables.values())
-        same = (known["start"], known["end"]) == (start, end)
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return tables if newer and same else {}
-
-
-def tt_perf_report(
-    ops_csv: Path, start: str | None, end: str | None
-) -> tuple[dict[str, Path], str]:
-    """Call tt-perf-report for one window; its files, and a sentence when it failed."""
-    made = _tables(ops_csv)
-    for old in ops_csv.parent.glob("tt_perf_report*"):
-        old.unlink()
-    command = [
-        sys.executable,
-        "-c",
-        "from tt_perf_report.perf_report import main; main()",
-        str(ops_csv),
-    ]
-    if start and end:
-        command += ["--start-signpost", start, "--end-signpost", end]
-    command += ["--no-advice", "--csv", str(made["tt_perf_report"])]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            env={**os.environ, "MPLBACKEND": "Agg"},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return {}, f"tt-perf-report did not run: {error}"
-    files = {name: path for name, path in made.items() if path.is_file()}
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return files, f"tt-perf-report failed on this CSV ({last}); no figure here depends on it"
-    return files, ""

@@ -97,7 +97,6 @@ def test_a_ready_machine(make_planned: MakePlanned) -> None:
         "pjrt-plugin",
         "tracy",
         "tracy-tools",
-        "tt-perf-report",
         "device",
         "device-in-use",
         "tt-smi",
@@ -159,7 +158,6 @@ def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_planned: MakePlann
     assert {check.name for check in checks} == {
         "interpreter",
         "torch",
-        "tt-perf-report",
         "device",
         "disk",
     }

@@ -22,7 +22,6 @@ CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
     tracy.report_modules,
     tracy.tools,
     tracy.captures,
-    tracy.perf_report,
     device.devices,
     device.holders,
     device.smi,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from collections.abc import Iterator
@@ -163,16 +162,6 @@ def orphans() -> Iterator[tuple[int, int, str]]:
 
 def _runs_tracy(words: list[str]) -> bool:
     return any(word.rpartition("/")[2] in ("tracy", "tracy_start.py") for word in words[1:4])
-
-
-def perf_report(planned: PlannedRun) -> Iterator[Check]:
-    """tt-perf-report, in the tool's own environment."""
-    if importlib.util.find_spec("tt_perf_report") is not None:
-        yield Check("tt-perf-report", Status.OK, "tt-perf-report is installed")
-    else:
-        yield planned.lacking(
-            "tt-perf-report", "tt-perf-report is missing", "pip install tt-perf-report"
-        )
 
 
 def port(planned: PlannedRun) -> Iterator[Check]:
