@@ -11,12 +11,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from instrumentor import cli
+from instrumentor.commands.run import run as run_verb
 from instrumentor.engine import strip
 from instrumentor.errors import EXIT_CODES, UsageError
 from instrumentor.options import Options
@@ -33,43 +34,37 @@ OPTIONS_PAGE = DOCS / "options.md"
 COMMANDS = commands()
 
 
-# option: (words, value of the variable, value in pyproject.toml, what the run gets)
-RUN_OPTIONS: dict[str, tuple[list[str], str, object, Callable[[RunOptions], object], object]] = {
-    "--profiler": (["torch"], "torch", "torch", lambda o: o.profiler, "torch"),
-    "--steps": (["9"], "9", 9, lambda o: o.rewrite.steps, 9),
-    "--warmup": (["3"], "3", 3, lambda o: o.rewrite.warmup, 3),
-    "--scope": (["step"], "step", "step", lambda o: o.rewrite.scope, "step"),
-    "--output": (["a b"], "a b", "a b", lambda o: o.output, Path("a b")),
-    "--label": (["bf16"], "bf16", "bf16", lambda o: o.label, "bf16"),
-    "--loop": (["t.py:3"], "t.py:3", "t.py:3", lambda o: o.rewrite.loop, ("t.py", 3)),
-    "--mode": (["inference"], "inference", "inference", lambda o: o.rewrite.mode, "inference"),
-    "--region": (["1-2"], "1-2", "1-2", lambda o: o.rewrite.region, ("", 1, 2)),
-    "--keep-validation": ([], "1", True, lambda o: o.rewrite.keep_validation, True),
-    "--host-reads": (
-        ["as-written"], "as-written", "as-written", lambda o: o.rewrite.host_reads, "as-written"
-    ),
-    "--python": (["py"], "py", "py", lambda o: o.python, "py"),
-    "--tt-xla": (["data"], "data", "data", lambda o: o.tt_xla, Path("data")),
-    "--tracy-tools-folder": (
-        ["data"], "data", "data", lambda o: o.tracy_tools_folder, Path("data")
-    ),
-    "--timeout": (["2.5"], "2.5", 2.5, lambda o: o.timeout_s, 2.5),
-    "--link": (["data"], "data", ["data"], lambda o: o.link, (Path("data"),)),
-    "--no-link": (["data"], "data", ["data"], lambda o: o.no_link, (Path("data"),)),
-    "--keep": ([], "true", True, lambda o: o.keep, True),
-    "--only": (["region,sync"], "region,sync", "region,sync", lambda o: o.rewrite.only,
-               ("region", "sync")),
-    "--port": (["24680"], "24680", 24680, lambda o: o.port, 24680),
-    "--op-support-count": (["4000"], "4000", 4000, lambda o: o.op_support_count, 4000),
-    "--batch-dim": (["1"], "1", 1, lambda o: o.batch_dim, 1),
-    "--untraced": ([], "1", True, lambda o: o.untraced, True),
-    "--no-discover": ([], "1", True, lambda o: o.discover, False),
-    "--in-place": ([], "1", True, lambda o: o.in_place, True),
-    "--reset": ([], "1", True, lambda o: o.reset, True),
-    "--yes": ([], "1", True, lambda o: o.yes, True),
-    "--skip": (["validation"], "validation", "validation", lambda o: o.rewrite.skip,
-               ("validation",)),
-}  # fmt: skip
+# option: what is typed ("" for a flag), and what the run gets.
+RUN_OPTIONS: dict[str, tuple[str, object]] = {
+    "--profiler": ("torch", "torch"),
+    "--steps": ("9", 9),
+    "--warmup": ("3", 3),
+    "--scope": ("step", "step"),
+    "--output": ("a b", Path("a b")),
+    "--label": ("bf16", "bf16"),
+    "--loop": ("t.py:3", ("t.py", 3)),
+    "--mode": ("inference", "inference"),
+    "--region": ("1-2", ("", 1, 2)),
+    "--keep-validation": ("", True),
+    "--host-reads": ("as-written", "as-written"),
+    "--python": ("py", "py"),
+    "--tt-xla": ("data", Path("data")),
+    "--tracy-tools-folder": ("data", Path("data")),
+    "--timeout": ("2.5", 2.5),
+    "--link": ("data", (Path("data"),)),
+    "--no-link": ("data", (Path("data"),)),
+    "--keep": ("", True),
+    "--only": ("region,sync", ("region", "sync")),
+    "--port": ("24680", 24680),
+    "--op-support-count": ("4000", 4000),
+    "--batch-dim": ("1", 1),
+    "--untraced": ("", True),
+    "--no-discover": ("", False),
+    "--in-place": ("", True),
+    "--reset": ("", True),
+    "--yes": ("", True),
+    "--skip": ("validation", ("validation",)),
+}
 # These choose what is printed or remembered, or whether anything runs: shown elsewhere.
 SHOWN_ELSEWHERE = {
     "--dry-run",
@@ -107,24 +102,30 @@ def test_every_option_of_run_is_tried_here() -> None:
 def test_an_option_from_the_command_line_a_variable_and_pyproject(
     option: str, asked: list[RunOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    words, variable, value, get, expected = RUN_OPTIONS[option]
-    cli.call(["run", option, *words, "train.py"])
-    assert get(asked.pop()) == expected
-    cli.call(["run", "train.py"])
-    assert get(asked.pop()) != expected
-
+    typed, expected = RUN_OPTIONS[option]
     name = option.removeprefix("--")
-    monkeypatch.setenv("INSTRUMENT_" + name.upper().replace("-", "_"), variable)
-    cli.call(["run", "train.py"])
-    assert get(asked.pop()) == expected
+    field = run_verb.declared[name.replace("-", "_")].field.name
+
+    def got(*words: str) -> object:
+        cli.call(["run", *words, "train.py"])
+        options = asked.pop()
+        return getattr(options if hasattr(options, field) else options.rewrite, field)
+
+    assert got(option, *([typed] if typed else [])) == expected
+    assert got() != expected
+
+    monkeypatch.setenv("INSTRUMENT_" + name.upper().replace("-", "_"), typed or "1")
+    assert got() == expected
     monkeypatch.delenv("INSTRUMENT_" + name.upper().replace("-", "_"))
 
-    (tmp_path / "pyproject.toml").write_text(f"[tool.instrument]\n{name} = {json.dumps(value)}\n")
-    code = cli.call(["run", "train.py"])
+    number = expected if type(expected) in (int, float) else None
+    value = number or ([typed] if name.endswith("link") else typed or True)
+    table = f"[tool.instrument]\n{name} = {json.dumps(value)}\n"
+    (tmp_path / "pyproject.toml").write_text(table)
     if name in ("yes", "reset"):  # for the user to ask, not for a repository
-        assert asked == [] and code == 2
+        assert cli.call(["run", "train.py"]) == 2 and asked == []
     else:
-        assert get(asked.pop()) == expected
+        assert got() == expected
 
 
 @pytest.mark.parametrize("option", sorted(SHOWN_ELSEWHERE))
@@ -435,16 +436,20 @@ class TestApply:
         assert (repo / "mine.py").read_text() != "mine\n"
         assert sorted(p.name for p in repo.iterdir()) == [".git", "mine.py", "train.py"]
 
-    @pytest.mark.parametrize("name", ["train.py", "link.py", "sub/../train.py"])
-    def test_the_original_is_never_replaced(
-        self, git_repo: RepoFactory, run_cli: RunCli, name: str
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [(name, "is the original") for name in ("train.py", "link.py", "sub/../train.py")]
+        + [("nowhere/copy.py", "nowhere/copy.py: cannot be written")],
+    )
+    def test_where_nothing_is_written(
+        self, git_repo: RepoFactory, run_cli: RunCli, name: str, said: str
     ) -> None:
         repo = git_repo({"train.py": script(), "sub/x": ""})
         (repo / "link.py").symlink_to("train.py")
         before = snapshot(repo)
         done = run_cli("apply", "train.py", "--force", "-o", name, cwd=repo)
         assert done.returncode == 2
-        assert "is the original" in done.stderr
+        assert said in done.stderr
         assert snapshot(repo) == before
 
     def test_another_name_of_the_original_is_replaced_alone(
@@ -454,12 +459,6 @@ class TestApply:
         os.link(repo / "train.py", repo / "hard.py")
         run_cli("apply", "train.py", "--force", "-o", "hard.py", cwd=repo)
         assert (repo / "train.py").read_text() == script()
-
-    def test_a_folder_that_is_not_there(self, git_repo: RepoFactory, run_cli: RunCli) -> None:
-        repo = git_repo({"train.py": script()})
-        done = run_cli("apply", "train.py", "-o", "nowhere/copy.py", cwd=repo)
-        assert done.returncode == 2
-        assert "nowhere/copy.py: cannot be written" in done.stderr
 
     def test_a_refused_script_leaves_no_file(self, git_repo: RepoFactory, run_cli: RunCli) -> None:
         repo = git_repo({"train.py": "print(1)\n"})

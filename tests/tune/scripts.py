@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from instrumentor.options import Options
@@ -78,6 +79,13 @@ def accepted(target: Target, changes: Changes) -> str:
     code = apply_edits(before, edits)
     prove(before, code, edits, allowed_names=variant.rebinds)
     return accept(code).decode()
+
+
+def changed(folder: Path, text: str, apply: Callable[..., object], *options: object) -> str:
+    """A script's text once one kind of change was made to it; the same text where there is none."""
+    target, changes = target_of(folder, text), Changes()
+    apply(target, *options, changes)
+    return accepted(target, changes)
 
 
 #: Inference with everything switched on already, in the shape of tt-xla's guide.

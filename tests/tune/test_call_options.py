@@ -17,7 +17,7 @@ from instrumentor.tune.edits import Applicable, patch, survey
 from instrumentor.tune.settings import SETTINGS, setting
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable, read_target
-from tests.tune.scripts import accepted, configuration, target_of
+from tests.tune.scripts import changed, configuration, target_of
 from tests.waiting import HANG_S
 
 TRAIN = '''\
@@ -69,22 +69,18 @@ PAIRS = '"optimization_level": 2, "fp32_dest_acc_en": False'
     ],
 )
 def test_over_whatever_options_a_call_has(tmp_path: Path, call: str, expected: str) -> None:
-    target = target_of(tmp_path, TRAIN.replace("CALL", call))
-    changes = Changes()
-    call_options.apply(target, TWO, changes)
-    assert f"    model = {expected}\n" in accepted(target, changes)
+    text = changed(tmp_path, TRAIN.replace("CALL", call), call_options.apply, TWO)
+    assert f"    model = {expected}\n" in text
 
 
 def test_members_of_enumerations_are_imported_where_they_are_used(tmp_path: Path) -> None:
-    target = target_of(tmp_path, TRAIN.replace("CALL", 'torch.compile(model, backend="tt")'))
-    changes = Changes()
+    script = TRAIN.replace("CALL", 'torch.compile(model, backend="tt")')
     options = {"math_fidelity": "HiFi2", "experimental_weight_dtype": "bfp_bf8"}
-    call_options.apply(target, options, changes)
     assert (
         "    from tt_crank.torch._compile import BfpDtype, MathFidelity\n"
         '    model = torch.compile(model, backend="tt", options={"math_fidelity": '
         'MathFidelity.HiFi2, "experimental_weight_dtype": BfpDtype.BfpBf8})\n'
-    ) in accepted(target, changes)
+    ) in changed(tmp_path, script, call_options.apply, options)
 
 
 @pytest.mark.parametrize(

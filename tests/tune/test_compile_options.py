@@ -9,7 +9,7 @@ import pytest
 from instrumentor.tune import compile_options
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable
-from tests.tune.scripts import TRAIN, accepted, target_of
+from tests.tune.scripts import TRAIN, changed, target_of
 
 CALL = "    torch_xla.set_custom_compile_options(options)\n"
 OWN = '    options = {"optimization_level": 0}\n' + CALL
@@ -18,10 +18,7 @@ ALL = {"optimization_level": 2, "enable_trace": True}
 
 def with_options(tmp_path: Path, own: str, options: dict[str, int | str | bool]) -> str:
     """The script's text once options were applied to its own ones."""
-    target = target_of(tmp_path, TRAIN.replace(OWN, own))
-    changes = Changes()
-    compile_options.apply(target, options, changes)
-    return accepted(target, changes)
+    return changed(tmp_path, TRAIN.replace(OWN, own), compile_options.apply, options)
 
 
 @pytest.mark.parametrize(
@@ -104,25 +101,18 @@ def test_inserted_behind_the_device_that_is_opened(tmp_path: Path) -> None:
 def test_inserted_before_the_model_goes_to_a_device_from_elsewhere(tmp_path: Path) -> None:
     script = TRAIN.replace(OWN, "").replace("device = xm.xla_device()", "device = open_device()")
     script = script.replace("import torch_xla\n", "", 1)
-    target = target_of(tmp_path, script)
-    changes = Changes()
-    compile_options.apply(target, {"optimization_level": 1}, changes)
     assert (
         "    model = torch.Linear()\n    import torch_xla\n"
         '    torch_xla.set_custom_compile_options({"optimization_level": 1})\n'
         "    model = model.to(device)\n"
-    ) in accepted(target, changes)
+    ) in changed(tmp_path, script, compile_options.apply, {"optimization_level": 1})
 
 
 def test_torch_xla_that_may_be_missing_is_asked_for(tmp_path: Path) -> None:
     guarded = "try:\n    import torch_xla\nexcept ImportError:\n    torch_xla = None\n"
     script = TRAIN.replace(OWN, "").replace("import torch_xla\n", guarded, 1)
-    target = target_of(tmp_path, script)
-    changes = Changes()
-    compile_options.apply(target, {"optimization_level": 1}, changes)
-    assert "    if torch_xla is not None:\n        torch_xla.set_custom" in accepted(
-        target, changes
-    )
+    text = changed(tmp_path, script, compile_options.apply, {"optimization_level": 1})
+    assert "    if torch_xla is not None:\n        torch_xla.set_custom" in text
 
 
 def test_without_torch_xla_nothing_would_read_them(tmp_path: Path) -> None:

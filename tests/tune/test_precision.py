@@ -9,7 +9,7 @@ import pytest
 from instrumentor.tune import precision
 from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable
-from tests.tune.scripts import TRAIN, accepted, target_of
+from tests.tune.scripts import TRAIN, changed, target_of
 
 CAST = "if torch.is_tensor({0}) and {0}.is_floating_point():\n"
 LOOP = """\
@@ -30,10 +30,7 @@ def looped(loop: str = LOOP, before: str = "") -> str:
 
 def cast(tmp_path: Path, text: str) -> str:
     """The script's text in bfloat16."""
-    target = target_of(tmp_path, text)
-    changes = Changes()
-    precision.apply(target, changes)
-    return accepted(target, changes)
+    return changed(tmp_path, text, precision.apply)
 
 
 def test_the_model_behind_its_last_binding_before_its_parameters_are_taken(tmp_path: Path) -> None:
@@ -92,11 +89,8 @@ def test_a_type_that_has_a_name_is_changed_there(tmp_path: Path) -> None:
 def test_own_bfloat16_is_seen(tmp_path: Path, made: str) -> None:
     own = "model.to(device)" if "Linear" not in made else "model.to(torch.bfloat16)"
     script = TRAIN.replace("model.to(device)", own).replace("torch.Linear()", made)
-    target = target_of(tmp_path, script)
-    assert precision.own_value(target) is not None
-    changes = Changes()
-    precision.apply(target, changes)
-    assert changes.variant().edits == ()
+    assert precision.own_value(target_of(tmp_path, script)) is not None
+    assert cast(tmp_path, script) == script
 
 
 @pytest.mark.parametrize(

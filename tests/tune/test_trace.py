@@ -7,19 +7,15 @@ from pathlib import Path
 import pytest
 
 from instrumentor.tune import trace
-from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable
-from tests.tune.scripts import TRAIN, accepted, target_of
+from tests.tune.scripts import TRAIN, changed
 
 LINE = 'os.environ.setdefault("TT_RUNTIME_TRACE_REGION_SIZE", "10000000")\n'
 
 
 def traced(tmp_path: Path, text: str) -> str:
     """The script's text with room for trace."""
-    target = target_of(tmp_path, text)
-    changes = Changes()
-    trace.apply(target, changes)
-    return accepted(target, changes)
+    return changed(tmp_path, text, trace.apply)
 
 
 def test_ahead_of_every_import(tmp_path: Path) -> None:
@@ -27,9 +23,20 @@ def test_ahead_of_every_import(tmp_path: Path) -> None:
     assert text.startswith(f'"""A training script."""\nimport os\n\n{LINE}import torch\n')
 
 
-def test_behind_future_imports(tmp_path: Path) -> None:
-    text = traced(tmp_path, "from __future__ import annotations\n" + TRAIN)
-    assert text.index("__future__") < text.index(LINE) < text.index("import torch\n")
+@pytest.mark.parametrize(
+    ("script", "order"),
+    [
+        ("from __future__ import annotations\n" + TRAIN, ["__future__", LINE, "import torch\n"]),
+        (TRAIN.replace("import torch\n", "import torch\nimport os\n", 1), [LINE, "import torch\n"]),
+        (TRAIN.replace("import torch\n", "import torch\nos = 3\n", 1),
+         [LINE, "import torch\n", "os = 3\n"]),
+    ],
+)  # fmt: skip
+def test_before_torch_is_imported(tmp_path: Path, script: str, order: list[str]) -> None:
+    """Behind future imports; an import of os, or a name of the script's own, comes too late."""
+    text = traced(tmp_path, script)
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
 
 
 def test_behind_an_import_of_os_that_is_early_enough(tmp_path: Path) -> None:
@@ -38,22 +45,9 @@ def test_behind_an_import_of_os_that_is_early_enough(tmp_path: Path) -> None:
     assert text.count("import os") == 0
 
 
-def test_an_import_of_os_behind_torch_is_too_late(tmp_path: Path) -> None:
-    text = traced(tmp_path, TRAIN.replace("import torch\n", "import torch\nimport os\n", 1))
-    assert text.index(LINE) < text.index("import torch\n")
-
-
 def test_a_region_that_is_set_already_stays(tmp_path: Path) -> None:
     own = 'import os\nos.environ["TT_RUNTIME_TRACE_REGION_SIZE"] = "5"\n' + TRAIN
-    target = target_of(tmp_path, own)
-    changes = Changes()
-    trace.apply(target, changes)
-    assert changes.variant().edits == ()
-
-
-def test_what_the_script_calls_os_itself_comes_later(tmp_path: Path) -> None:
-    text = traced(tmp_path, TRAIN.replace("import torch\n", "import torch\nos = 3\n", 1))
-    assert text.index(LINE) < text.index("import torch\n") < text.index("os = 3\n")
+    assert traced(tmp_path, own) == own
 
 
 def test_without_the_program_cache_it_is_refused(

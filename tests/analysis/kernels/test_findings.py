@@ -90,37 +90,57 @@ def test_a_single_core_comes_first_and_its_gain_stops_at_the_dram() -> None:
     assert "DRAM is the limit" in limit.evidence
 
 
-def test_few_idle_cores_are_a_remark() -> None:
-    found = only(facts(replace(BUSY, grid=(8, 7), cores=60)), "unused-cores")
-    assert not found.limits
+SMALL = replace(BUSY, barriers=(4096, 2048))
+TWICE = replace(BUSY, dram_read=Traffic(16 * MB, 8192))
+WAITING = LineCycles("TRISC_0", "f", 5, "", 100, 100.0, operations=(Operation("cb_wait", 80),))
+CHAINED = {"chained": [{"from": "a", "to": "b", "tensor": "t"}]}
 
 
-def test_data_that_is_read_twice() -> None:
-    found = only(facts(replace(BUSY, dram_read=Traffic(16 * MB, 8192))), "redundant-traffic")
-    assert found.goal == 2
-    assert found.gain == pytest.approx(20 / 12)
+def block(extent: int, size: int) -> tuple[Block, ...]:
+    return (Block("a", 1, (extent, extent), 2, size),)
 
 
-def test_small_blocks_with_room_in_l1() -> None:
-    found = only(
-        facts(replace(BUSY, barriers=(4096, 2048)), blocks=(Block("a", 1, (1, 1), 2, 4096),)),
-        "small-blocks",
-    )
-    assert (found.goal, found.limits) == (3, True)
-    assert "by 16x" in found.change
+@pytest.mark.parametrize(
+    ("of", "kind", "said"),
+    [
+        (facts(replace(BUSY, grid=(8, 7), cores=60)), "unused-cores", {"limits": False}),
+        (facts(TWICE), "redundant-traffic", {"goal": 2, "gain": pytest.approx(20 / 12)}),
+        (facts(SMALL, blocks=block(1, 4096)), "small-blocks",
+         {"goal": 3, "limits": True, "change": "by 16x"}),
+        (facts(SMALL, blocks=block(24, 900_000)), "small-blocks",
+         {"limits": False, "change": "lower buffer_factor"}),
+        (facts(blocks=block(64, 16_777_216)), "blocks-above-l1", {}),
+        (facts(replace(BUSY, kernel_cycles={"BRISC": (10_000, 100_000)})), "imbalanced-cores",
+         {"title": "90%"}),
+        (facts(lines=(WAITING,)), "stalls", {"title": "TRISC_0 80%"}),
+        (facts(replace(BUSY, bandwidth_gb_s=20.0)), "low-bandwidth", {}),
+        (facts(run=CHAINED), "kernels-chained", {"evidence": "t from a to b"}),
+        (facts(production=((32768, 32768),)), "fits-only-in-test", {"change": "stream"}),
+        (facts(production=((8192, 2048),), chips=1), "fits-only-in-test", {}),
+    ],
+)  # fmt: skip
+def test_one_thing_that_is_wrong(of: Facts, kind: str, said: dict[str, Any]) -> None:
+    found = only(of, kind)
+    assert kinds(of) == [kind]
+    for name, value in said.items():
+        told = getattr(found, name)
+        assert value in told if isinstance(value, str) else told == value
 
 
-def test_small_blocks_that_fill_l1_are_no_lever() -> None:
-    found = only(
-        facts(replace(BUSY, barriers=(4096, 2048)), blocks=(Block("a", 1, (24, 24), 2, 900_000),)),
-        "small-blocks",
-    )
-    assert not found.limits
-    assert "lower buffer_factor" in found.change
-
-
-def test_blocks_above_l1() -> None:
-    assert kinds(facts(blocks=(Block("a", 1, (64, 64), 2, 16_777_216),))) == ["blocks-above-l1"]
+@pytest.mark.parametrize(
+    "of",
+    [
+        facts(replace(BUSY, kernel_cycles={"BRISC": (99_000, 100_000), "TRISC_1": (10, 500)})),
+        facts(
+            replace(BUSY, bandwidth_gb_s=20.0), log=KernelLog(roofline=Roofline(50.0, "compute"))
+        ),
+        facts(production=((2048, 1024),)),
+        facts(production=((8192, 2048),), chips=4),
+    ],
+)
+def test_what_is_no_matter(of: Facts) -> None:
+    """A short thread that varies, bandwidth where compute is the limit, data that fits L1."""
+    assert kinds(of) == []
 
 
 def test_goals_are_in_order() -> None:
@@ -130,18 +150,6 @@ def test_goals_are_in_order() -> None:
     )
     limiting = [finding.goal for finding in findings(bad) if finding.limits]
     assert limiting == [1, 2, 3]
-
-
-def test_imbalanced_cores() -> None:
-    found = only(
-        facts(replace(BUSY, kernel_cycles={"BRISC": (10_000, 100_000)})), "imbalanced-cores"
-    )
-    assert "90%" in found.title
-
-
-def test_a_short_thread_that_varies_is_no_imbalance() -> None:
-    cycles = {"BRISC": (99_000, 100_000), "TRISC_1": (10, 500)}
-    assert kinds(facts(replace(BUSY, kernel_cycles=cycles))) == []
 
 
 def test_imbalance_in_the_device_log_names_the_core() -> None:
@@ -161,39 +169,14 @@ def test_stalls_by_the_roofline() -> None:
     assert "BRISC" not in found.title
 
 
-def test_stalls_by_the_lines() -> None:
-    row = LineCycles("TRISC_0", "f", 5, "", 100, 100.0, operations=(Operation("cb_wait", 80),))
-    assert "TRISC_0 80%" in only(facts(lines=(row,)), "stalls").title
-
-
-def test_low_bandwidth_only_where_compute_is_not_the_limit() -> None:
-    slow = replace(BUSY, bandwidth_gb_s=20.0)
-    assert kinds(facts(slow)) == ["low-bandwidth"]
-    compute = KernelLog(roofline=Roofline(50.0, "compute"))
-    assert kinds(facts(slow, log=compute)) == []
-
-
 def test_unequal_counts_as_in_tt_langs_own_sample() -> None:
     of = gather(parse_log(AUTO), None, {"kernel": "k"}, [])
     found = only(of, "unequal-counts")
     assert found.title == "NCRISC: 512 cb_reserve but 384 cb_push"
 
 
-def test_data_that_fits_l1_only_in_the_test() -> None:
-    found = only(facts(production=((32768, 32768),)), "fits-only-in-test")
-    assert "stream" in found.change
-    assert kinds(facts(production=((2048, 1024),))) == []
-    assert kinds(facts(production=((8192, 2048),), chips=1)) == ["fits-only-in-test"]
-    assert kinds(facts(production=((8192, 2048),), chips=4)) == []
-
-
 def test_several_profiles_in_one_log() -> None:
     assert "several-outputs" in kinds(facts(log=parse_log(AUTO * 2)))
-
-
-def test_chained_kernels() -> None:
-    run = {"chained": [{"from": "a", "to": "b", "tensor": "t"}]}
-    assert only(facts(run=run), "kernels-chained").evidence == "t from a to b"
 
 
 @pytest.mark.parametrize("bound", ["compute", "memory"])
