@@ -42,6 +42,8 @@ class Role(Enum):
     LOG = "log"
     DISTRIBUTED = "distributed"
     SPAWN = "spawn"
+    THREAD = "thread"  # makes one, or is a class of them
+    PROCESS = "process"
     COMPILE = "compile"  # the whole function as one graph
     STEP_CONTEXT = "step context"  # one graph per block
     CACHE_CLEAR = "cache clear"
@@ -103,6 +105,11 @@ FUNCTIONS: tuple[tuple[str, Role], ...] = (
     ("torch.multiprocessing.start_processes", Role.SPAWN),
     ("torch_xla.distributed.xla_multiprocessing.spawn", Role.SPAWN),
     ("torch_xla.launch", Role.SPAWN),
+    ("threading.Thread", Role.THREAD),
+    ("threading.Timer", Role.THREAD),
+    ("*.QThread", Role.THREAD),
+    ("multiprocessing.*Process", Role.PROCESS),
+    ("torch.multiprocessing.*Process", Role.PROCESS),
     ("torch_xla.compile", Role.COMPILE),
     ("torch_xla.experimental.compile", Role.COMPILE),
     ("torch_xla.core.xla_model.compile", Role.COMPILE),

@@ -478,7 +478,7 @@ class Names:
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Values]:
         function = Function(source, parameter.function)
         for where, scope, call in self.callers(function):
-            bound = is_method(function) and not _on_class(self.of(where, scope, call.func))
+            bound = is_method(function) and not on_class(self.of(where, scope, call.func))
             for name, value in passed(call, function.node, bound=bound):
                 if name == parameter.argument.arg and not isinstance(value, ast.Starred):
                     yield self.of(where, scope, value) or (
@@ -637,7 +637,7 @@ def _is_unknown(value: Value) -> bool:
     return isinstance(value, (Opaque, Free))
 
 
-def _on_class(values: Values) -> bool:
+def on_class(values: Values) -> bool:
     """`Trainer.step(trainer, x)`: the function taken from its class, so that self is passed."""
     return any(isinstance(v, Function) for v in values) and not any(
         isinstance(v, (Method, Class)) for v in values

@@ -58,7 +58,7 @@ def choose(program: Program, options: Options) -> Located | Reason | None:
     if len(stepping) == 1:
         return _understand(program, knowledge, stepping[0], options)
     if not stepping:
-        return closure_reason(program, knowledge) or no_loop(program, knowledge, candidates)
+        return closure_reason(knowledge) or no_loop(program, knowledge, candidates)
     reasons = [r for c in stepping for r in reasons_against(knowledge, c)]
     raise Declined(*dict.fromkeys(reasons or several(stepping)))
 

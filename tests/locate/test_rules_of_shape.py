@@ -165,6 +165,8 @@ def test_a_run_that_the_main_thread_calls(base: str) -> None:
 CLOSURE = (
     HEAD
     + """
+import functools
+
 def take_step(x, y):
     def closure():
         optimizer.zero_grad()

@@ -6,6 +6,7 @@ A rule looks at a candidate and yields reasons; nothing is instrumented as long 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
@@ -38,6 +39,6 @@ RULES = (
 
 
 def reasons_against(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
-    """Every rule's reasons against a loop."""
+    """The first reason of every rule against a loop."""
     for rule in RULES:
-        yield from rule.reasons(knowledge, candidate)
+        yield from islice(rule.reasons(knowledge, candidate), 1)

@@ -5,63 +5,60 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from instrumentor.locate.catalogue import Role
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
-from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import (
-    FUNCTIONS,
-    FunctionNode,
-    Source,
-    callee,
-    dotted,
-    last,
-)
-
-_COMPILERS = ("torch_xla.compile", "torch_xla.experimental.compile")
+from instrumentor.locate.program import Function
+from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source, dotted
 
 
 def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    if not any(b"torch_xla" in s.data for s in knowledge.program.sources.values()):
+        return
+    for function in dict.fromkeys(f for site in candidate.sites for f in site.chain):
+        outside = function.source.scope_of(function.node)
+        for decorator in function.node.decorator_list:
+            role = _role(knowledge, function.source, outside, decorator)
+            if role is Role.STEP_CONTEXT:
+                yield _one_graph(function.source, function.node)
+            elif role is Role.COMPILE:
+                yield _compiled(function.source, function.node.lineno)
+    for source, call, function in _compilations(knowledge):
+        if any(function in site.chain for site in candidate.sites):
+            yield _compiled(source, call.lineno)
+    source = candidate.source
     for site in candidate.sites:
-        for function in site.chain:
-            for decorator in function.node.decorator_list:
-                if dotted(decorator).startswith("torch_xla.step"):
-                    yield _one_graph(function.source, function.node)
-                    return
-                if dotted(decorator).startswith(("torch_xla.compile", "xm.compile")):
-                    yield _compiled(function.source, function.node.lineno)
-                    return
-        for source in (candidate.source, site.backward_source):
-            for node in source.nodes:
-                if isinstance(node, ast.Call) and dotted(node.func) in _COMPILERS:
-                    names = {dotted(a) for a in node.args} | {k.arg or "" for k in node.keywords}
-                    if "full_graph" in names or any(
-                        f.name in {n.split(".")[-1] for n in names} for f in site.chain
-                    ):
-                        yield _compiled(source, node.lineno)
-                        return
-        for parent in candidate.source.parents(site.statement):
-            if isinstance(parent, ast.With) and any(
-                dotted(i.context_expr).startswith(("torch_xla.step", "torch_xla.compile"))
-                for i in parent.items
-            ):
-                yield _one_graph(candidate.source, parent)
-                return
+        for parent in source.parents(site.statement):
+            for item in parent.items if isinstance(parent, ast.With) else ():
+                role = _role(knowledge, source, candidate.scope, item.context_expr)
+                if role in (Role.STEP_CONTEXT, Role.COMPILE) and isinstance(parent, ast.With):
+                    yield _one_graph(source, parent)
 
 
-def handed_to_a_compiler(program: Program) -> Reason | None:
+def handed_to_a_compiler(knowledge: Knowledge) -> Reason | None:
     """`self.step = torch_xla.compile(self.step_fn)`, where step_fn holds the backward."""
-    with_backward = {
-        scope.name
-        for scope, calls in program.calls.items()
-        if isinstance(scope, FUNCTIONS) and any(callee(call) == "backward" for call, _ in calls)
-    }
+    for source, call, function in _compilations(knowledge):
+        if knowledge.has_backward(function):
+            return _compiled(source, call.lineno)
+    return None
+
+
+def _compilations(knowledge: Knowledge) -> Iterator[tuple[Source, ast.Call, Function]]:
+    """Calls that compile functions of the program."""
+    program = knowledge.program
     for source in program.sources.values():
         for call in source.calls:
-            if dotted(call.func) in _COMPILERS and call.args:
-                if last(dotted(call.args[0])) in with_backward:
-                    return _compiled(source, call.lineno)
-    return None
+            scope = program.scope_of(source, call)
+            if call.args and knowledge.role(source, scope, call) is Role.COMPILE:
+                for function in program.resolve(source, scope, ast.Call(call.args[0], [], [])):
+                    yield source, call, function
+
+
+def _role(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> Role | None:
+    """Of a decorator or a context, called or not."""
+    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+    return knowledge.role(source, scope, call)
 
 
 def _one_graph(source: Source, block: ast.With | FunctionNode) -> Reason:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
+from instrumentor.locate.names import external_name
 from instrumentor.locate.rules.common import AS_A_WHOLE, imported_roots
-from instrumentor.locate.syntax import (
-    receiver,
-)
+from instrumentor.locate.syntax import receiver
+from instrumentor.locate.values import Object
 
 FOREIGN_RUNTIMES = {
     "forge": "tt-forge's compiled model runs its own backward",
@@ -29,30 +28,12 @@ def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
         for root, why in FOREIGN_RUNTIMES.items():
             if root in roots:
                 yield Reason(source.path, roots[root], "foreign-runtime", why, AS_A_WHOLE)
-                return
-        for statement in source.places:
-            if isinstance(statement, ast.ImportFrom) and re.search(
-                r"(^|\.)(tt_train|ttml)(\.|$)", statement.module or ""
-            ):
-                yield Reason(
-                    source.path,
-                    statement.lineno,
-                    "foreign-runtime",
-                    f"{statement.module} runs the step itself",
-                    AS_A_WHOLE,
-                )
-                return
     for site in candidate.sites:
-        owner = receiver(site.backward)
-        if (
-            re.search(r"compiled_(model|fw)|framework_compiled|tt_model", owner)
-            and not site.backward.args
-        ):
-            yield Reason(
-                site.backward_source.path,
-                site.backward.lineno,
-                "foreign-runtime",
-                f"{owner}.backward() is a compiled model's own backward",
-                AS_A_WHOLE,
-            )
-            return
+        source, call = site.backward_source, site.backward
+        scope = program.scope_of(source, call)
+        if isinstance(call.func, ast.Attribute):
+            for value in knowledge.values(source, scope, call.func.value):
+                made = external_name(value.made_by) if isinstance(value, Object) else ""
+                if made.partition(".")[0] in FOREIGN_RUNTIMES:
+                    what = f"{receiver(call)}.backward() is a compiled model's own backward"
+                    yield Reason(source.path, call.lineno, "foreign-runtime", what, AS_A_WHOLE)

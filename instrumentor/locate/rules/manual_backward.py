@@ -21,4 +21,3 @@ def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
                 "manual_backward: Lightning calls this step from its own loop",
                 OWN_LOOP,
             )
-            return

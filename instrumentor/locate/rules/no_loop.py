@@ -157,7 +157,7 @@ _QUESTIONS = (
     _without_torch,
     _in_a_scaler,
     _in_a_package,
-    lambda script: handed_to_a_compiler(script.program),
+    lambda script: handed_to_a_compiler(script.knowledge),
     _without_an_update,
 )
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Role
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
-from instrumentor.locate.program import Class, Function
-from instrumentor.locate.rules.common import conditional
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, callee, last
+from instrumentor.locate.program import Class, Function, Program
+from instrumentor.locate.rules.common import is_main_guard
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source
 from instrumentor.locate.values import Method
-
-_REMEDY = "Give a script that trains in its main process and thread."
-_WORKERS = {"Thread": "thread", "QThread": "thread", "Timer": "thread", "Process": "process"}
 
 
 def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
@@ -28,32 +26,39 @@ def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
     for _ in range(6):
         if not isinstance(scope, FUNCTIONS):
             return
-        function = Function(program.source_of_scope[scope], scope)
         callers = program.callers.get(scope, ())
         if not callers:
+            function = Function(program.source_of_scope[scope], scope)
+            yield from _as_a_worker(knowledge, function)
             yield from _started(knowledge, function, candidate)
             return
         scope = callers[0][0]
 
 
+def _as_a_worker(knowledge: Knowledge, function: Function) -> Iterator[Reason]:
+    """The function is run() of a subclass of a thread or process."""
+    owner = function.source.class_of.get(function.node)
+    if owner is not None and function.name == "run":
+        for base in knowledge.program.external_bases(Class(function.source, owner)):
+            if catalogue.role_of(base) in (Role.THREAD, Role.PROCESS):
+                yield _reason(function.source, function.node.lineno, catalogue.role_of(base))
+
+
 def _started(knowledge: Knowledge, function: Function, candidate: Candidate) -> Iterator[Reason]:
     """What makes a worker of a function that nothing calls."""
     loop = candidate.source.at(candidate.loop.lineno)
-    kind = _worker_class(knowledge, function)
-    if kind:
-        yield _reason(function.source, function.node.lineno, kind)
-        return
     for source in knowledge.program.sources.values():
         for call in source.calls:
-            handed = [k.value for k in call.keywords if k.arg == "target"]
             scope = knowledge.program.scope_of(source, call)
-            spawns = knowledge.role(source, scope, call) is Role.SPAWN
+            role = knowledge.role(source, scope, call)
+            spawns = role is Role.SPAWN
+            handed = [k.value for k in call.keywords if k.arg == "target"]
             handed += call.args[:1] if spawns else []
             if not any(_means(knowledge, source, scope, h, function) for h in handed):
                 continue
             if not spawns:
-                yield _reason(source, call.lineno, _WORKERS.get(callee(call), "process"))
-            elif not _in_this_process(call) and not conditional(knowledge.program, source, call):
+                yield _reason(source, call.lineno, role)
+            elif not _in_this_process(call) and not _conditional(knowledge.program, source, call):
                 yield Reason(
                     source.path,
                     call.lineno,
@@ -80,20 +85,31 @@ def _in_this_process(call: ast.Call) -> bool:
     )
 
 
-def _worker_class(knowledge: Knowledge, function: Function) -> str:
-    """`thread` or `process` when the function is run() of a subclass of one, else ''."""
-    owner = function.source.class_of.get(function.node)
-    if owner is None or function.name != "run":
-        return ""
-    bases = knowledge.program.external_bases(Class(function.source, owner))
-    return next((_WORKERS[last(b)] for b in bases if last(b) in _WORKERS), "")
+def _conditional(program: Program, source: Source, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a call is made only under an `if` (the `__main__` guard does not count)."""
+    statement = source.statement_of(node)
+    parents = source.parents(statement) if statement is not None else ()
+    if any(isinstance(p, ast.If) and not is_main_guard(p) for p in parents):
+        return True
+    scope = program.scope_of(source, node)
+    if not isinstance(scope, FUNCTIONS) or depth > 5:
+        return False
+    uses: list[tuple[ScopeNode, ast.AST]] = [
+        (caller, call) for caller, call, _ in program.callers.get(scope, ()) if caller is not scope
+    ]
+    uses = uses or [*program.handed.get(scope, ())]
+    return bool(uses) and all(
+        _conditional(program, program.source_of_scope[caller], use, depth + 1)
+        for caller, use in uses
+    )
 
 
-def _reason(source: Source, line: int, kind: str) -> Reason:
+def _reason(source: Source, line: int, role: Role | None) -> Reason:
+    what = "thread" if role is Role.THREAD else "process"
     return Reason(
         source.path,
         line,
         "own-process",
-        f"the loop runs in a {kind} of its own: stopping it does not end the run",
-        _REMEDY,
+        f"the loop runs in a {what} of its own: stopping it does not end the run",
+        "Give a script that trains in its main process and thread.",
     )
