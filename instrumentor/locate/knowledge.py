@@ -119,16 +119,7 @@ class Knowledge(Struct, eq=False, dict=True):
     ) -> ast.expr | None:
         owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
         if isinstance(function, Member) and function.name in _STEPS:
-            kind = self.kinds.of_value(function.owner)
-            if kind is None and isinstance(call.func, ast.Attribute):
-                kind = self.kinds.of(source, scope, call.func.value)
-            if kind is not None and kind[0] is Kind.SCALER:
-                return call.args[0] if call.args else owner
-            if kind is not None and kind[0] not in _STEPPED:
-                # `optims.generator.step()`: of a name that says nothing else the whole is asked
-                spelled = kind[1] is Evidence.SPELLING and _spelled_optimizer(owner)
-                return owner if spelled else None
-            return owner if kind is not None else self._given_optimizer(source, scope, call)
+            return self._step_of_object(source, scope, call, function)
         if isinstance(function, Method) and function.function.name in _STEPS:
             kind = self.kinds.of_value(function.owner)
             return owner if kind is not None and kind[0] in _STEPPED else None
@@ -139,6 +130,23 @@ class Knowledge(Struct, eq=False, dict=True):
         if catalogue.role_of(external_name(function)) is Role.STEP:
             return call.args[0] if call.args else owner
         return self._by_word(source, scope, call)
+
+    def _step_of_object(
+        self, source: Source, scope: ScopeNode, call: ast.Call, method: Member
+    ) -> ast.expr | None:
+        """What `.step()` of an object that is not to be read steps: itself, or what it is given."""
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        found = self.kinds.of_value(method.owner)
+        if found is None and isinstance(call.func, ast.Attribute):
+            found = self.kinds.of(source, scope, owner)
+        kind, evidence = found or (None, None)
+        if kind is None:
+            return self._given_optimizer(source, scope, call)
+        if kind is Kind.SCALER:
+            return call.args[0] if call.args else owner
+        # `optims.generator.step()`: of a name that says nothing else the whole is asked
+        spelled = evidence is Evidence.SPELLING and _spelled_optimizer(owner)
+        return owner if kind in _STEPPED or spelled else None
 
     def _given_optimizer(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
         return next(
@@ -254,31 +262,27 @@ class Knowledge(Struct, eq=False, dict=True):
     def is_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """`loss.backward()`, `accelerator.backward(loss)`, `torch.autograd.backward(losses)`."""
         word = callee(call)
-        if word == "manual_backward":
-            return True
-        if word != "backward":
-            names = self.program.backward_words
-            return word in names and any(
-                (isinstance(v, Member) and v.name == "backward")
-                or external_name(v) == "torch.autograd.backward"
-                for v in self.values(source, scope, call.func)
-            )
-        if isinstance(call.func, ast.Name):
+        if word != "backward" and word not in self.program.backward_words:
+            return word == "manual_backward"
+        if word != "backward" or isinstance(call.func, ast.Name):
             return any(
                 external_name(v) == "torch.autograd.backward"
+                or (word != "backward" and isinstance(v, Member) and v.name == "backward")
                 for v in self.values(source, scope, call.func)
             )
+        own = self.program.resolve(source, scope, call)
+        if own and not all(map(is_stub, own)):
+            return False  # torch's own is in it, or none is
+        return not self._delegates(source, scope, call)
+
+    def _delegates(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """`super().backward(...)`, or `Other.backward(ctx, grad)` within an autograd.Function."""
         base = call.func.value if isinstance(call.func, ast.Attribute) else None
         if isinstance(base, ast.Call) and dotted(base.func) == "super":
-            return False
-        own = self.program.resolve(source, scope, call)
-        if own and not all(is_stub(f) for f in own):
-            return False  # torch's own is in it, or none is
-        # `SomeFunction.backward(ctx, grad)` delegates inside an autograd.Function
+            return True
         around = self.program.enclosing_class(source, scope)
-        return around is None or not any(
-            name.endswith("autograd.Function") for name in self.program.external_bases(around)
-        )
+        bases = [] if around is None else self.program.external_bases(around)
+        return any(name.endswith("autograd.Function") for name in bases)
 
     def loss_of(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr:
         """The expression that a backward differentiates."""

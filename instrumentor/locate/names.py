@@ -230,21 +230,28 @@ class Names:
         cls = owner.made_by
         if isinstance(cls, Class):
             found = self._of_class(cls, owner, name)
-            if found and any(isinstance(v, (Method, Function)) for v in found):
-                return found
-            found = _union([found, self._stored(owner, cls, name), self._field(owner, cls, name)])
-            return found or (Member(owner, name),)
-        if isinstance(cls, External) and cls.name == "builtins.super" and owner.where:
-            own = self.program.enclosing_class(*owner.where)
-            for base in self.program.bases(own)[1:] if own is not None else ():
-                method = self.program.method(base, name)
-                if method is not None:
-                    return (Method(method, Object(base)),)
-        if owner.node is not None:  # SimpleNamespace(model=...), Namespace(...)
-            for keyword in owner.node.keywords:
-                if keyword.arg == name and owner.where and isinstance(cls, External):
-                    return self.of(*owner.where, keyword.value) or (Opaque(keyword.value),)
-        return (Member(owner, name),)
+            if not any(isinstance(v, (Method, Function)) for v in found):
+                stored = self._stored(owner, cls, name)
+                found = _union([found, stored, self._field(owner, cls, name)])
+        elif external_name(cls) == "builtins.super":
+            found = self._of_super(owner, name)
+        else:
+            found = self._of_namespace(owner, name)
+        return found or (Member(owner, name),)
+
+    def _of_super(self, owner: Object, name: str) -> Values:
+        own = self.program.enclosing_class(*owner.where) if owner.where else None
+        bases = self.program.bases(own)[1:] if own is not None else ()
+        methods = ((self.program.method(base, name), base) for base in bases)
+        return next(((Method(m, Object(base)),) for m, base in methods if m is not None), NOTHING)
+
+    def _of_namespace(self, owner: Object, name: str) -> Values:
+        """`SimpleNamespace(model=...)`, `Namespace(...)`: what the keyword gave."""
+        if owner.node is None or not owner.where or not isinstance(owner.made_by, External):
+            return NOTHING
+        given = (k.value for k in owner.node.keywords if k.arg == name)
+        values = (self.of(*owner.where, value) or (Opaque(value),) for value in given)
+        return next(values, NOTHING)
 
     def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
         """A method or class-level name, found upwards; overrides too when any instance is meant."""
@@ -603,24 +610,25 @@ def passed(
         bound: the function is a method, and its object is not among the arguments.
     """
     spec = function.args
-    names = [a.arg for a in (*spec.posonlyargs, *spec.args)][bound:]
+    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    own, names = names[:bound], names[bound:]
     starred = (at for at, a in enumerate(call.args) if isinstance(a, ast.Starred))
     certain = min(next(starred, len(call.args)), len(names))
     yield from zip(names, call.args[:certain], strict=False)
     late = names[certain:] + ([spec.vararg.arg] if spec.vararg is not None else [])
     for value in call.args[certain:]:
-        spread = value if isinstance(value, ast.Starred) else ast.Starred(value, ast.Load())
-        yield from ((name, spread) for name in late)
-    own = {*names[:certain], *[a.arg for a in (*spec.posonlyargs, *spec.args)][:bound]}
-    named = {a.arg for a in (*spec.args, *spec.kwonlyargs)} - own
+        yield from ((name, _spread(value)) for name in late)
+    named = {a.arg for a in (*spec.args, *spec.kwonlyargs)}.difference(own, names[:certain])
     rest = {spec.kwarg.arg} if spec.kwarg is not None else set[str]()
     for keyword in call.keywords:
         if keyword.arg is None:
-            spread = ast.Starred(keyword.value, ast.Load())
-            yield from ((name, spread) for name in sorted(named | rest))
+            yield from ((name, _spread(keyword.value)) for name in sorted(named | rest))
         else:
-            takes = {keyword.arg} if keyword.arg in named else rest
-            yield from ((name, keyword.value) for name in takes)
+            yield from ((n, keyword.value) for n in ({keyword.arg} & named or rest))
+
+
+def _spread(value: ast.expr) -> ast.Starred:
+    return value if isinstance(value, ast.Starred) else ast.Starred(value, ast.Load())
 
 
 def is_method(function: Function) -> bool:

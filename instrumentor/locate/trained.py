@@ -76,20 +76,8 @@ class Trained:
 
     def _trained_again(self) -> Iterator[Value]:
         """Models of which some parameters are trained: set back, adapted, given to an optimizer."""
-        for source, scope, call in self.program.calls_named("requires_grad_"):
-            if isinstance(call.func, ast.Attribute):
-                owners = self.names.of(source, scope, call.func.value)
-                if not _is_set(call, False):
-                    yield from map(_root, (*owners, *_models_of(owners)))
-                elif _tested(source, call):
-                    yield from _models_of(owners)
-        for source in self.program.sources.values():
-            for put in self.names.puts(source):
-                if put.name == "requires_grad" and isinstance(put.bound.value, ast.Constant):
-                    if not _is_false(put.bound.value) or _tested(source, put.owner):
-                        yield from self.kinds.parameters_of(source, put.scope, put.owner)
-                elif put.name:
-                    yield from map(_root, self.names.of(source, put.scope, put.owner))
+        yield from self._switched_on()
+        yield from self._assigned_on()
         for word in _ADAPTS:
             for source, scope, call in self.program.calls_named(word):
                 owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
@@ -98,6 +86,25 @@ class Trained:
         for source, scope, call in self._optimizers:
             for argument in (*call.args, *(k.value for k in call.keywords)):
                 yield from map(_root, self.kinds.parameters_of(source, scope, argument))
+
+    def _switched_on(self) -> Iterator[Value]:
+        for source, scope, call in self.program.calls_named("requires_grad_"):
+            if isinstance(call.func, ast.Attribute):
+                owners = self.names.of(source, scope, call.func.value)
+                if not _is_set(call, False):
+                    yield from map(_root, (*owners, *_models_of(owners)))
+                elif _tested(source, call):
+                    yield from _models_of(owners)
+
+    def _assigned_on(self) -> Iterator[Value]:
+        """Also parts that are put into a model: those are new."""
+        for source in self.program.sources.values():
+            for put in self.names.puts(source):
+                if put.name == "requires_grad" and isinstance(put.bound.value, ast.Constant):
+                    if not _is_false(put.bound.value) or _tested(source, put.owner):
+                        yield from self.kinds.parameters_of(source, put.scope, put.owner)
+                elif put.name:
+                    yield from map(_root, self.names.of(source, put.scope, put.owner))
 
 
 def _is_set(call: ast.Call, value: bool) -> bool:
