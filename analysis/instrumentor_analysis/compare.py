@@ -193,64 +193,45 @@ def _device_time(pair: _Pair) -> Timing | None:
 
 
 def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = ()) -> Timing | None:
-    """Of runs that have such samples, none of which is 0 ms."""
+    """Of runs that have such samples, none of which is 0 ms; by runs where so many are known."""
     old = [tuple(ms / pair.per[0] for ms in run) for run in base if run]
     now = [tuple(ms / pair.per[1] for ms in run) for run in new if run]
     steps = tuple(ms for run in old for ms in run), tuple(ms for run in now for ms in run)
     noise = _assumed_noise(pair.base.summary.run, pair.new.summary.run)
-    ratio = ratio_of_medians(*steps, noise)
-    if ratio is None:
+    by_steps = ratio_of_medians(*steps, noise)
+    if by_steps is None:
         return None
+    # The noise is a ratio, whatever a time is of.
+    by_runs = between(old, now, earlier)
+    found = by_runs or by_steps
     medians = statistics.median(steps[0]), statistics.median(steps[1])
-    timing = Timing(
+    said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]))
+    if by_runs is not None:
+        medians = by_runs.base_ms, by_runs.new_ms
+        said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
+    rates = [
+        # Of one sample the batch size is 1 already.
+        None if side.batch_size is None else side.batch_size / per / (median / 1000)
+        for side, per, median in zip((pair.base, pair.new), pair.per, medians, strict=True)
+    ]
+    return Timing(
         label=label,
         basis=pair.basis,
         base_median_ms=medians[0],
         new_median_ms=medians[1],
         base_samples_ms=steps[0],
         new_samples_ms=steps[1],
-        ratio=ratio.value,
-        interval=ratio.interval,
-        enough=ratio.enough,
-        real=ratio.real,
-        needed=ratio.needed,
-        smallest_percent=ratio.smallest_percent,
-        statement=statement(ratio, pair.new.name, len(steps[0]), len(steps[1])),
-    )
-    return _rated(_of_runs(timing, pair, old, now, earlier), pair)
-
-
-def _of_runs(timing: Timing, pair: _Pair, old: Runs, now: Runs, earlier: Medians) -> Timing:
-    """The same, decided by runs where there are enough of them to know how they differ."""
-    # The noise is a ratio, whatever a time is of.
-    found = between(old, now, earlier)
-    if found is None:
-        return timing
-    return replace(
-        timing,
-        base_median_ms=found.base_ms,
-        new_median_ms=found.new_ms,
-        ratio=found.ratio,
+        ratio=by_steps.value if by_runs is None else by_runs.ratio,
         interval=found.interval,
-        enough=True,
+        enough=by_steps.enough or by_runs is not None,
         real=found.real,
         needed=found.needed,
         smallest_percent=found.smallest_percent,
-        statement=statement_of_runs(found, _facts(pair.new, pair.groups[1]).name),
-        between=found,
+        statement=said,
+        base_rate=rates[0],
+        new_rate=rates[1],
+        between=by_runs,
     )
-
-
-def _rated(timing: Timing, pair: _Pair) -> Timing:
-    """With samples a second at the medians; of one sample the batch size is 1 already."""
-    sizes = pair.base.batch_size, pair.new.batch_size
-    old, now = (
-        None if size is None else size / per / (median / 1000)
-        for size, per, median in zip(
-            sizes, pair.per, (timing.base_median_ms, timing.new_median_ms), strict=True
-        )
-    )
-    return replace(timing, base_rate=old, new_rate=now)
 
 
 __all__ = [

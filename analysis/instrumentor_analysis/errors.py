@@ -24,27 +24,17 @@ class AnalysisError(Exception):
 
 
 class NotAnOpsFile(AnalysisError):
-    """The file is not an ops CSV: a column that every one has is missing, or it is empty.
+    """The file is not an ops CSV: a column that every one has is missing, or it is empty."""
 
-    Attributes:
-        path: the file.
-        missing: the columns it lacks.
-    """
-
-    def __init__(self, path: Path, message: str, missing: tuple[str, ...] = ()) -> None:
-        super().__init__(
-            message,
-            "Give an ops_perf_results_*.csv as written by `python3 -m tracy -r`.",
-        )
-        self.path = path
-        self.missing = missing
+    def __init__(self, message: str) -> None:
+        hint = "Give an ops_perf_results_*.csv as written by `python3 -m tracy -r`."
+        super().__init__(message, hint)
 
 
 class DamagedFile(AnalysisError):
     """The file begins well and then does not: truncated, or a cell of the wrong kind.
 
     Attributes:
-        path: the file.
         line: 1-based line of the damage (1 is the header), or None when unknown.
         column: name of the column, or None when the line as a whole is wrong.
     """
@@ -59,7 +49,6 @@ class DamagedFile(AnalysisError):
             "The file may be cut short by a killed run; make the report again from .logs with "
             "`python3 -m tracy --process-logs-only`, or profile again.",
         )
-        self.path = path
         self.line = line
         self.column = column
 

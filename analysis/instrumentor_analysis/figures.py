@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from instrumentor_analysis.categories import ORDER
 from instrumentor_analysis.caveats import Caveat
@@ -35,43 +36,72 @@ GAP_EDGES_US = (1.0, 2.0, 6.5, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 10_000.0,
 MOST_SLOW_OPS = 15
 
 
-def categories(ops: Table, pooled: int = 1) -> tuple[Category, ...]:
+def categories(ops: Table, pooled: int = 1, column: str = "category") -> tuple[Category, ...]:
     """Device time by our categories, in the order of charts; those without an op left out."""
-    groups = Groups(ops["category"])
-    times = groups.sums(ops["device_time_us"])
-    whole = float(times.sum())
-    names = ops["category"][groups.first].tolist()
     found = [
-        Category(
-            name,
-            time / 1000 / pooled,
-            time / whole * 100 if whole else None,
-            round(count / pooled),
-        )
-        for name, time, count in zip(names, times.tolist(), groups.sizes.tolist(), strict=True)
+        Category(each.name, each.us / 1000 / pooled, each.percent, round(each.count / pooled))
+        for each in by_time(Groups(ops[column]), ops[column], ops["device_time_us"])
     ]
     return tuple(sorted(found, key=lambda each: ORDER.index(each.name)))
+
+
+class Total(Struct, frozen=True):
+    """The rows of one group: its number, name, rows, time and share of the time of all."""
+
+    group: int
+    name: str
+    count: int
+    us: float
+    percent: float | None
+
+
+def by_time(groups: Groups, names: Categorical, times_us: Floats) -> list[Total]:
+    """Groups of rows by their time, most first, then by name."""
+    sums = groups.sums(times_us)
+    whole = float(sums.sum())
+    columns = names[groups.first].tolist(), groups.sizes.tolist(), sums.tolist()
+    found = [
+        Total(at, str(name), count, us, us / whole * 100 if whole else None)
+        for at, (name, count, us) in enumerate(zip(*columns, strict=True))
+    ]
+    return sorted(found, key=lambda each: (-each.us, each.name))
 
 
 def slow_ops(ops: Table, pooled: int = 1) -> tuple[SlowOp, ...]:
     """Ops by name, most device time first; the bound is that of most of their time."""
     name, time = kinds(ops, "op"), ops["device_time_us"]
     groups = Groups(name)
-    times, timed = groups.sums(time), groups.counts(time)
-    whole = float(times.sum())
-    names, category = name[groups.first].tolist(), ops["category"][groups.first].tolist()
-    bounds = _main_bounds(ops, groups)
-    order = sorted(range(len(groups)), key=lambda at: (-times[at], names[at]))
+    timed, bounds = groups.counts(time), _main_bounds(ops, groups)
+    category = ops["category"][groups.first].tolist()
     return tuple(
         SlowOp(
-            op=str(names[at]),
-            count=round(int(groups.sizes[at]) / pooled),
-            device_time_ms=float(times[at]) / 1000 / pooled if timed[at] else None,
-            percent=float(times[at]) / whole * 100 if whole else None,
-            bound=bounds[at] or None,
-            category=str(category[at]),
+            op=each.name,
+            count=round(each.count / pooled),
+            device_time_ms=each.us / 1000 / pooled if timed[each.group] else None,
+            percent=each.percent,
+            bound=bounds[each.group] or None,
+            category=str(category[each.group]),
         )
-        for at in order[:MOST_SLOW_OPS]
+        for each in by_time(groups, name, time)[:MOST_SLOW_OPS]
+    )
+
+
+def torch_slow_ops(ops: Table) -> tuple[SlowOp, ...]:
+    """The same of a torch profile: by device time where there is any, else by self time."""
+    name, own, device = ops["op"], ops["self_time_us"], ops["device_time_us"]
+    on_device, groups = any_known(device), Groups(name)
+    self_us, category = groups.sums(own), ops["torch_category"][groups.first].tolist()
+    return tuple(
+        SlowOp(
+            op=each.name,
+            count=each.count,
+            device_time_ms=each.us / 1000 if on_device else None,
+            percent=each.percent,
+            bound=None,
+            category=category[each.group],
+            op_self_time_ms=float(self_us[each.group]) / 1000,
+        )
+        for each in by_time(groups, name, device if on_device else own)[:MOST_SLOW_OPS]
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
 
-from instrumentor_analysis.figures import evaluates_constants
+from instrumentor_analysis.figures import by_time, evaluates_constants
 from instrumentor_analysis.model import Locations, Module, SourceLine
 from instrumentor_analysis.stacked import kinds
 from instrumentor_analysis.table import Categorical, Floats, Groups, Mask, Table, total
@@ -215,18 +215,10 @@ def _modules(
 
     known = module.known()
     once, own = known & const, known & ~const
-    found: list[Module] = []
-    if own.any():
-        groups = Groups(module[own])
-        sums = groups.sums(time[own]).tolist()
-        names = module[own][groups.first].tolist()
-        found = [
-            named(str(name), us, count)
-            for name, us, count in zip(names, sums, groups.sizes.tolist(), strict=True)
-        ]
-    found.sort(key=lambda each: (-each.device_time_ms, each.name))
+    found = by_time(Groups(module[own]), module[own], time[own]) if own.any() else []
+    modules = [named(each.name, each.us, each.count) for each in found]
     constants = named(CONSTANTS, total(time[once]), int(once.sum()), const=True)
-    return (*found, *([constants] if once.any() else []))
+    return (*modules, *([constants] if once.any() else []))
 
 
 def _lines(

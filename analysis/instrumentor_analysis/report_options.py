@@ -161,7 +161,7 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
     if isinstance(source, Path) and not source.is_file():
         folder = open_run(source)
         if folder.ops_csv is None:
-            raise NotAnOpsFile(source, f"{source} holds no ops_perf_results*.csv")
+            raise NotAnOpsFile(f"{source} holds no ops_perf_results*.csv")
         sources, notes = (folder.ops_csv,), folder.warnings
     report = report_of(read_steps(sources, options.step, options.arch, options.named), options)
     # A file without steps of ours: the window in words says so.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from instrumentor_analysis.figures import by_time
 from instrumentor_analysis.model import GAP_THRESHOLD_US, PAUSE_US, Saving, SavingKind
 from instrumentor_analysis.table import Floats, Groups, Table, quotient, total
 
@@ -74,22 +75,17 @@ def savings(ops: Table, arch: Architecture, pooled: int = 1) -> tuple[Saving, ..
             continue
         names = ops["op"][useful]
         groups = Groups(names)
-        columns = (
-            names[groups.first].tolist(),
-            groups.sizes.tolist(),
-            groups.sums(now[useful]).tolist(),
-            groups.sums(won[useful]).tolist(),
-        )
+        now_us = groups.sums(now[useful]).tolist()
         found += [
             Saving(
-                op=str(name),
+                op=each.name,
                 kind=kind,
-                count=round(count / pooled),
-                now_us=now_us / pooled,
-                saving_us=won_us / pooled,
-                percent=won_us / whole * 100,
+                count=round(each.count / pooled),
+                now_us=now_us[each.group] / pooled,
+                saving_us=each.us / pooled,
+                percent=each.us / whole * 100,
             )
-            for name, count, now_us, won_us in zip(*columns, strict=True)
-            if won_us / whole * 100 >= LEAST_PERCENT
+            for each in by_time(groups, names, won[useful])
+            if each.us / whole * 100 >= LEAST_PERCENT
         ]
     return tuple(sorted(found, key=lambda saving: (-saving.saving_us, saving.op)))

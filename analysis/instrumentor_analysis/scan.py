@@ -79,31 +79,29 @@ def read_header(path: Path) -> Header:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise NotAnOpsFile(path, f"{path.name} is not a text file") from None
+        raise NotAnOpsFile(f"{path.name} is not a text file") from None
     if not text.strip():
-        raise NotAnOpsFile(path, f"{path.name} is empty")
+        raise NotAnOpsFile(f"{path.name} is empty")
     if text.startswith("#"):
-        raise NotAnOpsFile(path, f"{path.name}, line 1: a comment where the header should be")
+        raise NotAnOpsFile(f"{path.name}, line 1: a comment where the header should be")
     if "\r" in text and not text.endswith("\n"):
         raise NotAnOpsFile(
-            path,
             f"{path.name}: its lines end in a carriage return alone, not in a line feed "
             f"(tr '\\r' '\\n' < {path.name} > NEW.csv gives it some)",
         )
     try:
         columns = known_names(next(csv.reader([text])))
     except csv.Error as error:
-        raise NotAnOpsFile(path, f"{path.name}, line 1: {error}") from error
+        raise NotAnOpsFile(f"{path.name}, line 1: {error}") from error
     if is_records(columns):
         raise NotAnOpsFile(
-            path,
             f"{path.name} holds records of the real-time profiler: start and end of programs in "
             "ticks of the device, no ops and no durations",
         )
     missing = tuple(name for name in REQUIRED if name not in columns)
     if missing and not all(name in columns for name in DEVICE_ONLY):
         listed = ", ".join(repr(name) for name in missing)
-        raise NotAnOpsFile(path, f"{path.name}, line 1: no column {listed}", missing)
+        raise NotAnOpsFile(f"{path.name}, line 1: no column {listed}")
     return Header(columns, raw)
 
 

@@ -308,7 +308,8 @@ def _located(folder: RunFolder, ops: Table) -> Table:
 
 
 def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> Analysis:
-    from instrumentor_analysis.torch_ops import read_torch_ops, torch_categories, torch_slow_ops
+    from instrumentor_analysis.figures import categories, torch_slow_ops
+    from instrumentor_analysis.torch_ops import read_torch_ops
 
     ops = read_torch_ops(csv)
     on_device = ops.device_time_ms is not None
@@ -320,8 +321,8 @@ def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> 
         device_time_source="CUDA kernels of the profiled step" if on_device else None,
         op_self_time_ms=ops.op_self_time_ms,
         op_count=len(ops.frame),
-        categories=torch_categories(ops),
-        slow_ops=torch_slow_ops(ops),
+        categories=categories(ops.frame, column="torch_category") if on_device else (),
+        slow_ops=torch_slow_ops(ops.frame),
         steps=_steps(timings, summary.wall_clock_by_label, None),
     )
     if wall_ms is not None:

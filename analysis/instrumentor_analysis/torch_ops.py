@@ -15,12 +15,10 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from instrumentor_analysis.categories import ORDER, torch_category
+from instrumentor_analysis.categories import torch_category
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
-from instrumentor_analysis.figures import MOST_SLOW_OPS
-from instrumentor_analysis.model import Category, SlowOp
 from instrumentor_analysis.rows import BLANKS
-from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_known, total
+from instrumentor_analysis.table import Categorical, Floats, Table, any_known, total
 
 COLUMNS = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
 
@@ -50,11 +48,11 @@ def read_torch_ops(path: Path) -> TorchOps:
         lines = csv.reader(file)
         header = next(lines, [])
         if not header:
-            raise NotAnOpsFile(path, f"{path.name} is empty", COLUMNS)
+            raise NotAnOpsFile(f"{path.name} is empty")
         missing = tuple(name for name in COLUMNS if name not in header)
         if missing:
             text = f"{path.name}, line 1: no column {', '.join(missing)}"
-            raise NotAnOpsFile(path, text, missing)
+            raise NotAnOpsFile(text)
         cells = _cells(path, header, lines)
     columns: dict[str, Floats | Categorical] = {
         name: _numbers(path, name, texts)
@@ -99,43 +97,3 @@ def _numbers(path: Path, column: str, texts: list[str]) -> Floats:
         if math.isinf(values[at]):
             values[at] = np.nan
     return values
-
-
-def torch_slow_ops(ops: TorchOps) -> tuple[SlowOp, ...]:
-    """Ops by name: by device time where there is any, else by self time."""
-    on_device = ops.device_time_ms is not None
-    frame = ops.frame
-    calls = Groups(frame["op"])
-    own, device = calls.sums(frame["self_time_us"]), calls.sums(frame["device_time_us"])
-    basis = device if on_device else own
-    whole = float(basis.sum())
-    names = frame["op"][calls.first].tolist()
-    categories = frame["torch_category"][calls.first].tolist()
-    order = sorted(range(len(calls)), key=lambda at: (-basis[at], names[at]))[:MOST_SLOW_OPS]
-    return tuple(
-        SlowOp(
-            op=names[at],
-            count=int(calls.sizes[at]),
-            device_time_ms=float(device[at]) / 1000 if on_device else None,
-            percent=float(basis[at]) / whole * 100 if whole else None,
-            bound=None,
-            category=categories[at],
-            op_self_time_ms=float(own[at]) / 1000,
-        )
-        for at in order
-    )
-
-
-def torch_categories(ops: TorchOps) -> tuple[Category, ...]:
-    """Device time by category on CUDA; empty on the CPU, which has no device time."""
-    if ops.device_time_ms is None:
-        return ()
-    groups = Groups(ops.frame["torch_category"])
-    times = groups.sums(ops.frame["device_time_us"])
-    whole = float(times.sum())
-    names = ops.frame["torch_category"][groups.first].tolist()
-    found = [
-        Category(name, time / 1000, time / whole * 100 if whole else None, count)
-        for name, time, count in zip(names, times.tolist(), groups.sizes.tolist(), strict=True)
-    ]
-    return tuple(sorted(found, key=lambda each: ORDER.index(each.name)))

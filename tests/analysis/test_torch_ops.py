@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
-from instrumentor_analysis.torch_ops import read_torch_ops, torch_categories, torch_slow_ops
+from instrumentor_analysis.figures import torch_slow_ops
+from instrumentor_analysis.torch_ops import read_torch_ops
 
 HEADER = "op,category,start_us,duration_us,self_time_us,device_time_us,input_shapes\n"
 
@@ -25,8 +26,7 @@ def test_cpu_times_are_self_times(tmp_path: Path) -> None:
     )
     ops = read_torch_ops(write(tmp_path / "ops.csv", "\n".join(rows)))
     assert (ops.op_self_time_ms, ops.device_time_ms) == (0.013, None)
-    assert torch_categories(ops) == ()
-    first, second = torch_slow_ops(ops)
+    first, second = torch_slow_ops(ops.frame)
     assert (first.op, first.count, first.op_self_time_ms) == ("aten::mm", 2, 0.012)
     assert (second.category, second.device_time_ms) == ("TM", None)
 
@@ -34,7 +34,7 @@ def test_cpu_times_are_self_times(tmp_path: Path) -> None:
 def test_a_profile_without_ops_measured_nothing(tmp_path: Path) -> None:
     ops = read_torch_ops(write(tmp_path / "ops.csv", ""))
     assert (ops.op_self_time_ms, ops.device_time_ms) == (None, None)
-    assert torch_slow_ops(ops) == ()
+    assert torch_slow_ops(ops.frame) == ()
 
 
 def test_foreign_and_damaged_files(tmp_path: Path) -> None:
