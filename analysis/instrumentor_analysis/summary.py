@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -95,9 +95,9 @@ def analyse(
                 f"{sources[0]} holds no timed step and no ops",
                 "Read run.log in it: the script may have ended before its first step.",
             )
-        steps = _steps(timings, summary.wall_clock_by_label, None)
-        analysis = Analysis(replace(summary, steps=steps), timings, folder)
-    return with_mfu(analysis, arch=arch)
+        analysis = Analysis(summary, timings, folder)
+    summary = replace(analysis.summary, steps=_steps(summary, timings, analysis.device))
+    return with_mfu(replace(analysis, summary=summary), arch=arch)
 
 
 def _problem(folder: RunFolder) -> str:
@@ -247,10 +247,7 @@ def _tracy(
             raise
         # The wall clock is worth showing without the device; the reason is not hidden.
         missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
-        steps = _steps(timings, summary.wall_clock_by_label, None)
-        return Analysis(
-            replace(_warn(summary, missing, *_tracy_notes(summary)), steps=steps), timings, folder
-        )
+        return Analysis(_warn(summary, missing, *_tracy_notes(summary)), timings, folder)
     ops, pooled = _located(folder, device.ops), device.pooled
     rows = device.rows
     times = figures.device_time(rows, ops, pooled)
@@ -275,7 +272,6 @@ def _tracy(
         spread=device.spread,
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),
         locations=by_source_line(ops, folder.diff, pooled),
-        steps=_steps(timings, summary.wall_clock_by_label, device),
         architecture=device.architecture.name,
         host_layers=layers_of_steps(folder.path, [device.marks[at] for at in device.chosen]),
     )
@@ -323,7 +319,6 @@ def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> 
         op_count=len(ops.frame),
         categories=categories(ops.frame, column="torch_category") if on_device else (),
         slow_ops=torch_slow_ops(ops.frame),
-        steps=_steps(timings, summary.wall_clock_by_label, None),
     )
     if wall_ms is not None:
         text = (
@@ -377,20 +372,18 @@ def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None
     return sum(found) / len(found), []
 
 
-def _steps(
-    timings: Timings, by_label: dict[str, WallClock] | Any, device: DeviceSteps | None
-) -> tuple[Step, ...]:
+def _steps(summary: Summary, timings: Timings, device: DeviceSteps | None) -> tuple[Step, ...]:
     """Every step that the record or the trace names, in the order of the record, then file."""
-    odd = {outlier.name for wall in by_label.values() for outlier in wall.outliers}
+    walls = summary.wall_clock_by_label.values()
+    odd = {outlier.name for wall in walls for outlier in wall.outliers}
     marks = {} if device is None else {m.name: at for at, m in enumerate(device.marks)}
     samples = [*timings.samples, *([timings.profiled] if timings.profiled else [])]
     steps: list[Step] = []
     for sample in samples:
         step = Step(sample.name, sample.kind, sample.label, sample.ms, outlier=sample.name in odd)
         steps.append(_with_device(step, marks.pop(sample.name, None), device))
-    for name, at in marks.items():
-        steps.append(_with_device(Step(name, None, None, None), at, device))
-    return tuple(steps)
+    unnamed = (_with_device(Step(name, None, None, None), at, device) for name, at in marks.items())
+    return (*steps, *unnamed)
 
 
 def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step:

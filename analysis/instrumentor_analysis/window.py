@@ -208,8 +208,11 @@ def describe(marks: Sequence[StepMarks]) -> str:
     if not marks:
         return "no steps"
     names = [m.name if m.complete else f"{m.name} (not complete)" for m in marks]
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+    return _listed(names, f" and {len(names) - _LISTED} more")
+
+
+def _listed(names: Sequence[str], more: str = " ...") -> str:
+    return ", ".join(names[:_LISTED]) + (more if len(names) > _LISTED else "")
 
 
 def _hint(marks: Sequence[StepMarks]) -> str:
@@ -297,11 +300,10 @@ def _line_of(posts: Table, name: str, nth: int = 0) -> int:
     if nth < len(matching):
         return int(matching[nth])
     names = [str(each) for each in posts["op_code"].distinct()]
-    listed = ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
     again = " a second time" if nth else ""
     raise NoSuchSignpost(
         f"no signpost {name!r}{again} in the file",
-        f"It has: {listed}." if names else "It has no signposts: use --ignore-signposts.",
+        f"It has: {_listed(names)}." if names else "It has no signposts: use --ignore-signposts.",
     )
 
 
@@ -315,8 +317,7 @@ def require_ops(window: Table, whole: Table, how: str) -> None:
         return
     posts = [str(name) for name in whole["op_code"][whole["op_type"].equals(SIGNPOST)]]
     count = len(whole) - len(posts)
-    listed = ", ".join(posts[:_LISTED]) + (" ..." if len(posts) > _LISTED else "")
-    found = f"{count} ops and {len(posts)} signposts" + (f" ({listed})" if posts else "")
+    found = f"{count} ops and {len(posts)} signposts" + (f" ({_listed(posts)})" if posts else "")
     hint = "Name a window with --start-signpost and --end-signpost, or use --ignore-signposts."
     if not count:
         hint = "The profiler recorded no ops: was the device used between the signposts?"

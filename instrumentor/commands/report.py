@@ -252,10 +252,7 @@ def _text(found: Reported, asked: Asked, files: ReportFiles) -> str:
             )
         )
     if asked.summary:
-        from instrumentor_analysis.reports.console import render
-
-        width = console.terminal_width()
-        blocks.append(render(found.summary, width=width, color=colored, notes=asked.verbose))
+        blocks.append(_summary(found.summary, colored, notes=asked.verbose))
     return "\n".join(blocks)
 
 
@@ -265,17 +262,16 @@ def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
 
     document = found.summary.to_json()
     if with_ops and found.ops is not None:
-        document["ops"] = [
-            {key: plain(value) for key, value in record.items()}
-            for record in found.ops.ops.records()
-        ]
+        document["ops"] = plain([*found.ops.ops.records()])
     return document
 
 
 def show_summary(summary: Summary, *, notes: bool = False) -> None:
     """The console's summary of a run; with warnings of weight ``note`` on demand."""
+    console.out(_summary(summary, console.colored(sys.stdout), notes=notes).rstrip("\n"))
+
+
+def _summary(summary: Summary, colored: bool, *, notes: bool) -> str:
     from instrumentor_analysis.reports.console import render
 
-    colored = console.colored(sys.stdout)
-    text = render(summary, width=console.terminal_width(), color=colored, notes=notes)
-    console.out(text.rstrip("\n"))
+    return render(summary, width=console.terminal_width(), color=colored, notes=notes)

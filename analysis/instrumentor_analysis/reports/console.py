@@ -12,6 +12,7 @@ from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
     Figures,
     Line,
+    evidence,
     figures,
     subtitle,
     title,
@@ -93,9 +94,8 @@ def _verdict(summary: Summary, width: int, paint: Paint) -> list[str]:
     text = f"Verdict: {verdict.name}: {words.visible(verdict.reason)}"
     first, *rest = indented(text, width, rest="  ")
     lines = [first.replace(verdict.name, paint(verdict.name, colour), 1), *rest]
-    for each in verdict.evidence:
-        limit = "" if each.threshold is None else f" (threshold {each.threshold:g})"
-        fact = f"{each.what} {words.with_unit(each.value, each.unit)}{limit}"
+    for what, value, limit in evidence(summary):
+        fact = f"{what} {value} ({limit})" if limit else f"{what} {value}"
         lines += [paint(line, "dim") for line in indented(words.visible(fact), width, "  · ")]
     if verdict.levers:
         lines.append("  Next, one at a time:")

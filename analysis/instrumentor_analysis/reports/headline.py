@@ -84,6 +84,14 @@ def verified(summary: Summary) -> str:
     return f"region verified: {shown}{rest}"
 
 
+def evidence(summary: Summary) -> list[tuple[str, str, str]]:
+    """What the verdict rests on: the figure's name, its value and the threshold, if any."""
+    every = () if summary.verdict is None else summary.verdict.evidence
+    limits = ["" if each.threshold is None else f"threshold {each.threshold:g}" for each in every]
+    values = [words.with_unit(each.value, each.unit) for each in every]
+    return list(zip([each.what for each in every], values, limits, strict=True))
+
+
 def figures(summary: Summary) -> tuple[Figures, ...]:
     """All figures of a summary; sections without one left out."""
     found = [*wall_clock_figures(summary), _untraced(summary), step_figures(summary)]

@@ -24,6 +24,7 @@ from instrumentor_analysis.reports.files import listed
 from instrumentor_analysis.reports.headline import (
     Figures,
     Line,
+    evidence,
     figures,
     is_inference,
     step_figures,
@@ -129,7 +130,7 @@ def context(summary: Summary, detail: Detail) -> dict[str, Any]:
         "title": title(summary),
         "subtitle": subtitle(summary),
         "verdict": summary.verdict,
-        "evidence": _evidence(summary),
+        "evidence": evidence(summary),
         "tiles": tiles(summary),
         "figures": [f for f in figures(summary) if any(e.tone != "absent" for e in f.lines)],
         "steps": charts.steps(summary),
@@ -232,19 +233,6 @@ def _link(path: str) -> str | None:
     if path.startswith(("/", "..")) or "\\" in path:
         return None
     return "./" + quote(path)
-
-
-def _evidence(summary: Summary) -> list[tuple[str, str, str]]:
-    if summary.verdict is None:
-        return []
-    return [
-        (
-            each.what,
-            words.with_unit(each.value, each.unit),
-            "" if each.threshold is None else f"threshold {each.threshold:g}",
-        )
-        for each in summary.verdict.evidence
-    ]
 
 
 def _step_table(summary: Summary) -> Table:

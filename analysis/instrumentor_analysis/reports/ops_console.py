@@ -9,7 +9,7 @@ is higher than needed, cyan when lower. Ops below ``min_percentage`` are grey.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,79 +88,51 @@ def render_ops(
 
 
 def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column]:
-    # Grey wins over every other colour.
     grey = ops["minor"].tolist()
 
-    def colours(found: Sequence[str]) -> list[str]:
-        return ["dim" if minor else how for minor, how in zip(grey, found, strict=True)]
+    def column(title: str, texts: list[str], found: Sequence[str] = (), **more: Any) -> Column:
+        """Grey wins over every other colour."""
+        hows = found or [""] * len(ops)
+        colours = ["dim" if minor else how for minor, how in zip(grey, hows, strict=True)]
+        return Column(title, texts, colours=colours, **more)
 
-    def figures(column: str, digits: int) -> list[str]:
-        return _figures(ops[column], digits)
+    def figures(title: str, name: str, digits: int, *found: Sequence[str], **more: Any) -> Column:
+        return column(title, _figures(ops[name], digits), *found, **more)
 
-    plain = colours([""] * len(ops))
-    names = ops["op_code"] if raw else ops["op"]
+    def several(title: str, name: str) -> list[Column]:
+        return [figures(title, name, 0)] if len(distinct(ops[name])) > 1 else []
+
     dram, flops = _utilisation_colours(ops)
-    whole = [str(each) for each in ops["id"].tolist()]
     # As a spreadsheet would: the sum of what is shown; a figure of all rows is none of some.
-    time, gap = (_sum(ops[column]) for column in ("device_time_us", "gap_us"))
+    time, gap = (_sum(ops[name]) for name in ("device_time_us", "gap_us"))
     complete = len(ops) == len(report.ops)
-
-    long = (ops["gap_us"] > GAP_THRESHOLD_US).tolist()
-
-    def only(there: bool, title: str, name: str, digits: int) -> list[Column]:
-        return [Column(title, figures(name, digits), colours=plain)] if there else []
-
+    dram_gb_s, dram_percent = (report.dram_gb_s, report.dram_percent) if complete else (None, None)
+    bounds = ops["bound"].each([*map(bound_tone, ops["bound"].values)], "")
+    long = ["red" if gap_us > GAP_THRESHOLD_US else "" for gap_us in ops["gap_us"].tolist()]
+    names = _names(ops["op_code"] if raw else ops["op"], squeezed=narrow and not raw)
+    room: dict[str, Any] = {"least": 12, "comfort": 26 if narrow else 32, "total": _counts(ops)}
+    percent = "%" if narrow else " %"
+    steps = "device_time_stdev_us"
     return [
-        Column("ID", whole, colours=plain),
-        Column("Total%" if narrow else "Total %", figures("total_percent", 1), colours=plain),
-        Column(
-            "Bound",
-            ops["bound"].tolist(),
-            right=False,
-            colours=colours(ops["bound"].each([*map(bound_tone, ops["bound"].values)], "")),
-        ),
-        Column(
-            "Op",
-            _names(names, squeezed=narrow and not raw),
-            right=False,
-            colours=plain,
-            least=12,
-            comfort=26 if narrow else 32,
-            total=_counts(ops),
-        ),
-        *only(_several(ops["device_id"]), "Device", "device_id", 0),
-        Column("Time us", figures("device_time_us", 1), colours=plain, total=_total(time, 0)),
-        *only("device_time_stdev_us" in ops, "±", "device_time_stdev_us", 1),
-        Column(
-            "Gap us",
-            figures("gap_us", 1),
-            colours=colours(["red" if each else "" for each in long]),
-            total=_total(gap, 0),
-        ),
-        Column("Cores", figures("cores", 0), colours=colours(_core_colours(ops))),
-        *only(_several(ops["available_cores"]), "Of", "available_cores", 0),
-        Column(
-            "DRAM GB/s",
-            figures("dram_gb_s", 0),
-            colours=colours(dram),
-            optional=True,
-            total=_total(report.dram_gb_s if complete else None, 0),
-        ),
-        Column(
-            "DRAM%" if narrow else "DRAM %",
-            figures("dram_percent", 1),
-            colours=colours(dram),
-            total=_total(report.dram_percent if complete else None, 1),
-        ),
-        Column("TFLOPs", figures("tflops", 1), colours=colours(flops), optional=True),
-        Column(
-            "FLOP%" if narrow else "FLOPs %", figures("flops_percent", 1), colours=colours(flops)
-        ),
-        Column(
+        column("ID", [str(each) for each in ops["id"].tolist()]),
+        figures(f"Total{percent}", "total_percent", 1),
+        column("Bound", ops["bound"].tolist(), bounds, right=False),
+        column("Op", names, right=False, **room),
+        *several("Device", "device_id"),
+        figures("Time us", "device_time_us", 1, total=_total(time, 0)),
+        *([figures("±", steps, 1)] if steps in ops else []),
+        figures("Gap us", "gap_us", 1, long, total=_total(gap, 0)),
+        figures("Cores", "cores", 0, _core_colours(ops)),
+        *several("Of", "available_cores"),
+        figures("DRAM GB/s", "dram_gb_s", 0, dram, optional=True, total=_total(dram_gb_s, 0)),
+        figures(f"DRAM{percent}", "dram_percent", 1, dram, total=_total(dram_percent, 1)),
+        figures("TFLOPs", "tflops", 1, flops, optional=True),
+        figures("FLOP%" if narrow else "FLOPs %", "flops_percent", 1, flops),
+        column(
             "Math fidelity",
             _texts(ops["math_fidelity"]),
+            _fidelity_colours(ops),
             right=False,
-            colours=colours(_fidelity_colours(ops)),
             optional=True,
         ),
     ]
@@ -176,10 +148,6 @@ def _counts(ops: Table) -> str:
 def _sum(values: Floats) -> float | None:
     """None where there is nothing to add up, rather than 0."""
     return total(values) if any_known(values) else None
-
-
-def _several(values: Floats) -> bool:
-    return len(distinct(values)) > 1
 
 
 def _figures(values: Floats, digits: int) -> list[str]:

@@ -47,19 +47,19 @@ def us(value: float | None) -> str:
     return with_unit(value, "us")
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, absent: str = NOT_MEASURED) -> str:
     """``84.6 %``."""
-    return NOT_MEASURED if value is None or not math.isfinite(value) else f"{value:,.1f} %"
+    return absent if value is None or not math.isfinite(value) else f"{value:,.1f} %"
 
 
-def count(value: int | None) -> str:
+def count(value: int | None, absent: str = NOT_MEASURED) -> str:
     """A count with thousands separators."""
-    return NOT_MEASURED if value is None else f"{value:,}"
+    return absent if value is None else f"{value:,}"
 
 
 def whole(value: int | None) -> str:
     """A count in a table."""
-    return ABSENT if value is None else f"{value:,}"
+    return count(value, ABSENT)
 
 
 def plural(value: int, noun: str) -> str:
@@ -78,7 +78,7 @@ def column(values: Sequence[float | None], unit: str) -> list[str]:
 
 def share(value: float | None) -> str:
     """``84.6 %`` in a table."""
-    return ABSENT if value is None or not math.isfinite(value) else f"{value:,.1f} %"
+    return percent(value, ABSENT)
 
 
 def readable_us(value: float | None) -> str:
