@@ -26,3 +26,8 @@ class Variant:
     def modules(self) -> tuple[Path, ...]:
         """The Python files that are edited."""
         return tuple(dict.fromkeys(path for path, _ in self.edits))
+
+    @property
+    def first_line(self) -> tuple[Path, int]:
+        """Module and line of the first edit that has one."""
+        return next((path, edit.at.line) for path, edit in self.edits if edit.at is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,13 +76,11 @@ def tune(
             console.say(f"Stopped. Next: instrument tune --resume {folder}")
         raise
     report = make_report(tuned)
-    files = write(tuned, report)
-    _show(tuned, report, files, json=shown.json, quiet=shown.quiet)
+    write(tuned, report)
+    _show(tuned, report, json=shown.json, quiet=shown.quiet)
 
 
-def _show(
-    tuned: Tuned, report: Report, files: Mapping[str, Path], *, json: bool, quiet: bool
-) -> None:
+def _show(tuned: Tuned, report: Report, *, json: bool, quiet: bool) -> None:
     from instrumentor.tune.report import conclusion, table
     from instrumentor_analysis.reports.terminal import painter, table_lines
 
@@ -106,10 +103,11 @@ def _show(
     console.say(f"Wrote {folder}/ ({fate})")
     if tuned.search.out_of_budget:
         console.say(f"Next: instrument tune --resume {console.quoted(folder)}")
-    elif "patch" in files:
+    elif document["patch"]:
         root = console.shown(Path(document["patch_root"]))
         inside = () if root == "." else ("-C", root)
-        console.say(f"Next: {console.quoted('git', *inside, 'apply', files['patch'])}")
+        patch = tuned.folder / document["patch"]
+        console.say(f"Next: {console.quoted('git', *inside, 'apply', patch)}")
 
 
 def _fate(folder: Path, *, quiet: bool) -> str:

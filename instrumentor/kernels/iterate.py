@@ -88,8 +88,10 @@ class Iteration:
         """Whether the files differ from the version measured last."""
         if not self.session.versions:
             return True
-        now = {name: digest(data) for name, data in self.texts().items()}
-        return now != dict(self.session.versions[-1].sha256)
+        return self._digests() != dict(self.session.versions[-1].sha256)
+
+    def _digests(self) -> dict[str, str]:
+        return {name: digest(data) for name, data in self.texts().items()}
 
     def wait_for_change(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Return when the files differ, have been still for a moment, and parse."""
@@ -150,34 +152,29 @@ class Iteration:
 
     def _runs(self, version: Version) -> Version:
         walls: list[float] = []
-        verdict = None
         for run in range(1, self.repeat + 1):
             folder = self.session.folder / "runs" / f"{version.number}-{run}"
             criteria = self.options.criteria if run == 1 else Criteria()
             options = replace(self.options, output=folder, criteria=criteria)
             result = run_kernel(self.script, self.arguments, options, self.progress)
+            report, verdict = result.report, result.verdict
             if run == 1:
-                verdict, self.report = result.verdict, result.report
+                self.report = report
                 version = replace(
                     version,
-                    metrics=_metrics(result.report),
-                    bottleneck=result.report.limit.title if result.report.limit else "",
+                    metrics=_metrics(report),
+                    bottleneck=report.limit.title if report.limit else "",
                     folder=str(result.folder),
                     validated=None if verdict is None else verdict.ok,
                 )
-            if result.report.wall_us is not None:
-                walls.append(result.report.wall_us)
-            if {n: digest(data) for n, data in self.texts().items()} != dict(version.sha256):
+            walls += [report.wall_us] if report.wall_us is not None else []
+            if self._digests() != dict(version.sha256):
                 raise NotReady(
                     "the files changed while they were measured", "It is measured again."
                 )
             if verdict is not None and not verdict.ok:
-                return replace(
-                    version,
-                    state="invalid",
-                    wall_us=tuple(walls),
-                    problem=f"{verdict.by}: {verdict.detail}",
-                )
+                said = f"{verdict.by}: {verdict.detail}"
+                return replace(version, state="invalid", wall_us=tuple(walls), problem=said)
         if not walls:
             raise NotReady(
                 "the runs gave no wall time", "Use --mode perf, which prints the duration."
@@ -258,14 +255,8 @@ def _from_git(root: Path, text: bytes) -> tuple[bytes, str] | None:
 
 def _metrics(report: KernelReport) -> dict[str, Any]:
     document = report.to_json()
-    roofline = document["roofline"] or {}
-    program = document["program"] or {}
-    return {
-        "cores_used": document["cores_used"],
-        "cores_available": document["cores_available"],
-        "dram_bytes": document["dram_bytes"],
-        "bandwidth_gb_s": program.get("bandwidth_gb_s"),
-        "duration_cycles": document["duration_cycles"],
-        "bound": roofline.get("bound"),
-        "block_bytes": document["block_bytes"],
+    names = ("cores_used", "cores_available", "dram_bytes", "duration_cycles", "block_bytes")
+    return {name: document[name] for name in names} | {
+        "bandwidth_gb_s": (document["program"] or {}).get("bandwidth_gb_s"),
+        "bound": (document["roofline"] or {}).get("bound"),
     }

@@ -19,22 +19,16 @@ _WORDS = {
 }
 
 
-def version_line(version: Version, baseline: Version | None = None) -> str:
+def version_line(version: Version) -> str:
     """One version: what changed, what it took, what that means."""
-    wall = us(version.median_us) if version.median_us is not None else "no time"
-    runs = f" (median of {len(version.wall_us)})" if len(version.wall_us) > 1 else ""
-    parts = [f"version {version.number}: {_WORDS[version.state]}, {wall}{runs}"]
+    told = f"version {version.number}: {_WORDS[version.state]}"
     if version.state == "invalid":
-        parts = [f"version {version.number}: {_WORDS['invalid']}, its time does not count"]
-    if version.state == "failed":
-        parts = [f"version {version.number}: {_WORDS['failed']}"]
-    if version.change:
-        parts.append(f"changed {version.change}")
-    if version.problem:
-        parts.append(version.problem)
-    elif version.compared:
-        parts.append(version.compared)
-    return "; ".join(parts)
+        told += ", its time does not count"
+    elif version.state != "failed":
+        runs = f" (median of {len(version.wall_us)})" if len(version.wall_us) > 1 else ""
+        told += f", {us(version.median_us) if version.median_us is not None else 'no time'}{runs}"
+    changed = f"changed {version.change}" if version.change else ""
+    return "; ".join(filter(None, (told, changed, version.problem or version.compared)))
 
 
 def summary_lines(session: Session) -> Iterator[str]:

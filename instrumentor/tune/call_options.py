@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import Source, dotted
@@ -30,20 +31,7 @@ def used(target: Target) -> bool:
     return any(b"tt_crank" in source.data for source in target.sources)
 
 
-def where(target: Target) -> tuple[Source, int]:
-    """The first line that applying options would touch.
-
-    Raises:
-        NotApplicable: nothing is compiled for tt-crank.
-    """
-    for source, _, call in _calls(target):
-        return source, call.lineno
-    raise NotApplicable(
-        target.script, 1, 'the script\'s modules have no torch.compile(..., backend="tt")'
-    )
-
-
-def own_option(target: Target, option: str) -> tuple[Source, int, Value | None] | None:
+def own_option(target: Target, option: str) -> tuple[Path, int, Value | None] | None:
     """Where a call has an option itself, and its value (None: not a constant)."""
     names = (option, f"CompileOption.{_MEMBERS.get(option, option.upper())}")
     for source, _, call in _calls(target):
@@ -53,7 +41,7 @@ def own_option(target: Target, option: str) -> tuple[Source, int, Value | None] 
         for key, value in zip(given.keys, given.values, strict=True):
             text = key.value if isinstance(key, ast.Constant) else dotted(key)
             if text in names:
-                return source, value.lineno, _constant(option, value)
+                return source.path, value.lineno, _constant(option, value)
     return None
 
 
@@ -65,11 +53,15 @@ def apply(target: Target, options: Mapping[str, Value], changes: Changes) -> Non
     """
     if not options:
         return
-    where(target)
+    calls = list(_calls(target))
+    if not calls:
+        raise NotApplicable(
+            target.script, 1, 'the script\'s modules have no torch.compile(..., backend="tt")'
+        )
     pairs = ", ".join(f'"{name}": {_spelled(name, value)}' for name, value in options.items())
     reason = f"options of torch.compile: {', '.join(options)}"
     names = sorted({ENUMERATED[name][0] for name in options if name in ENUMERATED})
-    for source, statement, call in _calls(target):
+    for source, statement, call in calls:
         given = _options(call)
         if given is None:
             last = (*call.args, *(k.value for k in call.keywords))[-1]

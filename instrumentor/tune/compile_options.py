@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, callee, dotted, own_calls
@@ -23,27 +24,15 @@ _LONG = 76  # with the indentation of a function or two, still a line
 _OPENS_DEVICE = ("torch_xla.device", "xm.xla_device", "xla_model.xla_device", "xla_device")
 
 
-def own_option(target: Target, option: str) -> tuple[Source, int, Value | None] | None:
+def own_option(target: Target, option: str) -> tuple[Path, int, Value | None] | None:
     """Where the script sets an option itself, and to what (None: not a constant)."""
     for source, scope, _, call in target.calls(CALL):
         for given in call.args[:1]:
             value = _lookup(source, scope, given, option)
             if value is not None:
                 constant = value.value if isinstance(value, ast.Constant) else None
-                return source, value.lineno, _plain(constant)
+                return source.path, value.lineno, _plain(constant)
     return None
-
-
-def where(target: Target) -> tuple[Source, int]:
-    """The first line that applying options would touch.
-
-    Raises:
-        NotApplicable: there is no place for them.
-    """
-    for source, _, _, call in target.calls(CALL):
-        return source, call.lineno
-    source, statement, _ = _place(target)
-    return source, statement.lineno
 
 
 def apply(target: Target, options: Mapping[str, Value], changes: Changes) -> None:

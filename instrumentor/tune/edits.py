@@ -61,6 +61,7 @@ class Applicable:
 
 
 Survey: TypeAlias = Mapping[str, "Applicable | NotApplicable"]
+Own: TypeAlias = "tuple[Path, int, Value | None]"
 
 
 def applied(target: Target, configuration: Configuration) -> Applied:
@@ -146,15 +147,18 @@ def survey(target: Target, settings: Sequence[Setting]) -> Survey:
 
 def _tried(target: Target, setting: Setting) -> Applicable | NotApplicable:
     try:
-        found = _found(target, setting)
-        own = own_dtype(target)
-        for name, value in setting.needs.items():
-            if name == "dtype" and own != value:
-                applied(target, Configuration.of({name: value}))
-        other = next((v for v in setting.values if v != found.own), None)
+        how, own = _found(target, setting)
+        value = own[2] if own is not None else setting.default
+        for name, needed in setting.needs.items():
+            if own_dtype(target) != needed:
+                applied(target, Configuration.of({name: needed}))
+        other = next((v for v in setting.values if v != value), None)
         if other is not None:
-            prepared(target, Configuration.of({setting.name: other}))
-        return found
+            changed = Configuration.of({setting.name: other})
+            prepared(target, changed)
+            own = own or (*applied(target, changed).variant.first_line, value)
+        assert own is not None
+        return Applicable(own[0], own[1], how, value)
     except NotApplicable as error:
         return error
     except InstrumentError as error:
@@ -163,25 +167,24 @@ def _tried(target: Target, setting: Setting) -> Applicable | NotApplicable:
 
 def own_dtype(target: Target) -> Value | None:
     """`bfloat16` when the script is that by itself, another word or None when not."""
-    in_yaml = yaml_override.own_value(target, DTYPE)
-    if in_yaml is not None:
-        return in_yaml[1]
-    return "bfloat16" if precision.own_value(target) is not None else None
+    _, own = _found(target, DTYPE)
+    return own and own[2]
 
 
-def _found(target: Target, setting: Setting) -> Applicable:
+def _found(target: Target, setting: Setting) -> tuple[str, Own | None]:
+    """How a setting is applied, and where the script has it itself: file, line, value.
+
+    Raises:
+        NotApplicable: there is no way, or no single place.
+    """
     in_yaml = yaml_override.own_value(target, setting)
     if in_yaml is not None and target.config is not None:
-        how = f"{setting.yaml_key} in {target.config.path.name}"
-        return Applicable(target.config.path, in_yaml[0], how, in_yaml[1])
+        return f"{setting.yaml_key} in {target.config.path.name}", (target.config.path, *in_yaml)
     if setting is BATCH_SIZE:
         place = batch_size.find(target)
-        return Applicable(place.source.path, place.line, place.how, place.value)
+        return place.how, (place.source.path, place.line, place.value)
     if setting is DTYPE:
-        own = precision.own_value(target)
-        source, line = own or precision.where(target)
-        how = "model.to(dtype=torch.bfloat16) and inputs alike"
-        return Applicable(source.path, line, how, "bfloat16" if own else None)
+        return "model.to(dtype=torch.bfloat16) and inputs alike", precision.own_value(target)
     crank = call_options.used(target)
     option = setting.call_option if crank else setting.option
     if not option:
@@ -189,10 +192,4 @@ def _found(target: Target, setting: Setting) -> Applicable:
     how = f"{'tt-crank' if crank else 'tt-xla'}'s compile option {option}"
     if setting is TRACE and not crank:
         how += f", and {TRACE_REGION} before torch_xla is imported"
-    module = call_options if crank else compile_options
-    set_by = module.own_option(target, option)
-    if set_by is not None:
-        source, line, value = set_by
-        return Applicable(source.path, line, how, value)
-    source, line = module.where(target)
-    return Applicable(source.path, line, how, setting.default)
+    return how, (call_options if crank else compile_options).own_option(target, option)

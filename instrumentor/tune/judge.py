@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.outcome import Outcome, finite
 from instrumentor_analysis.comparison.ratio import Ratio, ratio_of_medians
 
 BASELINE = "baseline"
@@ -75,7 +75,7 @@ class Judgement:
             "text": self.text,
             "time_ratio": self.ratio.value if self.ratio else None,
             "time_ratio_interval": [interval.low, interval.high] if interval else None,
-            "loss_change": change if change is None or math.isfinite(change) else str(change),
+            "loss_change": None if change is None else finite(change),
         }
 
 

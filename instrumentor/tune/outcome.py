@@ -33,7 +33,7 @@ class Outcome:
         losses: of the steady samples; ``nan`` where it was none.
         peak_rss_bytes: largest sum of resident memory of the script's process tree; pages that
             its processes share count once for each.
-        device_memory_bytes: torch.cuda.max_memory_allocated.
+        cuda_max_memory_allocated_bytes: as torch says.
         device: type of the device that the loss was on.
         duration_s: of the whole trial.
     """
@@ -47,7 +47,7 @@ class Outcome:
     batch_shape: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
     peak_rss_bytes: int | None = None
-    device_memory_bytes: int | None = None
+    cuda_max_memory_allocated_bytes: int | None = None
     device: str = ""
     duration_s: float = 0.0
     warnings: tuple[str, ...] = ()
@@ -74,10 +74,15 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """JSON knows no nan and no infinity: such a loss is a text."""
         values = dataclasses.asdict(self)
-        values["losses"] = [x if math.isfinite(x) else str(x) for x in self.losses]
+        values["losses"] = [finite(loss) for loss in self.losses]
         return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Outcome:
         """The outcome of :meth:`to_json`; unknown keys are left out."""
         return msgspec.convert(values, cls, strict=False)
+
+
+def finite(number: float) -> float | str:
+    """A number as JSON knows it: nan and infinity are texts."""
+    return number if math.isfinite(number) else str(number)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import (
@@ -32,12 +33,12 @@ _INPUT = "bfloat16 inputs; whole numbers stay"
 _NAMES = ("dtype", "torch_dtype", "model_dtype", "compute_dtype", "DTYPE")
 
 
-def own_value(target: Target) -> tuple[Source, int] | None:
+def own_value(target: Target) -> tuple[Path, int, str] | None:
     """Where the script makes its model bfloat16 itself."""
     for source in (target.entry, target.loop_source):
         for call in source.calls if b"bfloat16" in source.data else ():
             if _makes_bfloat16(target, source, call):
-                return source, call.lineno
+                return source.path, call.lineno, "bfloat16"
     return None
 
 
@@ -80,20 +81,6 @@ def apply(target: Target, changes: Changes) -> None:
     )
     for used in _uses(target, name):
         _inputs(*used, changes)
-
-
-def where(target: Target) -> tuple[Source, int]:
-    """The line at which the model is made, or its type named.
-
-    Raises:
-        NotApplicable: as :func:`apply`.
-    """
-    _refuse_mixed(target)
-    named = list(_named_types(target))
-    if len(named) == 1:
-        return named[0][0], named[0][1].lineno
-    source, call = _forward(target)
-    return source, _made(target, source, dotted(call.func), call).lineno
 
 
 def _refuse_mixed(target: Target) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import Applicable, applied, patch
 from instrumentor.tune.judge import BASELINE, KEPT, ratio
+from instrumentor.tune.outcome import finite
 from instrumentor.tune.search import Row
 from instrumentor.tune.settings import WARMUP, spelled
 from instrumentor.tune.target import NotApplicable
@@ -66,19 +66,18 @@ def make_report(tuned: Tuned) -> Report:
     return Report(document, change)
 
 
-def write(tuned: Tuned, report: Report) -> dict[str, Path]:
-    """Write tune.json, tune.md, tune.png and best.diff; returns them by name."""
+def write(tuned: Tuned, report: Report) -> None:
+    """Write tune.json, tune.md, tune.png and best.diff."""
     contents = {
-        "json": ("tune.json", (json.dumps(report.document, indent=2) + "\n").encode()),
-        "markdown": ("tune.md", markdown(report).encode()),
-        "plot": ("tune.png", encode(throughput(tuned.search.rows), "png")),
-        "patch": (PATCH, report.patch),
+        "tune.json": (json.dumps(report.document, indent=2) + "\n").encode(),
+        "tune.md": markdown(report).encode(),
+        "tune.png": encode(throughput(tuned.search.rows), "png"),
+        PATCH: report.patch,
     }
     (tuned.folder / PATCH).unlink(missing_ok=True)
-    files = {name: tuned.folder / file for name, (file, data) in contents.items() if data}
-    for name, path in files.items():
-        path.write_bytes(contents[name][1])
-    return files
+    for name, data in contents.items():
+        if data:
+            (tuned.folder / name).write_bytes(data)
 
 
 def notes(tuned: Tuned) -> Iterator[str]:
@@ -217,30 +216,19 @@ def _setting(name: str, at: Applicable | NotApplicable) -> dict[str, Any]:
 
 
 def _trial(row: Row, number: int) -> dict[str, Any]:
-    made = row.measured.outcome
-    loss = made.loss
+    measured, made = row.measured, row.measured.outcome
     return {
         "number": number,
         "setting": row.trial.setting or None,
         "configuration": dict(row.trial.configuration.values),
         "name": row.name,
         "against": dict(row.against.values),
-        "status": made.status,
-        "reason": made.reason,
-        "label": made.label or None,
-        "compile_ms": made.compile_ms,
+        **made.to_json(),
         "step_ms": made.median_ms,
-        "samples_ms": list(made.samples_ms),
-        "batch_size": row.measured.batch_size,
-        "samples_per_s": row.measured.samples_per_s,
-        "latency_ms_per_sample": row.measured.latency_ms,
-        "peak_rss_bytes": made.peak_rss_bytes,
-        "cuda_max_memory_allocated_bytes": made.device_memory_bytes,
-        "device": made.device or None,
-        "loss": loss if loss is None or math.isfinite(loss) else str(loss),
-        "folder": made.folder or None,
-        "duration_s": made.duration_s,
-        "warnings": list(made.warnings),
+        "batch_size": measured.batch_size,
+        "samples_per_s": measured.samples_per_s,
+        "latency_ms_per_sample": measured.latency_ms,
+        "loss": None if made.loss is None else finite(made.loss),
         **row.judgement.to_json(),
     }
 

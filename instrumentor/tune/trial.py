@@ -119,7 +119,7 @@ def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
         compile_ms=wall.get("compile"),
         batch_shape=_usual(tuple(s.get("batch_shape") or ()) for s in steady),
         losses=tuple(float(loss) for loss in losses),
-        device_memory_bytes=memory,
+        cuda_max_memory_allocated_bytes=memory,
         device=str(steady[-1].get("device") or "") if steady else "",
         warnings=tuple(map(str, read_caveats(summary.get("warnings")))),
     )

@@ -120,7 +120,7 @@ def test_without_torch_xla_nothing_would_read_them(tmp_path: Path) -> None:
     plain = plain.replace("import torch_xla.core.xla_model as xm\n", "")
     plain = plain.replace("xm.xla_device()", '"cpu"')
     with pytest.raises(NotApplicable, match="no module of the script imports torch_xla"):
-        compile_options.where(target_of(tmp_path, plain))
+        compile_options.apply(target_of(tmp_path, plain), ALL, Changes())
 
 
 @pytest.mark.parametrize("given", ["**options", "*options", ""])

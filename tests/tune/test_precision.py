@@ -98,10 +98,8 @@ def test_own_bfloat16_is_seen(tmp_path: Path, made: str) -> None:
     [
         (looped(LOOP.replace("loss = ", "with torch.autocast('xla'):\n            loss = ")), 18,
          "manages mixed precision itself"),
-        (TRAIN.replace("torch.Linear()", "torch.compile(torch.Linear())").replace(
-            "    model = model.to(device)\n", "    model.compile()\n"), 11, ""),
         (TRAIN.replace("    model = torch.Linear()\n    model = model.to(device)\n", "").replace(
-            "def train():", "def train(model):").replace("    train()", "    train(make())"), 15,
+            "def train():", "def train(model):").replace("    train()", "    train(make())"), 16,
          "is not made in this module"),
         (TRAIN.replace("import torch\n", "from torch import Linear, SGD, randn\n"), 18,
          "does not import torch by name"),
@@ -109,9 +107,15 @@ def test_own_bfloat16_is_seen(tmp_path: Path, made: str) -> None:
 )  # fmt: skip
 def test_refusals_name_line_and_reason(tmp_path: Path, script: str, line: int, why: str) -> None:
     target = target_of(tmp_path, script)
-    if not why:  # made and compiled in one go is still bound before it is compiled again
-        assert precision.where(target)[1] == line
-        return
-    with pytest.raises(NotApplicable, match=why):
-        precision.where(target)
+    with pytest.raises(NotApplicable, match=why) as refused:
         precision.apply(target, Changes())
+    assert refused.value.line == line
+
+
+def test_made_and_compiled_in_one_go_is_still_bound_before_it_is_compiled_again(
+    tmp_path: Path,
+) -> None:
+    script = TRAIN.replace("torch.Linear()", "torch.compile(torch.Linear())")
+    script = script.replace("    model = model.to(device)\n", "    model.compile()\n")
+    made = "model = torch.compile(torch.Linear())\n    model = model.to(dtype=torch.bfloat16)\n"
+    assert made in cast(tmp_path, script)

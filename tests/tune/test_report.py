@@ -65,10 +65,10 @@ def test_figures_of_a_trial(tmp_path: Path) -> None:
 def test_everything_is_written_and_the_patch_with_it(tmp_path: Path) -> None:
     done = tuned(tmp_path)
     made = report.make_report(done)
-    files = report.write(done, made)
-    assert files["patch"].read_bytes() == made.patch
-    assert files["plot"].read_bytes().startswith(b"\x89PNG")
-    text = files["markdown"].read_text()
+    report.write(done, made)
+    assert (tmp_path / "best.diff").read_bytes() == made.patch
+    assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
+    text = (tmp_path / "tune.md").read_text()
     for words in ("Best: optimization_level 1, dtype bfloat16, batch_size 16", "changes the loss",
                   "out of memory", "```diff", "Wall clock only"):  # fmt: skip
         assert words in text
@@ -78,10 +78,10 @@ def test_nothing_helps_leaves_no_patch_also_of_an_earlier_time(tmp_path: Path) -
     (tmp_path / "best.diff").write_text("old")
     done = tuned(tmp_path, lambda configuration: float(configuration.get("batch_size") or 4))
     made = report.make_report(done)
-    files = report.write(done, made)
-    assert "patch" not in files and not (tmp_path / "best.diff").exists()
+    report.write(done, made)
+    assert not (tmp_path / "best.diff").exists()
     assert made.document["best_against_baseline"] is None
-    assert "keep the baseline" in files["markdown"].read_text()
+    assert "keep the baseline" in (tmp_path / "tune.md").read_text()
 
 
 def test_a_budget_used_up_at_once_is_said(tmp_path: Path) -> None:

@@ -195,8 +195,8 @@ def _marker(places: Mapping[str, int], row: list[str]) -> tuple[ZoneKey, str, in
     return ZoneKey(device, x, y, cells["risc"], cells.get("zone", "")), cells["phase"], time
 
 
-def line_cycles(log: DeviceLog, core: tuple[int, int, int] | None = None) -> list[LineCycles]:
-    """The auto-profiler's zones as lines, of one core or of the slowest one.
+def line_cycles(log: DeviceLog) -> list[LineCycles]:
+    """The auto-profiler's zones as lines, of the slowest core.
 
     The printed report adds all cores up without saying so; here one core is taken.
     """
@@ -204,7 +204,7 @@ def line_cycles(log: DeviceLog, core: tuple[int, int, int] | None = None) -> lis
     totals: Counter[tuple[int, int, int]] = Counter()
     for _, zone in rows:
         totals[zone.key.core] += zone.total
-    core = core or max(totals, key=lambda one: totals[one], default=None)
+    core = max(totals, key=lambda one: totals[one], default=None)
     parts: dict[tuple[str, int], list[Operation]] = defaultdict(list)
     whole: Counter[str] = Counter()
     for match, zone in rows:

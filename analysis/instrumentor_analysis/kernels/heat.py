@@ -32,15 +32,12 @@ class HotLine:
         return sum(count for _, count in self.cycles)
 
 
-def heat_map(
-    rows: Sequence[LineCycles], source: Sequence[str], around: int = 0
-) -> tuple[HotLine, ...]:
+def heat_map(rows: Sequence[LineCycles], source: Sequence[str]) -> tuple[HotLine, ...]:
     """The measured lines, and those between them, in source order.
 
     Args:
         rows: cycles by line and thread.
         source: lines of the file; where it is empty the printed text is used.
-        around: how many further lines before the first and behind the last.
     """
     if not rows:
         return ()
@@ -50,8 +47,8 @@ def heat_map(
     first, last = min(by_line), max(by_line)
     if last - first > 4000:  # a damaged line number: only the measured lines
         return tuple(_hot(number, by_line[number], source) for number in sorted(by_line))
-    numbers = range(max(first - around, 1), last + around + 1)
-    return tuple(_hot(number, by_line.get(number, []), source) for number in numbers)
+    lines = range(first, last + 1)
+    return tuple(_hot(number, by_line.get(number, []), source) for number in lines)
 
 
 def _hot(number: int, rows: Sequence[LineCycles], source: Sequence[str]) -> HotLine:
