@@ -43,6 +43,7 @@ from instrumentor.plan import WHOLE_STEP
 from instrumentor.prepare import Prepared, config_of, prepare, script_path
 from instrumentor.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
 from instrumentor.profilers.torch import NO_OPS
+from instrumentor.profilers.tracy import PROGRAMS_PER_READ
 from instrumentor.progress import Progress
 from instrumentor.proofs import compiles_under
 from instrumentor.readiness import programs_per_step, ready
@@ -64,7 +65,6 @@ from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
 
-PROGRAMS_PER_READ = 1000  # what Tracy's buffers hold by themselves, per core
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 
 
@@ -141,13 +141,10 @@ class TrainingRun(InstrumentedRun[RunResult]):
         """The doctor's checks of this run, and the devices."""
 
         output = self.cwd / self.wanted_folder()
-        self.programs_per_step = programs_per_step(output)
         planned = PlannedRun(
             machine=self.machine,
             profiler=self.profiler.name,
             config=config_of(self.prepared.script, self.arguments, self.cwd),
-            steps=self.prepared.plan.options.steps,
-            programs_per_step=self.programs_per_step,
             folders=(cache_folder(self.prepared.project.root), output),
             env=self.env,
             cwd=self.cwd,
@@ -293,8 +290,10 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def _foreseen(self) -> int | None:
         """Programs that Tracy's buffers must hold, when an earlier run shows that 1000 is few."""
-        known = self.programs_per_step
-        if self.profiler.name != "tracy" or known is None:
+        if self.profiler.name != "tracy":
+            return None
+        known = programs_per_step(self.cwd / self.wanted_folder())
+        if known is None:
             return None
         # The optimizer's programs are outside of the counted window.
         count = 2 * known * self.prepared.plan.options.steps

@@ -58,7 +58,6 @@ def make_planned(tmp_path: Path) -> MakePlanned:
                 "cwd": tmp_path,
                 "folders": (tmp_path / "not" / "yet",),
                 "device_folder": devices,
-                "programs_per_step": 100,
                 **of_run,
             }
         )
@@ -102,7 +101,6 @@ def test_a_ready_machine(make_planned: MakePlanned) -> None:
         "tt-smi",
         "port",
         "disk",
-        "programs",
     ]
 
 
@@ -188,12 +186,11 @@ def test_warnings(make_planned: MakePlanned) -> None:
         make_planned(
             packages=packages,
             notes=("VIRTUAL_ENV=/gone holds no Python and was skipped",),
-            programs_per_step=600,
             env_changes={"PATH": "/usr/bin"},
         )
     )
     warned = {check.name for check in checks if check.status is Status.WARNING}
-    assert warned == {"interpreter", "pandas", "programs", "tt-smi"}
+    assert warned == {"interpreter", "pandas", "tt-smi"}
     assert all(check.remedy for check in checks if check.status is not Status.OK)
 
 

@@ -42,7 +42,7 @@ def doctor(
     ] = None,
     arguments: common.Configuration = None,
     *,
-    rewrite: Annotated[Options, Only("profiler", "steps")],
+    rewrite: Annotated[Options, Only("profiler")],
     options: Annotated[
         MachineOptions, Only("python", "tt_xla", "tracy_tools_folder", "reset", "yes")
     ],
@@ -59,7 +59,6 @@ def doctor(
         script,
         arguments or [],
         profiler=rewrite.profiler,
-        steps=rewrite.steps,
         python=options.python,
         tt_xla=options.tt_xla,
         tools_folder=options.tracy_tools_folder,

@@ -28,7 +28,6 @@ CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
     tracy.port,
     disk.space,
     tracy.runtime_trace,
-    tracy.programs,
 )
 
 

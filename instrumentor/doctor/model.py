@@ -43,8 +43,6 @@ class PlannedRun:
     Attributes:
         profiler: the one the run will use; what only another one needs is at most a warning.
         config: the script's configuration, as read from its YAML.
-        steps: steps that will be measured.
-        programs_per_step: as counted in an earlier report, if known.
         folders: where the run will write: its scratch folder, its output.
         env: environment of the run.
         cwd: its working directory.
@@ -56,8 +54,6 @@ class PlannedRun:
     machine: Machine
     profiler: str = "tracy"
     config: Mapping[str, object] = field(default_factory=dict)
-    steps: int = 5
-    programs_per_step: int | None = None
     folders: tuple[Path, ...] = ()
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     cwd: Path = field(default_factory=Path.cwd)
@@ -81,7 +77,6 @@ def planned_run(
     arguments: Sequence[str] = (),
     *,
     profiler: str = "auto",
-    steps: int = 5,
     python: str | None = None,
     tt_xla: Path | None = None,
     tools_folder: Path | None = None,
@@ -124,7 +119,6 @@ def planned_run(
         machine=machine,
         profiler=choose(profiler, machine)[0].name if profiler == "auto" else profiler,
         config=config_of(path, arguments, Path.cwd()) if path is not None else {},
-        steps=steps,
         folders=(cache_folder(root), Path.cwd()),
         env=_outside(repository or root),
         ask_tracy=machine.asked and (named or _came_apart(machine.tt_xla, repository)),

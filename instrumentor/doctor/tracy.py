@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from instrumentor.doctor.model import Check, PlannedRun, Status
 from instrumentor.environment import Machine
 from instrumentor.errors import NotReady
-from instrumentor.profilers.tracy import PROGRAMS_PER_READ, check_port, free_port
+from instrumentor.profilers.tracy import check_port, free_port
 from instrumentor.profilers.tracy_options import read_options
 from instrumentor.tracy_tools import TOOL_NAMES, spelled, tool_names
 
@@ -185,21 +185,4 @@ def runtime_trace(planned: PlannedRun) -> Iterator[Check]:
             "the configuration sets enable_trace, which Tracy cannot profile",
             "Profile with enable_trace: false; `instrument run --profiler wallclock` times the "
             "traced run.",
-        )
-
-
-def programs(planned: PlannedRun) -> Iterator[Check]:
-    """Programs per run against what Tracy's buffers hold."""
-    if not planned.for_tracy or planned.programs_per_step is None:
-        return
-    total = planned.programs_per_step * planned.steps
-    text = f"about {total} programs in {planned.steps} steps"
-    if total <= PROGRAMS_PER_READ:
-        yield Check("programs", Status.OK, text)
-    else:
-        yield Check(
-            "programs",
-            Status.WARNING,
-            f"{text}, and Tracy's buffers hold {PROGRAMS_PER_READ}",
-            "The run raises the number where this Tracy allows it; otherwise use fewer --steps.",
         )
