@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from instrumentor.tune import outcome as words
@@ -34,30 +34,30 @@ class _Running:
     job: Job | None
 
 
+@dataclass
 class Trials:
-    """Runs trials and remembers them."""
+    """Runs trials and remembers them.
 
-    def __init__(
-        self,
-        target: Target,
-        journal: Journal,
-        options: TuneOptions,
-        executor: Executor,
-        narrator: Narrator,
-        own_batch: int | None,
-    ) -> None:
-        self.target = target
-        self.journal = journal
-        self.options = options
-        self.executor = executor
-        self.narrator = narrator
-        self.own_batch = own_batch
-        self.shows_batch: bool | None = None
-        self.left = 0
-        self.cut_short: set[str] = set()  # trials whose limit is the end of the budget
-        self.deadline = (
-            time.monotonic() + options.budget_s if options.budget_s is not None else None
-        )
+    Attributes:
+        own_batch: the script's own batch size, None where it cannot be seen.
+        left: trials that are still to come, at most.
+        cut_short: keys of trials whose limit is the end of the budget.
+    """
+
+    target: Target
+    journal: Journal
+    options: TuneOptions
+    executor: Executor
+    narrator: Narrator
+    own_batch: int | None
+    shows_batch: bool | None = None
+    left: int = 0
+    cut_short: set[str] = field(default_factory=set)
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.options.budget_s is not None:
+            self.deadline = time.monotonic() + self.options.budget_s
 
     def expect(self, trials: int) -> None:
         """At most so many trials are still to come."""

@@ -174,30 +174,25 @@ def test_without_tt_lang_nothing_starts(kernels: Path, standin: Environment) -> 
         measure(kernels, "loop.py", {**standin(), "PYTHONPATH": ""})
     assert "--python" in caught.value.hint
     assert sorted(kernels.iterdir()) == before
-    (kernels / "ttl").symlink_to(Path(standin()["PYTHONPATH"]) / "ttl")  # beside the script
-    (kernels / "ttnn").symlink_to(Path(standin()["PYTHONPATH"]) / "ttnn")
+    beside(kernels, standin)
     assert measure(kernels, "loop.py", {**standin(), "PYTHONPATH": ""}).script_exit_code == 0
 
 
-def test_an_invocation_that_is_never_reached(kernels: Path, standin: Environment) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("range(STEPS)", "range(0)", "the chosen invocation of step (line 34) never ran"),
+        ("STEPS = 5", "import os\n\nSTEPS = 1\nos.fork()", "2 invocations ran, in 2 processes"),
+        ("device = ", "import time\ntime.sleep(60)\ndevice = ", "--timeout 5 s"),
+    ],
+)
+def test_not_exactly_one_invocation(
+    kernels: Path, standin: Environment, before: str, after: str, said: str
+) -> None:
     script = kernels / "loop.py"
-    script.write_text(script.read_text().replace("range(STEPS)", "range(0)"))
-    error = failed(kernels, "loop.py", standin())
-    assert "the chosen invocation of step (line 34) never ran" in error.message
-
-
-def test_two_processes_are_not_one_invocation(kernels: Path, standin: Environment) -> None:
-    script = kernels / "forked.py"
-    text = (kernels / "loop.py").read_text()
-    script.write_text(text.replace("STEPS = 5", "import os\n\nSTEPS = 1\nos.fork()"))
-    assert "2 invocations ran, in 2 processes" in failed(kernels, "forked.py", standin()).message
-
-
-def test_a_timeout(kernels: Path, standin: Environment) -> None:
-    (kernels / "loop.py").write_text("import time\n" + (kernels / "loop.py").read_text())
-    script = kernels / "loop.py"
-    script.write_text(script.read_text().replace("device = ", "time.sleep(60)\ndevice = "))
-    assert "--timeout 1 s" in failed(kernels, "loop.py", standin(), timeout_s=1.0).message
+    script.write_text(script.read_text().replace(before, after, 1))
+    limit_s = 5.0 if "timeout" in said else None
+    assert said in failed(kernels, "loop.py", standin(), timeout_s=limit_s).message
 
 
 # -- what goes well -------------------------------------------------------------------------------
@@ -254,19 +249,19 @@ def test_older_spellings_end_to_end(kernels: Path, standin: Environment) -> None
     assert titles == ["NOC PROFILER SUMMARY", "CB FLOW GRAPH", "PIPE GRAPH"]
 
 
-def test_unequal_reserve_and_push(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "unequal.py", standin(), mode="auto-profile")
-    assert "NCRISC: 8 cb_reserve but 6 cb_push" in [f.title for f in run.report.found]
-
-
-def test_dropped_markers(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "add_one_core.py", standin("drop"), mode="auto-profile")
-    assert "dropped-markers" in [f.kind for f in run.report.found]
-
-
-def test_two_printed_profiles(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "loop.py", standin("twice"))
-    assert "several-outputs" in [f.kind for f in run.report.found]
+@pytest.mark.parametrize(
+    ("name", "failures", "mode", "kind"),
+    [
+        ("unequal.py", "", "auto-profile", "unequal-counts"),
+        ("add_one_core.py", "drop", "auto-profile", "dropped-markers"),
+        ("loop.py", "twice", "perf", "several-outputs"),
+    ],
+)
+def test_what_a_profile_shows(
+    kernels: Path, standin: Environment, name: str, failures: str, mode: str, kind: str
+) -> None:
+    run = measure(kernels, name, standin(failures), mode=mode)
+    assert kind in [finding.kind for finding in run.report.found]
 
 
 def test_forbidden_variables_do_not_reach_the_run(kernels: Path, standin: Environment) -> None:
@@ -325,29 +320,21 @@ def test_validation_by_command_and_by_reference(kernels: Path, standin: Environm
 def test_the_command_by_hand_runs_one_call(kernels: Path, standin: Environment) -> None:
     run = measure(kernels, "loop.py", standin())
     assert "TTLANG_PERF_DUMP" not in run.report.rerun
-    done = subprocess.run(
-        ["sh", "-c", run.report.rerun.replace(" python ", f" {sys.executable} ")],
-        env={k: v for k, v in standin().items() if k != "PYTHONPATH"}
-        | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ""},
-        cwd=kernels,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["sh", "-c", run.report.rerun.replace(" python ", f" {sys.executable} ")]
+    env = {**standin(), "PYTHONPATH": ""}
+    done = subprocess.run(command, env=env, cwd=kernels, capture_output=True, text=True)
     # It sets PYTHONPATH for the script's own folder; the stand-in is found beside it.
     assert "No module named 'ttl'" in done.stderr
-    (kernels / "ttl").symlink_to(Path(standin()["PYTHONPATH"]) / "ttl")
-    (kernels / "ttnn").symlink_to(Path(standin()["PYTHONPATH"]) / "ttnn")
-    done = subprocess.run(
-        ["sh", "-c", run.report.rerun.replace(" python ", f" {sys.executable} ")],
-        env={**standin(), "PYTHONPATH": ""},
-        cwd=kernels,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    beside(kernels, standin)
+    done = subprocess.run(command, env=env, cwd=kernels, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("THREAD SUMMARY") == 1
+
+
+def beside(kernels: Path, standin: Environment) -> None:
+    """The stand-in in the folder of the scripts."""
+    for name in ("ttl", "ttnn"):
+        (kernels / name).symlink_to(Path(standin()["PYTHONPATH"]) / name)
 
 
 def test_run_test_sh_is_used_and_its_events_come_from_the_log(
