@@ -78,26 +78,12 @@ def explain(
     script: Script, *, choice: Choice, shown: Annotated[Explained, Only("diff", "json")]
 ) -> None:
     """Show kernels, their invocations, and which would be profiled."""
-    if shown.diff:
-        from instrumentor.kernels.prepare import prepare_kernel
+    from instrumentor.kernels.prepare import explain_kernel, prepare_kernel
 
+    if shown.diff:
         console.diff(prepare_kernel(script, choice).patch)
         return
-    from instrumentor.kernels.find import find_kernels
-    from instrumentor.kernels.plan import found_json, plan_for
-    from instrumentor.locate.model import Declined
-    from instrumentor.plan import explain_declined
-    from instrumentor.prepare import script_path
-    from instrumentor.project import find_project
-
-    path = script_path(script)
-    project = find_project(path)
-    found = find_kernels(path, project.import_roots)
-    try:
-        document = plan_for(project, found, choice).to_json()
-    except Declined as declined:
-        reasons = explain_declined(declined)["reasons"]
-        document = {**found_json(found), "chosen": None, "declined": reasons}
+    document = explain_kernel(script, choice)
     if shown.json:
         console.out_json(document)
     else:
@@ -107,7 +93,17 @@ def explain(
 
 def _describe(script: Path, document: dict[str, Any]) -> None:
     for kernel in document["kernels"]:
-        _describe_kernel(kernel)
+        grid = kernel["grid"]
+        asked = "no grid given" if grid["kind"] == "default" else f"grid {grid['text']}"
+        factory = f", made by {kernel['factory']}()" if kernel["factory"] else ""
+        decorated = f"@ttl.{kernel['decorator']} {kernel['qualified']}"
+        console.out(f"{_where(kernel)}: {decorated}, {asked}{factory}")
+        for thread in kernel["threads"]:
+            _row(thread, f"{thread['kind']} thread {thread['name']}")
+        for buffer in kernel["buffers"]:
+            tiles = " x ".join(map(str, buffer["tiles"] or "?"))
+            blocks = buffer["factor"] or "?"
+            _row(buffer, f"buffer {buffer['name']}: {tiles} tiles, {blocks} blocks")
         for invocation in document["invocations"]:
             if invocation["kernel"] == kernel["qualified"]:
                 _describe_invocation(invocation, document["chosen"])
@@ -116,13 +112,10 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
     for tensor in document["tensors"]:
         shape = " x ".join(map(str, tensor["shape"]))
         dtype = tensor["dtype"] or "dtype not given"
-        console.out(
-            f"  {tensor['line']:>5}  {tensor['name']}: {shape}, {dtype}, {tensor['memory']}"
-        )
+        _row(tensor, f"{tensor['name']}: {shape}, {dtype}, {tensor['memory']}")
     if "declined" in document:
         for reason in document["declined"]:
-            where = f"{console.shown(Path(reason['file']))}:{reason['line']}"
-            console.out(f"declined: {where}: {reason['message']}")
+            console.out(f"declined: {_where(reason)}: {reason['message']}")
         console.out(f"hint: {document['declined'][0]['remedy']}")
         return
     console.out("edits:")
@@ -135,35 +128,22 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
     console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen, script)}")
 
 
-def _describe_kernel(kernel: dict[str, Any]) -> None:
-    grid = kernel["grid"]
-    asked = "no grid given" if grid["kind"] == "default" else f"grid {grid['text']}"
-    factory = f", made by {kernel['factory']}()" if kernel["factory"] else ""
-    console.out(
-        f"{console.shown(Path(kernel['file']))}:{kernel['line']}: @ttl.{kernel['decorator']} "
-        f"{kernel['qualified']}, {asked}{factory}"
-    )
-    for thread in kernel["threads"]:
-        console.out(f"  {thread['line']:>5}  {thread['kind']} thread {thread['name']}")
-    for buffer in kernel["buffers"]:
-        tiles = " x ".join(map(str, buffer["tiles"])) if buffer["tiles"] else "?"
-        console.out(
-            f"  {buffer['line']:>5}  buffer {buffer['name']}: {tiles} tiles, "
-            f"{buffer['factor'] or '?'} blocks"
-        )
-
-
 def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | None) -> None:
-    runs = chosen is not None and chosen["invocation"] == invocation
-    mark = "runs" if runs else "skipped" if chosen is not None else ""
-    console.out(
-        f"  {invocation['line']:>5}  call {invocation['number']}: {invocation['text']}"
-        + (f"  [{mark}]" if mark else "")
-    )
-    for step in invocation["through"]:
-        console.out(f"         reached from line {step['line']}: {step['text']}")
-    for loop in invocation["loops"]:
-        console.out(f"         in a loop at line {loop['line']}: {loop['text']}")
+    mark = ""
+    if chosen is not None:
+        mark = "  [runs]" if chosen["invocation"] == invocation else "  [skipped]"
+    _row(invocation, f"call {invocation['number']}: {invocation['text']}{mark}")
+    for how, places in (("reached from", "through"), ("in a loop at", "loops")):
+        for place in invocation[places]:
+            console.out(f"         {how} line {place['line']}: {place['text']}")
+
+
+def _where(place: dict[str, Any]) -> str:
+    return f"{console.shown(Path(place['file']))}:{place['line']}"
+
+
+def _row(place: dict[str, Any], text: str) -> None:
+    console.out(f"  {place['line']:>5}  {text}")
 
 
 @app.command(

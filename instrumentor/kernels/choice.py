@@ -18,16 +18,11 @@ def choose_kernel(found: Found, choice: Choice) -> Kernel:
         Declined: none is named and it is not clear which one is meant.
     """
     if not found.kernels:
-        raise Declined(
-            Reason(
-                found.script,
-                1,
-                "no-kernel",
-                "no @ttl.kernel or @ttl.operation in this script or in what it imports from its "
-                "project",
-                "Give the script that defines or imports the kernel.",
-            )
+        text = (
+            "no @ttl.kernel or @ttl.operation in this script or in what it imports of its project"
         )
+        remedy = "Give the script that defines or imports the kernel."
+        raise Declined(Reason(found.script, 1, "no-kernel", text, remedy))
     if choice.kernel:
         return _named(found, choice.kernel)
     invoked = [k for k in found.kernels if found.of(k)]
@@ -36,15 +31,9 @@ def choose_kernel(found: Found, choice: Choice) -> Kernel:
     if len(invoked) == 1:
         return invoked[0]
     names = ", ".join(f"{k.qualified} (line {k.line})" for k in invoked)
-    raise Declined(
-        Reason(
-            found.script,
-            invoked[0].line,
-            "several-kernels",
-            f"several kernels are invoked: {names}; one run can profile only one of them",
-            f"Choose one: --kernel {invoked[0].qualified}.",
-        )
-    )
+    text = f"several kernels are invoked: {names}; one run can profile only one of them"
+    remedy = f"Choose one: --kernel {invoked[0].qualified}."
+    raise Declined(Reason(found.script, invoked[0].line, "several-kernels", text, remedy))
 
 
 def _named(found: Found, name: str) -> Kernel:
@@ -85,23 +74,21 @@ def refuse_lost_results(found: Found, kernel: Kernel, chosen: Invocation | None)
         leaf = invocation.leaf
         if (invocation is chosen and not invocation.loops) or not _is_used(leaf):
             continue
-        reason = ""
         if invocation.kernel.returns is None:
-            reason = "the kernel returns something that only a real run can produce"
+            why = "the kernel returns something that only a real run can produce"
         elif not leaf.call.args and not leaf.call.keywords:
-            reason = "it has no argument that could stand for its result"
-        if reason:
-            raise Declined(
-                Reason(
-                    leaf.source.path,
-                    leaf.line,
-                    "result-used",
-                    f"only one call of a kernel can run, and the result of this call of "
-                    f"{invocation.kernel.qualified} is used: {reason}",
-                    "Pass the output tensor as the last argument, or take the other calls out of "
-                    "the script that is profiled.",
-                )
-            )
+            why = "it has no argument that could stand for its result"
+        else:
+            continue
+        text = (
+            f"only one call of a kernel can run, and the result of this call of "
+            f"{invocation.kernel.qualified} is used: {why}"
+        )
+        remedy = (
+            "Pass the output tensor as the last argument, or take the other calls out of the "
+            "script that is profiled."
+        )
+        raise Declined(Reason(leaf.source.path, leaf.line, "result-used", text, remedy))
 
 
 def _is_used(site: CallSite) -> bool:
@@ -117,16 +104,9 @@ def refuse_unwrappable(site: CallSite) -> None:
     """
     if wrappable(site):
         return
-    raise Declined(
-        Reason(
-            site.source.path,
-            site.line,
-            "compound-header",
-            "the call is in an f-string or in the header of a compound statement, which is not "
-            "rewritten",
-            "Put the call into a statement of its own, before this one.",
-        )
-    )
+    text = "the call is in an f-string or the header of a compound statement: not rewritten"
+    remedy = "Put the call into a statement of its own, before this one."
+    raise Declined(Reason(site.source.path, site.line, "compound-header", text, remedy))
 
 
 def wrappable(site: CallSite) -> bool:

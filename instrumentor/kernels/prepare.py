@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from instrumentor.engine import apply_edits
+from instrumentor.kernels.find import find_kernels
 from instrumentor.kernels.options import Choice
-from instrumentor.kernels.plan import KernelPlan, make_plan
+from instrumentor.kernels.plan import KernelPlan, found_json, make_plan, plan_for
+from instrumentor.locate.model import Declined
+from instrumentor.plan import explain_declined
 from instrumentor.prepare import script_path
+from instrumentor.project import find_project
 from instrumentor.proofs import prove
 from instrumentor.rewrite import Instrumented, refuse_instrumented
 from instrumentor.source_map import original_lines
@@ -41,3 +46,19 @@ def prepare_kernel(script: Path, choice: Choice) -> PreparedKernel:
         prove(originals[file], code, edits, allowed_names=plan.bound_names(file))
         replacements[file] = code
     return PreparedKernel(path, plan.project, originals, replacements, plan)
+
+
+def explain_kernel(script: Path, choice: Choice) -> dict[str, Any]:
+    """The document of `kernel explain`: the plan, or what was found and why it is ``declined``.
+
+    Raises:
+        UsageError: the script cannot be read, or the choice names nothing.
+    """
+    path = script_path(script)
+    project = find_project(path)
+    found = find_kernels(path, project.import_roots)
+    try:
+        return plan_for(project, found, choice).to_json()
+    except Declined as declined:
+        reasons = explain_declined(declined)["reasons"]
+        return {**found_json(found), "chosen": None, "declined": reasons}
