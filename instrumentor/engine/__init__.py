@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from instrumentor.edits import Edit, Kind, Statement
-from instrumentor.engine.actions import Gathered, address, gather, refusal
+from instrumentor.engine.actions import Gathered, gather, refusal
 from instrumentor.engine.original_bytes import (
     check_encoding,
     readable,
@@ -23,6 +23,7 @@ from instrumentor.engine.pairs import pair
 from instrumentor.engine.parsing import parse
 from instrumentor.engine.rewriter import Rewriter
 from instrumentor.errors import ProofFailed, UsageError
+from instrumentor.locate.syntax import address
 from instrumentor.marks import MARKER, OPAQUE, is_instrumented, strip
 
 __all__ = ["MARKER", "apply_edits", "is_instrumented", "strip"]

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import ProofFailed
+from instrumentor.locate.syntax import address
 from instrumentor.marks import MARKER
 
 
@@ -40,11 +41,6 @@ class Gathered(Struct):
     def on(self, statement: Statement) -> Actions:
         """The actions at a statement, made when there are none yet."""
         return self.at.setdefault(statement, Actions())
-
-
-def address(node: ast.stmt) -> Statement:
-    """The address of a statement, as edits name it."""
-    return Statement(node.lineno, node.col_offset)
 
 
 def gather(edits: Sequence[Edit], tree: ast.Module) -> Gathered:

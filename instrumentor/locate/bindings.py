@@ -16,6 +16,8 @@ from instrumentor.locate.syntax import (
     ScopeNode,
     Source,
     all_parameters,
+    below,
+    bound_by,
 )
 
 #: Steps into a bound value: the index of an unpacked part, None for any element.
@@ -173,6 +175,14 @@ def _bound_by(statement: ast.stmt) -> Iterator[tuple[ast.expr, Bound]]:
         for item in statement.items:
             if item.optional_vars is not None:
                 yield item.optional_vars, Bound(item.context_expr)
+    elif isinstance(statement, ast.Match):
+        for pattern in (case.pattern for case in statement.cases):
+            for node in below(pattern):
+                bound = Bound(statement.subject, () if node is pattern else (None,))
+                yield from ((ast.Name(name, ast.Store()), bound) for name in bound_by(node))
+    for handler in getattr(statement, "handlers", ()):
+        if handler.name and handler.type is not None:
+            yield ast.Name(handler.name, ast.Store()), Bound(handler.type, (None,))
 
 
 def _parts(target: ast.Tuple | ast.List, bound: Bound) -> Iterator[tuple[ast.expr, Bound]]:

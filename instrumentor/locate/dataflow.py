@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
-from instrumentor.locate.syntax import FUNCTIONS, below, dotted, own_nodes, root_name
+from instrumentor.locate.syntax import below, bound_by, dotted, own_nodes, root_name
 from instrumentor.locate.vocabulary import is_logging
 
 
@@ -22,20 +21,7 @@ def reads(node: ast.AST) -> set[str]:
 
 def binds(node: ast.AST) -> set[str]:
     """Names certainly or possibly rebound below a node in its own scope."""
-    found: set[str] = set()
-    nodes: Iterable[ast.AST] = (node, *own_nodes(node))
-    for child in nodes:
-        if isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
-            found.add(child.id)
-        elif isinstance(child, (*FUNCTIONS, ast.ClassDef)):
-            found.add(child.name)
-        elif isinstance(child, (ast.Import, ast.ImportFrom)):
-            found.update((a.asname or a.name.split(".")[0]) for a in child.names)
-        elif (isinstance(child, ast.ExceptHandler) and child.name) or (
-            isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name
-        ):
-            found.add(child.name)
-    return found
+    return {name for child in (node, *own_nodes(node)) for name in bound_by(child)}
 
 
 _MODULES = frozenset(

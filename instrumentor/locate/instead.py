@@ -47,7 +47,7 @@ def with_region(reason: Reason, source: Source, options: Options, place: Place) 
         marked = dataclasses.replace(options, loop=None, region=(str(reason.file), first, last))
         try:
             place(source, marked)
-        except (Declined, UsageError):
+        except (Declined, UsageError, RecursionError):
             continue
         return structs.replace(reason, region=f"{where.path.name}:{first}-{last}")
     return reason

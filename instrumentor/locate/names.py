@@ -101,7 +101,7 @@ class Names:
             found = self._bindings(source).scopes[where][name]
             return self._kept((where, name), lambda: self._bound(source, where, found))
         for star in self._bindings(source).stars:
-            module = self._module(star.module, source, star.level)
+            module = self.module(star.module, source, star.level)
             if isinstance(module, Source) and module is not source:
                 starred = self.named(module, module.tree, name)
                 if starred and starred != (Free(name),):
@@ -182,11 +182,11 @@ class Names:
     # -- modules ---------------------------------------------------------------------------
 
     def _imported(self, source: Source, binding: Imported) -> Values:
-        module = self._module(binding.module, source, binding.level)
+        module = self.module(binding.module, source, binding.level)
         if not binding.name:
             return (module,)
         if isinstance(module, Source):
-            inner = self._module(
+            inner = self.module(
                 f"{binding.module}.{binding.name}" if binding.module else binding.name,
                 source,
                 binding.level,
@@ -196,9 +196,9 @@ class Names:
                 return (inner,)
             return found
         whole = f"{binding.module}.{binding.name}" if binding.module else binding.name
-        return (self._module(whole, source, binding.level),)
+        return (self.module(whole, source, binding.level),)
 
-    def _module(self, name: str, source: Source, level: int = 0) -> Source | External:
+    def module(self, name: str, source: Source, level: int = 0) -> Source | External:
         """The program's module of that name, else the installed one."""
         if len(self.program.sources) > 1:
             path = self.program.find_module(name, source.path, level)
@@ -215,11 +215,11 @@ class Names:
             found = self.named(owner, owner.tree, name)
             if found != (Free(name),):
                 return found
-            inner = self._module(name, owner, 1) if owner.path.stem == "__init__" else None
+            inner = self.module(name, owner, 1) if owner.path.stem == "__init__" else None
             return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
         if isinstance(owner, External):
             whole = f"{owner.name}.{name}"
-            return (self._module(whole, self.program.entry),)
+            return (self.module(whole, self.program.entry),)
         if isinstance(owner, Class):
             return self._of_class(owner, owner, name) or (Member(owner, name),)
         if isinstance(owner, Object):

@@ -109,6 +109,30 @@ def own_nodes(node: ast.AST) -> tuple[ast.AST, ...]:
     return kept
 
 
+def header(statement: ast.stmt) -> list[ast.AST]:
+    """The statement and its nodes outside of its suites, those of handlers and cases included."""
+    found: list[ast.AST] = []
+    stack: list[ast.AST] = [statement]
+    while stack:
+        current = stack.pop()
+        found.append(current)
+        stack.extend(n for n in reversed(children(current)) if not isinstance(n, ast.stmt))
+    return found
+
+
+def bound_by(node: ast.AST) -> list[str]:
+    """Names that a node itself binds or deletes, those of its parts left out."""
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name.partition(".")[0]]
+    if isinstance(node, ast.MatchMapping):
+        return [node.rest] if node.rest else []
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        return [node.name] if node.name else []
+    return []
+
+
 def last(name: str) -> str:
     """The last word of a dotted name, calls stripped: 'a.b()' -> 'b'."""
     return name.replace("()", "").replace("[]", "").rsplit(".", 1)[-1]

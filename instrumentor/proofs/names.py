@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind
-from instrumentor.engine.actions import address
 from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
+from instrumentor.locate.syntax import address, bound_by
 
 _ALWAYS_DEFINED = frozenset(dir(builtins)) | {
     "__annotations__",
@@ -151,7 +151,7 @@ def _bound_by_disabled(original: bytes, edits: Sequence[Edit]) -> set[str]:
 
 def _bound(statements: Sequence[ast.AST]) -> set[str]:
     """Names that statements bind in the scope they stand in."""
-    return {name for node in _in_scope(statements) for name in _bound_here(node)}
+    return {name for node in _in_scope(statements) for name in bound_by(node)}
 
 
 def _in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
@@ -166,17 +166,3 @@ def _in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
             waiting.extend(part for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
             continue
         waiting.extend(ast.iter_child_nodes(node))
-
-
-def _bound_here(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Name):
-        return [node.id] if isinstance(node.ctx, ast.Store) else []
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, ast.alias):
-        return [node.asname or node.name.partition(".")[0]]
-    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
-        return [node.name] if node.name else []
-    if isinstance(node, ast.MatchMapping):
-        return [node.rest] if node.rest else []
-    return []

@@ -11,9 +11,10 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from instrumentor.edits import Edit, Kind, Statement
-from instrumentor.engine.actions import Actions, Gathered, address, gather
+from instrumentor.engine.actions import Actions, Gathered, gather
 from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
+from instrumentor.locate.syntax import address
 
 _BLOCKS = ("body", "orelse", "finalbody")
 _NO_ACTIONS = Actions()

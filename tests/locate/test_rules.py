@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from instrumentor import Declined, Options, Reason, UsageError, explain, rewrite
+from instrumentor.locate.instead import with_region
+from instrumentor.locate.syntax import parse
 from tests.warned import texts
 
 PREAMBLE = """\
@@ -774,3 +777,17 @@ def test_a_loop_that_is_never_reached_is_no_rival() -> None:
     unused = "def other():\n" + "".join(f"    {line}\n" for line in loop.splitlines())
     plan = rewrite(PREAMBLE + unused + loop, filename="train.py").plan
     assert plan.explanation["loop"]["line"] == 9
+
+
+@pytest.mark.parametrize("error", [RecursionError(), UsageError("no"), None])
+def test_lines_are_offered_only_where_they_can_be_located(error: Exception | None) -> None:
+    path = Path("train.py")
+    source = parse(path, b"for x in y:\n    step(x)\n")
+
+    def place(*given: object) -> Any:
+        if error is not None:
+            raise error
+
+    reason = Reason(path, 1, "no-loop", "none", "none")
+    offered = with_region(reason, source, Options(), place).region
+    assert offered == ("" if error else "train.py:2-2")

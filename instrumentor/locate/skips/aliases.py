@@ -38,8 +38,9 @@ class Aliases(Struct, eq=False):
                 if isinstance(target, ast.Attribute):
                     found.append(Cell(target.attr))
                 elif isinstance(target, ast.Name):
+                    of_a_class = isinstance(source.places[statement].parent, ast.ClassDef)
                     owner = self.facts.storage.owner(source, scope, target.id)
-                    found.append(Cell(target.id, owner))
+                    found.append(Cell(target.id, None if of_a_class else owner))
                 else:
                     return None
             return found

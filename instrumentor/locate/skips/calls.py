@@ -10,7 +10,7 @@ from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Effect, Role
 from instrumentor.locate.skips.effects import Effects, cells_of, unread
 from instrumentor.locate.skips.objects import Objects
-from instrumentor.locate.skips.storage import UNKNOWN, Cell, Frame, Reach, Storage
+from instrumentor.locate.skips.storage import NOWHERE, UNKNOWN, Cell, Frame, Reach, Storage
 from instrumentor.locate.syntax import arguments
 from instrumentor.locate.values import Member
 
@@ -82,7 +82,7 @@ class LibraryCalls(Struct, eq=False):
         if effect is Effect.PROCESS:
             return _unread(frame, call)
         found = Effects(
-            draws=[""] if catalogue.draws(name) else [],
+            draws=[NOWHERE] if catalogue.draws(name) else [],
             saves=effect is Effect.SAVES or catalogue.role_of(name) is Role.SAVE,
             loads=effect is Effect.LOADS,
         )

@@ -7,19 +7,21 @@ import ast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.locate.skips.storage import Cell, Frame, Reach
+from instrumentor.locate.skips.storage import NOWHERE, Cell, Frame, Reach, Spelling
+
+_MANY = 8
 
 
 class Mode(Struct, frozen=True):
     """A module put into training or evaluation mode.
 
     Attributes:
-        owner: the module as the examined statement's scope spells it, '' when it cannot.
+        owner: the module as the examined statement's scope spells it.
         training: the mode; None when it is given back what it had.
         certain: not under a condition.
     """
 
-    owner: str
+    owner: Spelling
     training: bool | None
     certain: bool
 
@@ -32,33 +34,38 @@ class Effects(Struct):
         changed: names and attributes whose objects may be changed, attributes that are set.
         saves: a file is written or removed.
         loads: a file is read that may have been saved.
-        modes: switches of modules in order.
-        draws: data loaders that are walked over, as the examined scope spells them, in order; ''
-            for random numbers that cannot be drawn in their place.
-        unknown: what cannot be read or cannot be taken out, each as `FILE:LINE: text`.
+        modes: the last switch of each module.
+        draws: data loaders that are walked over, as the examined scope spells them, in order;
+            nothing for random numbers that cannot be drawn in their place.
+        unknown: the first thing that cannot be read or taken out, as `FILE:LINE: text`.
     """
 
     bound: set[Cell] = field(default_factory=set)
     changed: set[Cell] = field(default_factory=set)
     saves: bool = False
     loads: bool = False
-    modes: list[Mode] = field(default_factory=list)
-    draws: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    modes: dict[Spelling, Mode] = field(default_factory=dict)
+    draws: list[Spelling] = field(default_factory=list)
+    unknown: str = ""
 
     def add(self, other: Effects, *, certain: bool = True) -> None:
         self.bound |= other.bound
         self.changed |= other.changed
         self.saves |= other.saves
         self.loads |= other.loads
-        self.modes += [replace(m, certain=m.certain and certain) for m in other.modes]
-        self.draws += other.draws if certain else [""] * len(other.draws)
-        self.unknown += other.unknown
+        for mode in other.modes.values():
+            before = self.modes.get(mode.owner, mode)
+            if mode.owner.text or before.training is None:  # nobody tells modules without a name
+                before = mode
+            self.modes[mode.owner] = replace(before, certain=before.certain and certain)
+        self.draws += other.draws if certain else [NOWHERE] * len(other.draws)
+        if len(self.draws) > _MANY:  # of a function that calls itself
+            self.draws = [NOWHERE]
+        self.unknown = self.unknown or other.unknown
 
-    def mode_left(self) -> dict[str, Mode]:
+    def modes_left(self) -> list[Mode]:
         """The last switch of each module that is not given back its mode."""
-        last = {mode.owner: mode for mode in self.modes}
-        return {owner: mode for owner, mode in last.items() if mode.training is not None}
+        return [mode for mode in self.modes.values() if mode.training is not None]
 
 
 def cells_of(reach: Reach) -> set[Cell]:
@@ -68,4 +75,4 @@ def cells_of(reach: Reach) -> set[Cell]:
 
 def unread(frame: Frame, node: ast.AST, what: str) -> Effects:
     line = getattr(node, "lineno", 0)
-    return Effects(unknown=[f"{frame.source.path.name}:{line}: {what}"])
+    return Effects(unknown=f"{frame.source.path.name}:{line}: {what}")

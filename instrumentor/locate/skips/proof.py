@@ -13,6 +13,7 @@ from instrumentor.locate.skips.effects import Effects
 from instrumentor.locate.skips.facts import Facts, Place
 from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.pieces import Piece, Pieces
+from instrumentor.locate.skips.storage import Spelling
 from instrumentor.locate.skips.uses import Uses
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, below, contains, path_to
 from instrumentor.locate.vocabulary import host_read
@@ -76,21 +77,24 @@ class _Attempt(Struct, eq=False):
             if not any(o is not d and contains(o, d) for o in others)
         ]
         effects = self.effects(piece)
-        modes = effects.mode_left().values()
         return Skipped(
             piece.source,
             piece.statement,
             tuple(dict.fromkeys(owned)),
-            "\n".join(f"{m.owner}.{'train' if m.training else 'eval'}()" for m in modes),
+            "\n".join(
+                f"{m.owner.text}.{'train' if m.training else 'eval'}()"
+                for m in effects.modes_left()
+            ),
             piece.initial,
             piece.what,
-            tuple(d if self._spelled(piece, d) else "" for d in effects.draws),
+            tuple(d.text if self._spelled(piece, d) else "" for d in effects.draws),
         )
 
-    def _spelled(self, piece: Piece, path: str) -> bool:
-        """Whether the first name of a path is known where a piece stands."""
+    def _spelled(self, piece: Piece, path: Spelling) -> bool:
+        """Whether the first name of a path means the same where a piece stands."""
         names = self.facts.program.names
-        return names.binder(piece.source, piece.scope, path.partition(".")[0]) is not None
+        first = path.text.partition(".")[0]
+        return bool(first) and names.binder(piece.source, piece.scope, first) is path.scope
 
     # -- proof ---------------------------------------------------------------------------------
 
@@ -115,8 +119,8 @@ class _Attempt(Struct, eq=False):
     def _cannot_go(self, piece: Piece) -> str:
         effects = self.effects(piece)
         if effects.unknown:
-            return f"what it does cannot be read at {effects.unknown[0]}"
-        for mode in effects.mode_left().values():
+            return f"what it does cannot be read at {effects.unknown}"
+        for mode in effects.modes_left():
             if not mode.certain or not self._spelled(piece, mode.owner):
                 return "the mode in which it leaves the model cannot be determined"
         return _jumps(piece.statement)

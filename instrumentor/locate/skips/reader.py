@@ -8,34 +8,35 @@ properties run of its classes; for a call that leaves the program see
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from instrumentor.locate.answers import Answers
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.skips.calls import LibraryCalls
 from instrumentor.locate.skips.effects import Effects, Mode, cells_of, unread
-from instrumentor.locate.skips.implicit import WALKS, counted, methods_run_by
+from instrumentor.locate.skips.implicit import WALKS, Implicit, operands
 from instrumentor.locate.skips.objects import Objects
-from instrumentor.locate.skips.storage import Arguments, Cell, Frame, Storage
+from instrumentor.locate.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
-    FunctionNode,
     ScopeNode,
     Source,
     all_parameters,
     arguments,
     below,
+    bound_by,
+    header,
     own_nodes,
 )
 from instrumentor.locate.values import Class, Method
 
 _DEPTH = 12
 _GETATTR = "builtins.getattr"
-_Key = tuple[FunctionNode, Arguments]
 
 
 class EffectsReader(Struct, eq=False, dict=True):
@@ -45,12 +46,12 @@ class EffectsReader(Struct, eq=False, dict=True):
     storage: Storage
     objects: Objects
     _kept: dict[ast.stmt, Effects] = field(default_factory=dict)
-    _summaries: dict[_Key, Effects] = field(default_factory=dict)
-    _open: list[_Key] = field(default_factory=list)
-    #: Functions being read that the summary being made came back to.
-    _cut: set[_Key] = field(default_factory=set)
-    #: Summaries without all that such functions do, until the outermost one is read.
-    _partial: dict[_Key, set[_Key]] = field(default_factory=dict)
+    _answers: Answers = field(default_factory=Answers)
+    _depth: int = 0
+
+    @cached_property
+    def _methods(self) -> Implicit:
+        return Implicit(self.program)
 
     @cached_property
     def _library(self) -> LibraryCalls:
@@ -67,9 +68,9 @@ class EffectsReader(Struct, eq=False, dict=True):
         found = self._kept[statement] = Effects()
         self._statement(frame, statement, found, certain=True)
         for node in (statement, *own_nodes(statement)):
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                found.bound.add(Cell(node.id, self.storage.owner(source, scope, node.id)))
-            elif isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
+            for name in bound_by(node):
+                found.bound.add(Cell(name, self.storage.owner(source, scope, name)))
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
                 found.add(unread(frame, node, "a definition"))
         return found
 
@@ -79,22 +80,27 @@ class EffectsReader(Struct, eq=False, dict=True):
         self, frame: Frame, statement: ast.stmt, found: Effects, *, certain: bool
     ) -> None:
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            self._bind(frame, statement, statement.name, found)
             return  # what it does counts where it is called
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             self._walk(frame, statement.iter, found, certain=certain)
         elif isinstance(statement, ast.Assign):
             if any(isinstance(t, (ast.Tuple, ast.List)) for t in statement.targets):
                 self._walk(frame, statement.value, found, certain=certain)
-        for header in (n for n in ast.iter_child_nodes(statement) if not _is_suite(n)):
-            for node in below(header):
-                self._node(frame, statement, node, found, certain=certain)
+        for node in header(statement):
+            self._node(frame, statement, node, found, certain=certain)
+            for name in bound_by(node):
+                self._bind(frame, statement, name, found)
+            for owner, words in operands(node):
+                self._implicit(frame, owner, words, found)
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
         restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
         for part, is_certain in _suites(statement, inner_certain):
             inside = Effects()
             self._suite(frame, part, inside, certain=is_certain)
             if restores:
-                inside.modes = [replace(m, training=None, certain=True) for m in inside.modes]
+                for module, mode in inside.modes.items():
+                    inside.modes[module] = replace(mode, training=None, certain=True)
             found.add(inside)
 
     def _suite(
@@ -114,26 +120,21 @@ class EffectsReader(Struct, eq=False, dict=True):
             case ast.Attribute() | ast.Subscript():
                 if not isinstance(node.ctx, ast.Load):
                     self._store(frame, node, found)
-                self._implicit(frame, node, node.value, found)
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                self._bind(frame, statement, node, found)
             case ast.comprehension(iter=walked) | ast.Starred(value=walked, ctx=ast.Load()):
                 self._walk(frame, walked, found, certain=certain)
             case ast.Compare(ops=ops, comparators=sides):
                 for operator, side in zip(ops, sides, strict=True):
                     if isinstance(operator, (ast.In, ast.NotIn)):
                         self._walk(frame, side, found, certain=certain)
-            case ast.withitem():
-                self._implicit(frame, node, node.context_expr, found)
-            case ast.Yield() | ast.YieldFrom() | ast.Await() if frame.top:
+            case ast.Yield() | ast.YieldFrom() | ast.Await() if frame.run == "examined":
                 found.add(unread(frame, node, "waits for others"))
 
-    def _bind(self, frame: Frame, statement: ast.stmt, name: ast.Name, found: Effects) -> None:
-        owner = self.storage.owner(frame.source, frame.scope, name.id)
+    def _bind(self, frame: Frame, statement: ast.stmt, name: str, found: Effects) -> None:
+        owner = self.storage.owner(frame.source, frame.scope, name)
         if owner is not frame.scope:  # `global`, `nonlocal`
-            found.changed.add(Cell(name.id, owner))
+            found.changed.add(Cell(name, owner))
         elif isinstance(statement, ast.AugAssign):  # a list or a tensor grows in place
-            found.changed |= cells_of(self.storage.of(frame, name))
+            found.changed |= cells_of(self.storage.of(frame, statement.target))
 
     def _store(self, frame: Frame, node: ast.Attribute | ast.Subscript, found: Effects) -> None:
         owner = self.storage.of(frame, node.value)
@@ -174,7 +175,12 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.add(self._summary(function, ()))
         if not made:
             found.add(self._library.of(frame, statement, call))
-            found.changed |= {Cell(a) for a in counted(self.program, *where, call.func, set())}
+            found.changed |= {Cell(a) for a in self._methods.counted(*where, call.func, set())}
+            by_library = Effects()
+            for argument in arguments(call):
+                self._implicit(frame, argument, self._methods.by_libraries, by_library)
+            by_library.loads = False  # a data set reads its own files
+            found.add(by_library)
         return found
 
     def _handed(self, frame: Frame, call: ast.Call) -> Iterator[Function]:
@@ -203,46 +209,42 @@ class EffectsReader(Struct, eq=False, dict=True):
         if training and call.args:
             given = call.args[0]
             training = bool(given.value) if isinstance(given, ast.Constant) else None
-        return Effects(modes=[Mode(self.storage.of(frame, function.value).path, training, True)])
+        owner = self.storage.of(frame, function.value).path
+        return Effects(modes={owner: Mode(owner, training, True)})
 
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
         """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
         loader = self.objects.walked(frame.source, frame.scope, iterable)
         if loader is not None:
-            found.draws.append(self.storage.of(frame, loader).path if certain else "")
+            found.draws.append(self.storage.of(frame, loader).path if certain else NOWHERE)
         reach = self.storage.of(frame, iterable)
         if reach.once:
             found.changed |= reach.cells
-        self._implicit(frame, iterable, iterable, found, WALKS)
+        self._implicit(frame, iterable, WALKS, found)
 
     def _implicit(
-        self,
-        frame: Frame,
-        node: ast.AST,
-        owner: ast.expr,
-        found: Effects,
-        words: tuple[str, ...] = (),
+        self, frame: Frame, owner: ast.expr, words: Collection[str], found: Effects
     ) -> None:
-        """Methods of the program's classes that syntax runs."""
-        for method in methods_run_by(self.program, frame.source, frame.scope, node, owner, words):
+        """Methods of the program's classes that no call names."""
+        for method in self._methods.methods(frame.source, frame.scope, owner, words):
             first = next(iter(all_parameters(method.node)), None)
             if first is not None:
                 own = ((first.arg, self.storage.of(frame, owner)),)
                 found.add(self._summary(method, own))
 
     def _summary(self, function: Function, given: Arguments) -> Effects:
-        key = (function.node, given)
-        cached = self._summaries.get(key)
-        if cached is not None:
-            self._cut |= {key} if key in self._open else self._partial.get(key, set())
-            return cached
-        found = self._summaries[key] = Effects()
-        frame = Frame(function.source, function.node, given, top=False)
-        if len(self._open) >= _DEPTH:
-            found.add(unread(frame, function.node, "too deep"))
-            return found
-        outer, self._cut = self._cut, set()
-        self._open.append(key)
+        """What a function does when it is given that."""
+        frame = Frame(function.source, function.node, given, "called")
+        if self._depth >= _DEPTH:
+            return unread(frame, function.node, "too deep")
+        self._depth += 1
+        try:
+            return self._answers.ask(frame, lambda: self._body(frame, function), Effects())
+        finally:
+            self._depth -= 1
+
+    def _body(self, frame: Frame, function: Function) -> Effects:
+        found = Effects()
         outside = function.source.scope_of(function.node)
         for decorator in function.node.decorator_list:
             node = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -250,22 +252,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             if any(isinstance(v, (Function, Class)) for v in values):
                 found.add(unread(frame, decorator, "a decorator"))
         self._suite(frame, function.node.body, found, certain=True)
-        self._open.pop()
-        self._close(key)
-        self._cut |= outer
         return found
-
-    def _close(self, key: _Key) -> None:
-        """What a recursion left out of a summary counts in that of the function it began with."""
-        self._cut.discard(key)
-        if self._open:
-            if self._cut:
-                self._partial[key] = set(self._cut)
-            return
-        for partial in self._partial:
-            del self._summaries[partial]
-        self._partial.clear()
-        self._cut.clear()
 
 
 def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt], bool]]:
@@ -275,10 +262,6 @@ def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt]
             yield part, certain
     for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield handler.body, False
-
-
-def _is_suite(node: ast.AST) -> bool:
-    return isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case))
 
 
 def _asks_for_mode(frame: Frame, test: ast.expr) -> bool:

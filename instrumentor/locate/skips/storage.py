@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor.locate import catalogue
-from instrumentor.locate.bindings import Binding, Bound, Parameter
+from instrumentor.locate.answers import Answers
+from instrumentor.locate.bindings import Binding, Bound, Imported, Parameter, Put
 from instrumentor.locate.catalogue import Gives
 from instrumentor.locate.names import default_of, is_method, passed
 from instrumentor.locate.program import Function, Program
@@ -37,6 +40,16 @@ class Cell(Struct, frozen=True):
     scope: ScopeNode | None = None
 
 
+class Spelling(Struct, frozen=True):
+    """A dotted name, and the scope whose variable its first word is."""
+
+    text: str = ""
+    scope: ScopeNode | None = None
+
+
+NOWHERE = Spelling()
+
+
 class Reach(Struct, frozen=True):
     """How an object is reached.
 
@@ -47,7 +60,7 @@ class Reach(Struct, frozen=True):
         plain: a number or a text, which nobody can change.
         own: an object of one of the program's classes, whose attributes no library reads.
         once: an iterator: walking over it changes it.
-        path: how the outermost scope spells it, '' when it cannot.
+        path: how the outermost scope spells it, nothing when it cannot.
         constant: its text, when it is a text constant.
     """
 
@@ -57,7 +70,7 @@ class Reach(Struct, frozen=True):
     plain: bool = False
     own: bool = False
     once: bool = False
-    path: str = ""
+    path: Spelling = NOWHERE
     constant: str = ""
 
     def either(self, other: Reach) -> Reach:
@@ -69,7 +82,7 @@ class Reach(Struct, frozen=True):
             self.plain and other.plain,
             self.own and other.own,
             self.once or other.once,
-            self.path if self.path == other.path else "",
+            self.path if self.path == other.path else NOWHERE,
             self.constant if self.constant == other.constant else "",
         )
 
@@ -88,167 +101,185 @@ UNKNOWN = Reach()
 FRESH = Reach(fresh=True)
 PLAIN = Reach(fresh=True, plain=True)
 Arguments = tuple[tuple[str, Reach], ...]
-_Seen = frozenset[object]
 
 
 class Frame(Struct, frozen=True):
-    """A scope with what its parameters reach; `top` is the one that is examined."""
+    """A scope with what its parameters reach.
+
+    Attributes:
+        run: whether it is the scope that is examined, runs for it, or has run before.
+    """
 
     source: Source
     scope: ScopeNode
     given: Arguments = ()
-    top: bool = True
+    run: Literal["examined", "called", "before"] = "examined"
 
 
-class Storage(Struct, eq=False):
+class Storage(Struct, eq=False, dict=True):
     """Reaches of the expressions of a program; :class:`TooMuch` when it is all too entangled."""
 
     program: Program
-    _kept: dict[tuple[Frame, ast.expr], Reach] = field(default_factory=dict)
-    #: Where the answer being made came back to itself: what is complete but for that is not kept.
-    _cut: set[object] = field(default_factory=set)
+    _answers: Answers = field(default_factory=Answers)
     _followed: int = 0
-
-    def of(self, frame: Frame, node: ast.expr) -> Reach:
-        return self._of(frame, node, frozenset())
+    _depth: int = 0
 
     def owner(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode:
         """The scope whose variable a name is; the module for what nobody binds."""
         return self.program.names.binder(source, scope, name) or source.tree
 
-    def arguments(self, frame: Frame, call: ast.Call, function: Function) -> Arguments:
-        """What a function's parameters reach when a call runs it."""
-        return self._arguments(frame, call, function, frozenset())
+    def names_of(self, cell: Cell) -> Iterator[tuple[Source, ScopeNode, str]]:
+        """Names of a variable: its own, and for a module's those that it is imported under."""
+        if cell.scope is not None:
+            home = self.program.source_of_scope[cell.scope]
+            yield home, cell.scope, cell.name
+            if cell.scope is home.tree:
+                yield from self._imported.get((home, cell.name), ())
+                yield from ((s, o, cell.name) for s, o, _ in self._imported.get((home, "*"), ()))
+
+    @cached_property
+    def _imported(self) -> dict[tuple[object, str], list[tuple[Source, ScopeNode, str]]]:
+        found: dict[tuple[object, str], list[tuple[Source, ScopeNode, str]]] = {}
+        for source in self.program.sources.values():
+            for statement, place in source.places.items():
+                if not isinstance(statement, ast.ImportFrom):
+                    continue
+                level, name = statement.level, statement.module or ""
+                home = self.program.names.module(name, source, level)
+                for alias in statement.names if isinstance(home, Source) else ():
+                    known = (source, place.scope, alias.asname or alias.name)
+                    found.setdefault((home, alias.name), []).append(known)
+        return found
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def _of(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
-        found = self._kept.get((frame, node))
-        if found is None:
-            outer, self._cut = self._cut, set()
-            found = self._expression(frame, node, seen)
-            if not self._cut or not seen:
-                self._kept[frame, node] = found
-            self._cut |= outer
-        return found
-
-    def _expression(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
+    def of(self, frame: Frame, node: ast.expr) -> Reach:
         self._followed += 1
         if self._followed > _MOST:
             raise TooMuch
-        if len(seen) > _DEPTH:
-            self._cut.add(_DEPTH)
-            return UNKNOWN
         match node:
             case ast.Name():
-                return self._name(frame, node.id, seen)
+                return self._name(frame, node.id)
             case ast.Attribute():
-                return self._attribute(frame, node, seen)
+                return self._attribute(frame, node)
             case ast.Call():
-                return self._result(frame, node, seen)
+                return self._result(frame, node)
             case ast.Subscript(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
-                return self._of(frame, inner, seen).part
+                return self.of(frame, inner).part
             case ast.NamedExpr(value=inner):
-                return self._of(frame, inner, seen)
+                return self.of(frame, inner)
             case ast.IfExp(body=body, orelse=orelse):
-                return self._of(frame, body, seen).either(self._of(frame, orelse, seen))
+                return self.of(frame, body).either(self.of(frame, orelse))
             case ast.BoolOp(values=values):
-                return _one_of(self._of(frame, value, seen) for value in values)
-        return self._display(frame, node, seen)
+                return _one_of(self.of(frame, value) for value in values)
+        return self._display(frame, node)
 
-    def _display(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
+    def _display(self, frame: Frame, node: ast.expr) -> Reach:
         """A container: whoever has it reaches what it holds, and may change it without them."""
         match node:
             case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
-                return self._holding(frame, parts, seen)
+                return self._holding(frame, parts)
             case ast.Dict(values=parts):
-                return self._holding(frame, parts, seen)
+                return self._holding(frame, parts)
             case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.DictComp(value=part):
-                return self._holding(frame, [part], seen)
+                return self._holding(frame, [part])
             case ast.GeneratorExp(elt=part):
-                return replace(self._holding(frame, [part], seen), once=True)
-        return self._computed(frame, node, seen)
+                return replace(self._holding(frame, [part]), once=True)
+        return self._computed(frame, node)
 
-    def _computed(self, frame: Frame, node: ast.expr, seen: _Seen) -> Reach:
+    def _computed(self, frame: Frame, node: ast.expr) -> Reach:
         match node:
             case ast.Constant(value=value):
                 return replace(PLAIN, constant=value if isinstance(value, str) else "")
             case ast.JoinedStr() | ast.Compare():
                 return PLAIN
             case ast.UnaryOp(operand=side):
-                return replace(FRESH, plain=self._of(frame, side, seen).plain)
+                return replace(FRESH, plain=self.of(frame, side).plain)
             case ast.BinOp(left=left, right=right):
-                sides = [self._of(frame, side, seen) for side in (left, right)]
+                sides = [self.of(frame, side) for side in (left, right)]
                 return replace(FRESH, plain=all(side.plain for side in sides))
         return FRESH
 
-    def _holding(self, frame: Frame, parts: Iterable[ast.expr], seen: _Seen) -> Reach:
-        inner = [self._of(frame, part, seen) for part in parts]
+    def _holding(self, frame: Frame, parts: Iterable[ast.expr]) -> Reach:
+        inner = [self.of(frame, part) for part in parts]
         return Reach(held=frozenset().union(*(r.cells | r.held for r in inner)), fresh=True)
 
-    def _name(self, frame: Frame, name: str, seen: _Seen) -> Reach:
+    def _name(self, frame: Frame, name: str) -> Reach:
         owner = self.owner(frame.source, frame.scope, name)
         bindings = self.program.names.bindings(frame.source, owner, name)
-        key = (owner, name)
-        if key in seen or (not bindings and name in _BUILTINS):
-            self._cut |= {key} & seen
-            return dict(frame.given).get(name, UNKNOWN) if owner is frame.scope else UNKNOWN
+        if not bindings and name in _BUILTINS:
+            return UNKNOWN
         inner = frame if owner is frame.scope else Frame(frame.source, owner)
-        found = _one_of(self._values(inner, name, bindings, seen | {key}))
-        self._cut.discard(key)
+        found = self._ask((inner, name), lambda: self._values(inner, name, bindings))
         values = self.program.names.named(frame.source, frame.scope, name)
         own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
-        if frame.top or owner is not frame.scope:  # outlives the functions that are called
-            cells = found.cells | ({Cell(name, owner)} if self._is_storage(bindings) else set())
-            return replace(found, cells=cells, path=name, own=own)
+        outlives = frame.run == "examined" or owner is not frame.scope
+        lives = frame.run == "before"  # a parameter is what callers have
+        kinds = (Bound, Parameter) if outlives else (Bound,) if lives else ()
+        if any(isinstance(b, kinds) for b in bindings) or (outlives and not bindings):
+            found = replace(found, cells=found.cells | {Cell(name, owner)})
+        if outlives:
+            return replace(found, path=Spelling(name, owner), own=own)
         return replace(found, own=found.own or own)
 
-    def _values(
-        self, frame: Frame, name: str, bindings: list[Binding], seen: _Seen
-    ) -> Iterator[Reach]:
+    def _ask(self, question: object, values: Callable[[], Iterable[Reach]]) -> Reach:
+        """Of what may be any of these values, which may lead back to the question."""
+        if self._depth > _DEPTH:
+            return UNKNOWN
+        self._depth += 1
+        try:
+            return self._answers.ask(question, lambda: _one_of(values()), PLAIN)
+        finally:
+            self._depth -= 1
+
+    def _values(self, frame: Frame, name: str, bindings: list[Binding]) -> Iterator[Reach]:
         given = dict(frame.given).get(name)
         if given is not None:
             yield given
         for binding in bindings:
             if isinstance(binding, Bound):
-                yield self._bound(frame, binding, seen)
-            elif isinstance(binding, Parameter) and given is None and not frame.top:
-                yield from self._passed(frame.source, binding, seen)
+                yield self._bound(frame, binding)
+            elif isinstance(binding, Parameter) and given is None:
+                yield from self._passed(frame.source, binding)
+            elif isinstance(binding, Imported) and binding.name:
+                yield from self._variable(frame.source, binding)
 
-    def _passed(self, source: Source, parameter: Parameter, seen: _Seen) -> Iterator[Reach]:
+    def _passed(self, source: Source, parameter: Parameter) -> Iterator[Reach]:
         """What callers give to a parameter, wherever they stand."""
         function = Function(source, parameter.function)
-        for where, scope, call in self.program.names.callers(function):
-            given = dict(self._arguments(Frame(where, scope), call, function, seen))
+        for scope, call, _ in self.program.callers.get(parameter.function, ()):
+            frame = Frame(self.program.source_of_scope[scope], scope)
+            given = dict(self.arguments(frame, call, function))
             if parameter.argument.arg in given:
-                yield replace(given[parameter.argument.arg], path="")
+                yield replace(given[parameter.argument.arg], path=NOWHERE)
+        if parameter.function in self.program.handed:
+            yield UNKNOWN
 
-    @staticmethod
-    def _is_storage(bindings: list[Binding]) -> bool:
-        """Not an import, a function or a class."""
-        return not bindings or any(isinstance(b, (Bound, Parameter)) for b in bindings)
+    def _variable(self, source: Source, imported: Imported) -> Iterator[Reach]:
+        """A variable of another of the program's modules."""
+        module = self.program.names.module(imported.module, source, imported.level)
+        if isinstance(module, Source):
+            yield self._name(Frame(module, module.tree), imported.name)
 
-    def _bound(self, frame: Frame, bound: Bound, seen: _Seen) -> Reach:
-        whole = self._of(frame, bound.value, seen)
+    def _bound(self, frame: Frame, bound: Bound) -> Reach:
+        whole = self.of(frame, bound.value)
         return whole.part if bound.path else whole
 
-    def _attribute(self, frame: Frame, node: ast.Attribute, seen: _Seen) -> Reach:
-        owner = self._of(frame, node.value, seen)
-        path = f"{owner.path}.{node.attr}" if owner.path else ""
+    def _attribute(self, frame: Frame, node: ast.Attribute) -> Reach:
+        owner = self.of(frame, node.value)
+        path = NOWHERE
+        if owner.path.text:
+            path = replace(owner.path, text=f"{owner.path.text}.{node.attr}")
+        for value in self.program.names.of(frame.source, frame.scope, node.value):
+            if isinstance(value, Source):
+                return replace(self._name(Frame(value, value.tree), node.attr), path=path)
         if self.program.names.is_imported(frame.source, frame.scope, node.value):
-            return Reach(path=path)
+            if not owner.cells:
+                return Reach(path=path)
         if owner.fresh and not owner.cells | owner.held:
             return Reach(fresh=True, path=path)
-        key = ("attribute", node.attr)
-        self._cut |= {key} & seen
         stored = self.program.names.puts_of(node.attr)
-        found = _one_of(
-            self._bound(Frame(source, put.scope, top=False), put.bound, seen | {key})
-            for source, put in (stored if key not in seen and len(stored) <= 8 else ())
-            if not (isinstance(put.bound.value, ast.Constant) and put.bound.value.value is None)
-        )
-        if key not in seen:
-            self._cut.discard(key)
+        found = self._ask(node.attr, lambda: self._put(stored))
         own = found.cells | {Cell(node.attr)}
         if not owner.own:
             own |= owner.part.cells  # `p.data` is p
@@ -256,56 +287,59 @@ class Storage(Struct, eq=False):
             own |= owner.held  # a field of a dataclass
         return Reach(own, found.held, plain=found.plain, once=found.once, path=path)
 
+    def _put(self, stored: list[tuple[Source, Put]]) -> Iterator[Reach]:
+        for source, put in stored:
+            if not (isinstance(put.bound.value, ast.Constant) and put.bound.value.value is None):
+                yield self._bound(Frame(source, put.scope, run="before"), put.bound)
+
     # -- calls ---------------------------------------------------------------------------------
 
-    def _result(self, frame: Frame, call: ast.Call, seen: _Seen) -> Reach:
+    def _result(self, frame: Frame, call: ast.Call) -> Reach:
         names = self.program.names
         functions = self.program.resolve(frame.source, frame.scope, call)
         if any(isinstance(v, Class) for v in names.of(frame.source, frame.scope, call.func)):
-            return self._holding(frame, arguments(call), seen)
+            return self._holding(frame, arguments(call))
         if functions:
-            return self._returned(frame, call, functions, seen)
+            return self._returned(frame, call, functions)
         full = names.qualified(frame.source, frame.scope, call.func)
         method = "" if full or not isinstance(call.func, ast.Attribute) else call.func.attr
         gives = catalogue.method_gives(method) if method else catalogue.gives(full)
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
-        given = self._holding(frame, arguments(call), seen)
+        given = self._holding(frame, arguments(call))
         if last(full)[:1].isupper():
             return given  # an object that keeps what it is given
         if catalogue.is_iterator(full):
             return replace(given, once=True)
         if not isinstance(call.func, ast.Attribute) or not method:
             return given.part
-        own = self._of(frame, call.func.value, seen)
+        own = self.of(frame, call.func.value)
         if gives is Gives.OBJECT:
             return own
         return own.part.either(given.part) if method in catalogue.GIVES_ARGUMENTS else own.part
 
-    def _returned(
-        self, frame: Frame, call: ast.Call, functions: list[Function], seen: _Seen
-    ) -> Reach:
+    def _returned(self, frame: Frame, call: ast.Call, functions: list[Function]) -> Reach:
         """What the program's function gives back: one of its arguments, or its own making."""
-        found: list[Reach] = []
-        for function in functions:
-            key = ("returned", function.node)
-            if key in seen:
-                self._cut.add(key)
-                continue
-            given = self._arguments(frame, call, function, seen | {key})
-            inner = Frame(function.source, function.node, given, top=False)
-            for node in own_nodes(function.node):
-                if isinstance(node, ast.Return) and node.value is not None:
-                    found.append(self._of(inner, node.value, seen | {key}))
-                elif isinstance(node, (ast.Yield, ast.YieldFrom)):
-                    value = (node.value,) if node.value is not None else ()
-                    found.append(replace(self._holding(inner, value, seen | {key}), once=True))
-            self._cut.discard(key)
-        return replace(_one_of(found), path="") if found else FRESH
+        frames = [
+            Frame(f.source, f.node, self.arguments(frame, call, f), "called") for f in functions
+        ]
+        found = [self._ask(inner, partial(self._given_back, inner)) for inner in frames]
+        return replace(_one_of(found), path=NOWHERE)
 
-    def _arguments(
-        self, frame: Frame, call: ast.Call, function: Function, seen: _Seen
-    ) -> Arguments:
+    def _given_back(self, frame: Frame) -> Iterator[Reach]:
+        nodes = own_nodes(frame.scope)
+        values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+        yield from (self.of(frame, value) for value in values)
+        for node in nodes:
+            if isinstance(node, (ast.Yield, ast.YieldFrom)):
+                held = (node.value,) if node.value is not None else ()
+                yield replace(self._holding(frame, held), once=True)
+                values.append(node)
+        if not values:
+            yield FRESH
+
+    def arguments(self, frame: Frame, call: ast.Call, function: Function) -> Arguments:
+        """What a function's parameters reach when a call runs it."""
         spec = function.node.args
         given: dict[str, list[Reach]] = {}
         first = next(iter((*spec.posonlyargs, *spec.args)), None)
@@ -313,17 +347,17 @@ class Storage(Struct, eq=False):
         if bound and first is not None:
             own = FRESH  # the new object of a constructor
             if isinstance(call.func, ast.Attribute):
-                own = self._of(frame, call.func.value, seen)
+                own = self.of(frame, call.func.value)
             elif isinstance(call.func, ast.Call) or function.name != "__init__":
                 own = UNKNOWN
             given[first.arg] = [own]
         for name, value in passed(call, function.node, bound=bound):
-            given.setdefault(name, []).append(self._of(frame, value, seen))
+            given.setdefault(name, []).append(self.of(frame, value))
         outside = Frame(function.source, function.source.scope_of(function.node))
         for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             default = default_of(function.node, parameter.arg)
             if parameter.arg not in given and default is not None:
-                given[parameter.arg] = [self._of(outside, default, seen)]
+                given[parameter.arg] = [self.of(outside, default)]
         for several in (spec.vararg, spec.kwarg):
             if several is not None and several.arg in given:
                 held = _one_of(given[several.arg]).part.cells

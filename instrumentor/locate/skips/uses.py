@@ -79,31 +79,56 @@ class Uses(Struct, eq=False, dict=True):
     def _mentions(self, cell: Cell) -> Iterator[Mention]:
         """Where what stays reads a variable, or an attribute of that name of any object."""
         program = self.facts.program
-        if cell.scope is None:
-            found = [(s, n) for s, n in self._attributes(cell.name) if isinstance(n.ctx, ast.Load)]
-        else:
-            source = program.source_of_scope[cell.scope]
-            named = variables(program, source, cell.scope, cell.name)
-            found = [(source, n) for n in named if isinstance(n.ctx, ast.Load)]
+        found = list(self._attributes(cell))
+        for source, scope, name in self.facts.storage.names_of(cell):
+            found += [(source, n) for n in variables(program, source, scope, name)]
         for source, node in found:
             scope = program.scope_of(source, node)
-            if not self._is_gone(source, scope, node):
+            if isinstance(node.ctx, ast.Load) and not self._is_gone(source, scope, node):
                 yield source, scope, node
 
-    def _attributes(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
-        """`x.name`, and the object of `getattr(x, "name")` and `hasattr(x, "name")`."""
+    def _attributes(self, cell: Cell) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
+        """`x.name`, of any object or of the module whose variable it is; `getattr(x, "name")`."""
         program = self.facts.program
+        home = None if cell.scope is None else program.source_of_scope[cell.scope]
+        if home is not None and cell.scope is not home.tree:
+            return
         for source in program.sources.values():
-            for node in source.mentions.get(name, ()):
-                if isinstance(node, ast.Attribute):
-                    own = _set_first(program.scope_of(source, node), name)
+            for node in source.mentions.get(cell.name, ()):
+                scope = program.scope_of(source, node)
+                if not isinstance(node, ast.Attribute):
+                    continue
+                if home is not None:
+                    if home in program.names.of(source, scope, node.value):
+                        yield source, node
+                else:
+                    own = _set_first(scope, cell.name)
                     if not own or dotted(node.value) != own:
                         yield source, node
-        for source, _, call in (*program.calls_named("getattr"), *program.calls_named("hasattr")):
-            match call.args:
-                case [ast.Name() | ast.Attribute() as owner, ast.Constant(value=value), *_]:
-                    if value == name:
-                        yield source, owner
+        if home is None:
+            yield from self._read_by_name(cell.name)
+
+    def _read_by_name(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
+        """`getattr(x, "name")`; of an object of the program also `vars(x)` and any other name."""
+        calls_named, is_own = self.facts.program.calls_named, self.facts.objects.is_own
+        for source in self.facts.program.sources.values():
+            for node in source.mentions.get("__dict__", ()):
+                scope = self.facts.program.scope_of(source, node)
+                if isinstance(node, ast.Attribute) and is_own(source, scope, node.value):
+                    yield source, node
+        for word in ("getattr", "hasattr", "vars", "asdict"):
+            for source, scope, call in calls_named(word):
+                match call.args:
+                    case [
+                        ast.Name() | ast.Attribute() as owner,
+                        ast.Constant(value=str() as text),
+                        *_,
+                    ]:
+                        if text == name:
+                            yield source, owner
+                    case [ast.Name() | ast.Attribute() as owner, *_]:
+                        if is_own(source, scope, owner):
+                            yield source, owner
 
 
 def _set_first(scope: ScopeNode, attribute: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,72 @@ def kept_class(method: str, body: str, use: str) -> Evaluation:
     return Evaluation(f"{STATE}\n{own}own = Own()", use, "scale(state)")
 
 
+#: What runs a method of a class of the script: the method, what it returns, an expression.
+RUN_BY_SYNTAX: dict[str, tuple[str, str, str]] = {
+    "sum": ("def __add__(self, other):", "self", "own + total"),
+    "reflected": ("def __radd__(self, other):", "self", "total + own"),
+    "in_place": ("def __iadd__(self, other):", "self", "t = own\nt += total"),
+    "negation": ("def __neg__(self):", "self", "-own"),
+    "comparison": ("def __lt__(self, other):", "True", "own < total"),
+    "containment": ("def __contains__(self, other):", "True", "total in own"),
+    "condition": ("def __bool__(self):", "True", "if own:\n    pass"),
+    "length_as_condition": ("def __len__(self):", "3", "q = 1 if not own else 2"),
+    "guard": ("def __bool__(self):", "True", "match total:\n    case 1 if own:\n        pass"),
+    "shown": ("def __str__(self):", "''", "print(f'{own}')"),
+    "printed": ("def __repr__(self):", "''", "print(own)"),
+    "ordered_by_a_library": ("def __lt__(self, other):", "True", "sorted([own, own])"),
+    "attribute_that_is_not_there": ("def __getattr__(self, name):", "3", "own.something"),
+    "attribute_that_is_set": ("def __setattr__(self, name, v):", "None", "own.something = 3"),
+    "deleted_element": ("def __delitem__(self, i):", "None", "del own[3]"),
+    "set_property": (
+        "@property\n    def v(self):\n        return 1\n    @v.setter\n    def v(self, value):",
+        "None",
+        "own.v = 3",
+    ),
+}
+#: What binds a name `calls` of the module in a function that declares it global.
+BINDS_A_GLOBAL = {
+    "case": "match total:\n    case calls:\n        pass",
+    "rest_of_a_sequence": "match total:\n    case [1, *calls]:\n        pass",
+    "rest_of_a_mapping": "match total:\n    case {1: 2, **calls}:\n        pass",
+    "handler": "try:\n    pass\nexcept ValueError as calls:\n    pass",
+    "import": "import os as calls",
+    "function": "def calls():\n    pass",
+}
+FIELD = "class Own:\n    it = None\nown = Own()\n"
+
+
+def run_by_syntax(name: str, body: str) -> Evaluation:
+    method, returned, use = RUN_BY_SYNTAX[name]
+    own = f"class Own:\n    {method}\n        {body}\n        return {returned}\nown = Own()"
+    return Evaluation(f"{STATE}\n{own}", use, "scale(state)")
+
+
 STAYS: dict[str, Evaluation] = {
+    **{f"{name}_of_a_class": run_by_syntax(name, "state['n'] += 1") for name in RUN_BY_SYNTAX},
+    **{
+        f"global_by_{name}": changes("calls = 0", f"global calls\n{text}")
+        for name, text in BINDS_A_GLOBAL.items()
+    },
+    "one_of_many_that_are_put_there": Evaluation(
+        "buf = [1]\n" + FIELD + "".join(f"own.it = f{n}()\n" for n in range(9)) + "own.it = buf",
+        "own.it.append(3)",
+        "scale(buf)",
+    ),
+    "taken_over_by_a_class": Evaluation(
+        "buf = [1]", "buf[0] = 2", "class Rates:\n    first = buf\nscale(Rates.first)"
+    ),
+    "default_of_a_lambda": Evaluation(
+        "buf = [1]", "buf[0] = 2", "rate = lambda buf=buf: buf\nscale(rate())"
+    ),
+    "all_attributes": Evaluation(FIELD, "own.best = 1", "scale(vars(own))"),
+    "attribute_by_any_name": Evaluation(FIELD, "own.best = 1", "scale(getattr(own, name))"),
+    "called_in_a_lambda_as_well": Evaluation(
+        f"{STATE}\ndef rate(step=0):\n    return state['n']\n"
+        "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step))",
+        "state['n'] += 1\nprint(rate())",
+        "scheduler.step()",
+    ),
     # the same memory by another name
     "view": changes(BUFFER, "buf.view(-1)[0] = 1"),
     "copied_into_a_view": changes(BUFFER, "buf.view(-1).copy_(total)"),
@@ -305,6 +371,22 @@ def test_an_evaluation_that_training_feels_stays(name: str) -> None:
 
 
 GOES: dict[str, Evaluation] = {
+    **{f"{name}_of_a_class": run_by_syntax(name, "pass") for name in RUN_BY_SYNTAX},
+    **{
+        f"its_own_{name}": Evaluation("calls = 0", text)
+        for name, text in BINDS_A_GLOBAL.items()
+        if name not in ("import", "function")
+    },
+    "one_of_many_of_its_own": Evaluation(
+        "buf = [1]\n" + FIELD + "".join(f"own.it = f{n}()\n" for n in range(9)),
+        "own.it.append(3)",
+        "scale(buf)",
+    ),
+    "attributes_of_another_kind": Evaluation(
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n" + FIELD,
+        "own.best = 1",
+        "scale(vars(args), getattr(args, name))",
+    ),
     "counted_in_training_alone": Evaluation(
         COUNTING.format("if self.training:\n            self.calls += 1"),
         "net(total)",
@@ -400,6 +482,105 @@ def test_a_variable_of_another_module_is_not_its_own(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(evaluation.source)
     assert not locate_file(script, Options(), [tmp_path]).skipped
+
+
+EPOCHS = """\
+class Own:
+    it = None
+    def note(self, value):
+        self.it.append(value)
+own = Own()
+def validate(model, history):
+    model.eval()
+    with torch.no_grad():
+        for a, b in val_loader:
+            {note}(model(a).sum())
+    model.train()
+def epoch(model, history):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        validate(model, history)
+def main():
+    history = []
+    own.it = history
+    for number in range(3):
+        epoch(model, history)
+        {rest}
+main()
+"""
+
+
+@pytest.mark.parametrize("note", ["history.append", "own.note"])
+def test_a_list_of_a_caller_is_not_its_own(note: str) -> None:
+    read = EPOCHS.format(note=note, rest="if len(history) > 3:\n            break")
+    assert plan_of(HEAD + read)["skipped_validation"] == []
+    unread = EPOCHS.format(note=note, rest="pass")
+    assert plan_of(HEAD + unread)["skipped_validation"]
+
+
+def test_a_mode_is_not_set_on_another_variable_of_that_name() -> None:
+    source = HEAD + textwrap.dedent(
+        """\
+        def validate():
+            model.eval()
+            with torch.no_grad():
+                for a, b in val_loader:
+                    total = model(a).sum()
+        def main(nets):
+            {} = nets[0]
+            for x, y in loader:
+                loss = criterion({}(x), y)
+                loss.backward()
+                optimizer.step()
+                validate()
+        main([model])
+        """
+    )
+    assert plan_of(source.format("model", "model"))["skipped_validation"] == []
+    assert plan_of(source.format("net", "net"))["skipped_validation"] != []
+
+
+#: a module of the program, what the script has of it, what the evaluation does, what training does
+OF_ANOTHER_MODULE: dict[str, tuple[str, str, str, str]] = {
+    "read_there": (
+        "cache = {}\ndef rate():\n    return cache['x']\n",
+        "from state import cache, rate",
+        "cache['x'] = total",
+        "scale(rate())",
+    ),
+    "read_here": ("cache = []\n", "from state import cache", "cache.append(total)", "scale(cache)"),
+    "by_another_name": (
+        "cache = []\n",
+        "import state\nfrom state import cache as seen",
+        "seen.append(total)",
+        "scale(state.cache)",
+    ),
+    "as_an_attribute": (
+        "cache = []\n",
+        "import state",
+        "state.cache.append(1)",
+        "scale(state.cache)",
+    ),
+    "global_there": (
+        "best = 0\ndef note(v):\n    global best\n    best = v\ndef rate():\n    return best\n",
+        "from state import note, rate",
+        "note(total)",
+        "scale(rate())",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER_MODULE)
+def test_what_another_module_holds_is_not_its_own(name: str, tmp_path: Path) -> None:
+    module, has, body, rest = OF_ANOTHER_MODULE[name]
+    script = tmp_path / "train.py"
+    for use, goes in ((rest, False), ("scale(3)", True)):
+        text = re.sub(r"return \S+", "return 3", module) if goes else module
+        (tmp_path / "state.py").write_text(text)
+        script.write_text(Evaluation(has, body, use).source)
+        assert bool(locate_file(script, Options(), [tmp_path]).skipped) is goes
 
 
 def test_nothing_goes_where_too_much_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
