@@ -64,7 +64,6 @@ def all_cases() -> list[Case]:
 
 
 SELECTED = (
-    "eligible",
     "loop",
     "region",
     "forward",
@@ -85,7 +84,14 @@ SELECTED = (
 
 
 def selected(document: Mapping[str, Any], root: Path) -> str:
-    """The fields of a plan that a golden pins, one line each, paths relative to the project."""
+    """The fields of a plan that a golden pins, one line each, paths relative to the project.
+
+    What a plan has none of is left out.
+    """
     shown = {**document, "warnings": texts(document["warnings"])}
-    lines = [f" {json.dumps(k)}: {json.dumps(shown[k])}" for k in SELECTED]
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(shown[name])}"
+        for name in SELECTED
+        if shown[name] not in (None, [], "none")
+    ]
     return ("{\n" + ",\n".join(lines) + "\n}\n").replace(f"{root}/", "")
