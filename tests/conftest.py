@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import forked
 from tests.waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -189,11 +190,18 @@ def own_experiments_repo(tmp_path: Path) -> Path:
     return _copy_experiments(tmp_path / "experiments")
 
 
+@pytest.fixture(scope="session")
+def tool_server() -> forked.ForkServerContext:
+    """What starts the command line without importing it anew."""
+    return forked.server()
+
+
 @pytest.fixture
-def run_cli() -> RunCli:
+def run_cli(tool_server: forked.ForkServerContext) -> RunCli:
     """Runs ``python -m instrumentor ARGS`` and returns the finished process, whatever its code.
 
-    ``env`` is added to the environment; ``timeout`` is in seconds.
+    ``env`` is added to the environment; ``timeout`` is in seconds. It is ``fresh`` when an
+    interpreter of its own is started for it.
     """
 
     def run(
@@ -201,11 +209,15 @@ def run_cli() -> RunCli:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         timeout: float = HANG_S,
+        fresh: bool = False,
     ) -> subprocess.CompletedProcess[str]:
+        words, environment = [*map(str, arguments)], {**os.environ, **(env or {})}
+        if not fresh:
+            return forked.run(tool_server, words, cwd, environment, timeout)
         return subprocess.run(
-            [sys.executable, "-m", "instrumentor", *map(str, arguments)],
+            [sys.executable, "-m", "instrumentor", *words],
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

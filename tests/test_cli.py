@@ -237,8 +237,10 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(SOURCES))
-@pytest.mark.parametrize("name", ["train.py", "my experiment/tr\u00e9n.py"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*((kind, "train.py") for kind in SOURCES), ("plain", "my experiment/tr\u00e9n.py")],
+)
 def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
     git_repo: RepoFactory, tmp_path: Path, kind: str, name: str
 ) -> None:
@@ -415,7 +417,7 @@ class TestApply:
     ) -> None:
         repo = git_repo({"train.py": script(batches=3)})
         copy = tmp_path / "train.bench.py"
-        done = run_cli("apply", "train.py", "-o", copy, cwd=repo)
+        done = run_cli("apply", "train.py", "-o", copy, cwd=repo, fresh=True)
         assert done.returncode == 0, done.stderr
         assert f"Wrote {copy} (your file was not touched)" in done.stderr
         ran = subprocess.run([sys.executable, "-I", str(copy)], capture_output=True, text=True,
@@ -472,7 +474,7 @@ class TestApply:
 class TestTyped:
     def test_a_script_alone_runs(self, git_repo: RepoFactory, run_cli: RunCli) -> None:
         repo = git_repo({"train.py": script()})
-        done = run_cli("train.py", cwd=repo)
+        done = run_cli("train.py", cwd=repo, env={"INSTRUMENT_PROFILER": "wallclock"})
         assert done.returncode == 0, done.stderr
         assert "Wrote repo_baseline/" in done.stderr
 
@@ -483,7 +485,8 @@ class TestTyped:
         entry = "from .names import NAME\n" + script() + "\nimport sys\nprint(NAME, sys.argv[1:])\n"
         files = {"pkg/__init__.py": "", "pkg/names.py": "NAME = 'mine'\n", "pkg/train.py": entry}
         repo = git_repo(files)
-        done = run_cli(*words, "pkg.train", "--epochs", "3", "--json", cwd=repo)
+        env = {"INSTRUMENT_PROFILER": "wallclock"}
+        done = run_cli(*words, "pkg.train", "--epochs", "3", "--json", cwd=repo, env=env)
         assert done.returncode == 0, done.stderr
         log = (repo / "pkg_baseline" / "run.log").read_text()
         assert "mine ['--epochs', '3', '--json']" in log

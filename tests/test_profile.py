@@ -212,7 +212,7 @@ def test_a_failing_command_still_has_its_csv(
 def test_a_failure_names_what_is_of_an_earlier_profile(
     work: Path, run_cli: RunCli, tracy: dict[str, str]
 ) -> None:
-    first = run_cli("profile", "-o", "ops.csv", "steps.py", cwd=work, env=tracy)
+    first = run_cli("profile", "-o", "ops.csv", "steps.py", cwd=work, env=tracy, fresh=True)
     assert first.returncode == 0, first.stderr
     before = (work / "ops.csv").read_bytes()
     (work / "bad.py").write_text("raise SystemExit(3)\n")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import venv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,5 +81,5 @@ def measured(git_repo: RepoFactory, measure: Measure) -> Measure:
 def bare_python(tmp_path: Path) -> Path:
     """Interpreter of a virtual environment that holds nothing at all."""
     folder = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    venv.create(folder, with_pip=False, symlinks=True)
     return folder / "bin" / "python"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RepoFactory, RunCli
+from tests.end_to_end.small import script
 
 SCRIPT = """\
 import argparse
@@ -50,6 +51,7 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
         *("compare", "repo_baseline", "@last", "--json", "--markdown", "c.md", "--html", "c.html"),
         *("--fail-on-regression", "20"),
         cwd=repo,
+        fresh=True,
     )
     assert found.returncode == 6, found.stderr
     assert (
@@ -65,7 +67,7 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
     assert (repo / "c.html").is_file()
     assert "**slower**" in (repo / "c.md").read_text()
 
-    listed = json.loads(run_cli("history", "train.py", "--json", cwd=repo).stdout)
+    listed = json.loads(run_cli("history", "train.py", "--json", cwd=repo, fresh=True).stdout)
     assert [each["label"] for each in listed["runs"]] == ["baseline", "wide"]
     assert listed["runs"][0]["commit"] and listed["runs"][0]["batch_size"] == 32
 
@@ -73,7 +75,7 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
 def test_a_history_that_cannot_be_used_costs_no_run(
     run_cli: RunCli, git_repo: RepoFactory, tmp_path: Path
 ) -> None:
-    repo = git_repo({"train.py": SCRIPT})
+    repo = git_repo({"train.py": script()})
     broken = tmp_path / "broken.sqlite"
     broken.write_text("no database, whatever its name says" * 30)
     options = ("--quiet", "--profiler", "wallclock", "--history", broken)

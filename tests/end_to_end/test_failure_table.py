@@ -157,7 +157,7 @@ def test_diagnose_reads_run_folders_pipes_and_unknown_logs(tmp_path: Path, run_c
     folder.mkdir()
     log = "hello\n\x1b[31mNo available port found\x1b[0m\nTracy tools folder /x does not exist\n"
     (folder / "run.log").write_text(log)
-    done = run_cli("diagnose", folder, cwd=tmp_path)
+    done = run_cli("diagnose", folder, cwd=tmp_path, fresh=True)
     assert done.returncode == 0
     assert "what: Tracy found no free port\n  line 2: No available port found\n" in done.stdout
     assert "hint: Choose one with --port.\nseen: https://github.com/" in done.stdout

@@ -140,24 +140,6 @@ def test_a_script_that_fails_untraced_is_not_run_again(
     assert "the script ended with code 7" in ran.err and "under tracy" not in ran.err
 
 
-def test_arguments_arrive_exactly(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str]
-) -> None:
-    odd = ["a b", "it's", '"q"', ";touch pwned", "$(touch pwned)", "`touch pwned`", "a\nb", "*",
-           "", "\\", "ü"]  # fmt: skip
-    source = script(imports="import json\n", before="print(json.dumps(sys.argv[1:]))")
-    repo = git_repo({"my dir/train it.py": source}, name="a repo;x")
-    for words in ([], ["--in-place"]):
-        folder = "train it_baseline" + ("-2" if words else "")
-        ran = measure(
-            *(repo, *words, "my dir/train it.py", *odd),
-            profiler="tracy", env=tracy, folder=folder,
-        )  # fmt: skip
-        assert ran.code == 0, ran.err
-        assert json.loads(next(x for x in ran.log.splitlines() if x.startswith("["))) == odd
-        assert not list(repo.rglob("pwned"))
-
-
 def test_what_holds_a_device_at_the_time_limit_is_left_running_and_named(
     git_repo: RepoFactory, run_cli: RunCli, device: Path
 ) -> None:

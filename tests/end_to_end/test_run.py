@@ -121,23 +121,30 @@ def test_the_run_folder_has_a_name_and_is_never_overwritten(
 ARGUMENTS = (
     *("--config", "x.yaml", "--steps", "99", "--label=other", "-o", "z", "--help", "--dry-run"),
     *("two words", "", "it's", 'a "quote"', "$HOME", "*", "--", "-h", "\u00e9", "back\\slash"),
+    *(";touch pwned", "$(touch pwned)", "`touch pwned`", "a\nb"),
 )
 
 
-@pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
+@pytest.mark.parametrize(
+    "options", [("wallclock",), ("tracy",), ("tracy", "--in-place")], ids=" ".join
+)
 def test_everything_behind_the_script_is_its_own(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], profiler: str
+    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], options: tuple[str, ...]
 ) -> None:
     source = script(imports="import json\n", before="print(json.dumps(sys.argv))")
-    repo = git_repo({"train.py": source, "x.yaml": "lr: 1\n"})
-    env = tracy if profiler == "tracy" else None
-    ran = measure(repo, "--steps", "4", "train.py", *ARGUMENTS, profiler=profiler, env=env)
+    files = {"my dir/train it.py": source, "x.yaml": "lr: 1\n"}
+    repo = git_repo(files, name="a repo;x")
+    ran = measure(
+        *(repo, *options[1:], "--steps", "4", "my dir/train it.py", *ARGUMENTS),
+        profiler=options[0], env=tracy, folder="train it_baseline",
+    )  # fmt: skip
     assert ran.code == 0, ran.err
     seen = json.loads(next(line for line in ran.log.splitlines() if line.startswith('["')))
     assert tuple(seen[1:]) == ARGUMENTS
-    assert seen[0] == "train.py"  # as typed
+    assert seen[0] == "my dir/train it.py"  # as typed
     assert read(ran.folder, "run.json")["arguments"] == list(ARGUMENTS)
     assert len(records(ran.folder, "sample")) == 4
+    assert not list(repo.rglob("pwned"))
 
 
 def test_the_script_works_where_the_user_stands(git_repo: RepoFactory, measure: Measure) -> None:
@@ -275,7 +282,7 @@ def test_a_script_that_failed_before_the_loop_may_have_written(
 def test_a_plain_locale_is_no_obstacle(git_repo: RepoFactory, run_cli: RunCli) -> None:
     repo = git_repo({"train.py": script()})
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo, env=env)
+    done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo, env=env, fresh=True)
     assert done.returncode == 0, done.stderr
     assert "+-" in done.stdout and done.stdout.isascii()
 
