@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.decorators import MODULES
 from instrumentor.kernels.describe import kernels_of
 from instrumentor.kernels.model import CallSite, Found, Invocation, Kernel, shortened
 from instrumentor.kernels.sizes import Sizes
 from instrumentor.kernels.tensors import tensors_of
+from instrumentor.locate import parse_source
 from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, parse
+from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source
 from instrumentor.locate.values import Function, Method, Object
 
 #: Ways to one call that are listed; a script with more is generated code.
@@ -28,15 +28,9 @@ def find_kernels(script: Path, roots: Sequence[Path] = ()) -> Found:
         roots: folders from which the project's modules are imported.
 
     Raises:
-        UsageError: the script cannot be read or is no Python.
+        Declined: the script is no Python.
     """
-    try:
-        entry = parse(script, script.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{script}: cannot be read: {error.strerror}") from error
-    except SyntaxError as error:
-        raise UsageError(f"{script}:{error.lineno or 1}: not valid Python: {error.msg}") from error
-    program = Program.load(entry, roots)
+    program = Program.load(parse_source(script, script.read_bytes()), roots)
     for path in [p for p in program.sources if _is_tt_lang(p, roots)]:
         del program.sources[path]
     return find_in(program)
@@ -61,7 +55,6 @@ def find_in(program: Program) -> Found:
         sources,
         kernels,
         _invocations(kernels, sites, callers, warnings),
-        sites,
         tuple(tensor for each in sizes for tensor in tensors_of(each)),
         tuple(warnings),
         _composed(meanings, kernels),
@@ -140,22 +133,12 @@ def _site(
     ]
     loops += [
         (node.lineno, shortened(f"for ... in {ast.unparse(node.generators[0].iter)}"))
-        for node in _comprehensions(statement, call)
-    ]
-    name = scope.name if isinstance(scope, FUNCTIONS) else ""
-    return CallSite(source, call, statement, scope, kernels, name, tuple(loops))
-
-
-def _comprehensions(
-    statement: ast.stmt, call: ast.Call
-) -> list[ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp]:
-    """Comprehensions of the statement that repeat the call."""
-    return [
-        node
         for node in ast.walk(statement)
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
         and any(inner is call for inner in ast.walk(node))
     ]
+    name = scope.name if isinstance(scope, FUNCTIONS) else ""
+    return CallSite(source, call, statement, scope, kernels, name, tuple(loops))
 
 
 def _invocations(

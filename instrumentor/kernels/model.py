@@ -156,7 +156,6 @@ class Found:
     """The kernels of a script and of the project's modules that it imports.
 
     Attributes:
-        sites: calls of kernels, those inside kernels left out.
         composed: kernels that others are built from: their bodies name them.
     """
 
@@ -164,7 +163,6 @@ class Found:
     sources: tuple[Source, ...]
     kernels: tuple[Kernel, ...]
     invocations: tuple[Invocation, ...]
-    sites: tuple[CallSite, ...]
     tensors: tuple[Tensor, ...]
     warnings: tuple[str, ...] = ()
     composed: frozenset[Kernel] = frozenset()

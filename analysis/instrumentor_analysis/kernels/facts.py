@@ -6,14 +6,24 @@ host times are never used for a verdict.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from instrumentor_analysis.errors import AnalysisError
 from instrumentor_analysis.kernels.device_log import DeviceLog, line_cycles
-from instrumentor_analysis.kernels.model import BufferUse, KernelLog, LineCycles, Machine, Program
+from instrumentor_analysis.kernels.model import (
+    Buffer,
+    BufferUse,
+    KernelLog,
+    LineCycles,
+    Machine,
+    Program,
+)
 from instrumentor_analysis.kernels.programs import exact_us
 from instrumentor_analysis.roofline import architecture
 
@@ -196,9 +206,8 @@ def _arguments(records: Sequence[Mapping[str, Any]]) -> tuple[Argument, ...]:
     given = started[0].get("arguments") if started else None
     found = []
     for entry in given if isinstance(given, list) else ():
-        shape = entry.get("shape") if isinstance(entry, Mapping) else None
-        if isinstance(shape, list) and all(isinstance(extent, int) for extent in shape):
-            found.append(Argument(str(entry.get("name")), tuple(shape), str(entry.get("dtype"))))
+        with contextlib.suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(entry, Argument))
     return tuple(found)
 
 
@@ -210,12 +219,10 @@ def _blocks(
     for entry in buffers:
         tiles = tuple(entry["tiles"]) if entry.get("tiles") else None
         factor = entry.get("factor")
-        size = None
-        if tiles:
-            size = int(math.prod(tiles) * TILE_ELEMENTS * widest * (factor or 1))
-        found.append(
-            Block(str(entry.get("name")), int(entry.get("line") or 0), tiles, factor, size)
-        )
+        elements = math.prod(tiles) * TILE_ELEMENTS * (factor or 1) if tiles else None
+        size = None if elements is None else int(elements * widest)
+        line = int(entry.get("line") or 0)
+        found.append(Block(str(entry.get("name")), line, tiles, factor, size))
     return tuple(found)
 
 
@@ -230,19 +237,18 @@ def _lines(
 def _mapped(log: KernelLog, line_map: Mapping[str, Any]) -> KernelLog:
     """The log with buffers at the lines of the user's file."""
 
-    def uses(ends: tuple[BufferUse, ...]) -> tuple[BufferUse, ...]:
-        return tuple(replace(use, line=_line(use.line, line_map)) for use in ends)
-
-    buffers = tuple(
-        replace(
+    def moved(buffer: Buffer) -> Buffer:
+        return replace(
             buffer,
             producers=uses(buffer.producers),
             consumers=uses(buffer.consumers),
             copies=uses(buffer.copies),
         )
-        for buffer in log.buffers
-    )
-    return replace(log, buffers=buffers)
+
+    def uses(ends: tuple[BufferUse, ...]) -> tuple[BufferUse, ...]:
+        return tuple(replace(use, line=_line(use.line, line_map)) for use in ends)
+
+    return replace(log, buffers=tuple(map(moved, log.buffers)))
 
 
 def _line(number: int, line_map: Mapping[str, Any]) -> int:
