@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -139,6 +139,14 @@ def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[st
         return {}
     text = script.read_text(encoding="utf-8", errors="replace").replace("_", "-")
     return {word: it for word, it in unknown.items() if word[2:].replace("_", "-") not in text}
+
+
+def show_edits(edits: Sequence[Mapping[str, Any]]) -> None:
+    """The edits of a plan's document, a line each."""
+    console.out("edits:")
+    for edit in edits:
+        place = f"{Path(edit['file']).name}:{edit['line']:<5}"
+        console.out(f"  {place} {edit['kind']:<14} {edit['reason']}")
 
 
 def configured(context: typer.Context) -> frozenset[str]:

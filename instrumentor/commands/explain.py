@@ -136,11 +136,7 @@ def _show(document: dict[str, Any]) -> None:
     ):
         if document[name]:
             console.out(f"  {label}: lines {', '.join(map(str, document[name]))}")
-    console.out("edits:")
-    for edit in document["edits"]:
-        console.out(
-            f"  {Path(edit['file']).name}:{edit['line']:<5} {edit['kind']:<14} {edit['reason']}"
-        )
+    common.show_edits(document["edits"])
     console.warn_all(read_caveats(document["warnings"]), notes=True)
 
 

@@ -93,17 +93,7 @@ def explain(
 
 def _describe(script: Path, document: dict[str, Any]) -> None:
     for kernel in document["kernels"]:
-        grid = kernel["grid"]
-        asked = "no grid given" if grid["kind"] == "default" else f"grid {grid['text']}"
-        factory = f", made by {kernel['factory']}()" if kernel["factory"] else ""
-        decorated = f"@ttl.{kernel['decorator']} {kernel['qualified']}"
-        console.out(f"{_where(kernel)}: {decorated}, {asked}{factory}")
-        for thread in kernel["threads"]:
-            _row(thread, f"{thread['kind']} thread {thread['name']}")
-        for buffer in kernel["buffers"]:
-            tiles = " x ".join(map(str, buffer["tiles"] or "?"))
-            blocks = buffer["factor"] or "?"
-            _row(buffer, f"buffer {buffer['name']}: {tiles} tiles, {blocks} blocks")
+        _describe_kernel(kernel)
         for invocation in document["invocations"]:
             if invocation["kernel"] == kernel["qualified"]:
                 _describe_invocation(invocation, document["chosen"])
@@ -118,14 +108,25 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
             console.out(f"declined: {_where(reason)}: {reason['message']}")
         console.out(f"hint: {document['declined'][0]['remedy']}")
         return
-    console.out("edits:")
-    for edit in document["edits"]:
-        name = Path(edit["file"]).name
-        console.out(f"  {name}:{edit['line']:<5} {edit['kind']:<13} {edit['reason']}")
+    common.show_edits(document["edits"])
     for warning in document["warnings"]:
         console.warn(warning)
     chosen = document["chosen"]["kernel"]
     console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen, script)}")
+
+
+def _describe_kernel(kernel: dict[str, Any]) -> None:
+    grid = kernel["grid"]
+    asked = "no grid given" if grid["kind"] == "default" else f"grid {grid['text']}"
+    factory = f", made by {kernel['factory']}()" if kernel["factory"] else ""
+    decorated = f"@ttl.{kernel['decorator']} {kernel['qualified']}"
+    console.out(f"{_where(kernel)}: {decorated}, {asked}{factory}")
+    for thread in kernel["threads"]:
+        _row(thread, f"{thread['kind']} thread {thread['name']}")
+    for buffer in kernel["buffers"]:
+        tiles = " x ".join(map(str, buffer["tiles"] or "?"))
+        blocks = buffer["factor"] or "?"
+        _row(buffer, f"buffer {buffer['name']}: {tiles} tiles, {blocks} blocks")
 
 
 def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | None) -> None:
