@@ -44,15 +44,23 @@ def parse_source(path: Path, data: bytes) -> Source:
         ) from error
 
 
-def locate(source: Source, options: Options, roots: Sequence[Path] | None = None) -> Located:
+def locate(
+    source: Source,
+    options: Options,
+    roots: Sequence[Path] | None = None,
+    arguments: Sequence[str] = (),
+) -> Located:
     """Find the loop of a module, or with `roots` of the program that the module starts.
+
+    Args:
+        arguments: what the script is called with.
 
     Raises:
         Declined: with every reason, in order of weight.
         UsageError: `--loop` names a line without a training loop.
     """
     try:
-        return _locate(source, options, roots)
+        return _locate(source, options, roots, arguments)
     except Declined as declined:
         reasons = [
             with_region(each, source, options, lambda s, o: _locate_other(s, o, roots))
@@ -64,16 +72,18 @@ def locate(source: Source, options: Options, roots: Sequence[Path] | None = None
         raise Declined(Reason(source.path, 1, "too-deep", text, "Give it names.")) from None
 
 
-def _locate(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:
+def _locate(
+    source: Source, options: Options, roots: Sequence[Path] | None, arguments: Sequence[str]
+) -> Located:
     if options.region is not None or options.mode == "inference":
         return _locate_other(source, options, roots)
     program = Program.single(source, roots or ())
-    chosen = choose(program, options) if b"backward" in source.data else None
+    chosen = choose(program, options, arguments) if b"backward" in source.data else None
     if isinstance(chosen, Located) and all(f.is_typed for f in chosen.forwards):
         return chosen
     wider = program.whole
     if len(wider.sources) > 1:
-        found = choose(wider, options)
+        found = choose(wider, options, arguments)
         if isinstance(found, Located):
             return found
         names_more = found is not None and (chosen is None or found.kind != "no-loop")
@@ -122,7 +132,7 @@ def locate_file(
     if reason is not None:
         raise Declined(reason)
     source = parse_source(path, path.read_bytes())
-    located = locate(source, options, roots)
+    located = locate(source, options, roots, arguments)
     found = [w for w in _of_imports(located, roots) if w not in located.warnings]
     mesh = mesh_reason(source, arguments)
     if mesh is not None:

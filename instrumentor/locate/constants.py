@@ -10,8 +10,9 @@ from instrumentor.locate.dataflow import binds
 from instrumentor.locate.loops import Site
 from instrumentor.locate.names import default_of, is_method, on_class, passed
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.syntax import ScopeNode, below, callee, parameters
+from instrumentor.locate.syntax import ScopeNode, below, callee, dotted, parameters
 
+#: Values by name; by dotted name for attributes.
 Constants = Mapping[str, object]
 _UNKNOWN = object()
 
@@ -84,7 +85,7 @@ def may_run(test: ast.If, known: Constants) -> list[ast.stmt]:
 def _value(node: ast.expr | None, known: Constants) -> object:
     if isinstance(node, ast.Constant):
         return node.value
-    return known.get(node.id, _UNKNOWN) if isinstance(node, ast.Name) else _UNKNOWN
+    return known.get(dotted(node), _UNKNOWN) if node is not None else _UNKNOWN
 
 
 def _same(left: object, right: object) -> bool:

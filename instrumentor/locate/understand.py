@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import permutations
 from pathlib import Path
 
@@ -33,8 +32,9 @@ from instrumentor.locate.rules.closures import closure_reason
 from instrumentor.locate.rules.common import runs_as_script
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.phases import no_phase_inside
-from instrumentor.locate.rules.several_loops import several
+from instrumentor.locate.rules.several_loops import by_options, several
 from instrumentor.locate.rules.step_in_region import no_update_inside
+from instrumentor.locate.script_options import ScriptOptions
 from instrumentor.locate.skips import find_skips, warnings_of
 from instrumentor.locate.step_function import step_function
 from instrumentor.locate.stop import find_stops
@@ -42,25 +42,56 @@ from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, contains
 from instrumentor.options import Options
 
 
-def choose(program: Program, options: Options) -> Located | Reason | None:
-    """The located loop, or the reason why this program has none."""
+def choose(
+    program: Program, options: Options, arguments: Sequence[str] = ()
+) -> Located | Reason | None:
+    """The located loop, or the reason why this program has none.
+
+    Args:
+        arguments: what the script is called with: they may choose among several loops.
+    """
     knowledge = Knowledge(program)
-    reachable = partial(is_reachable, program)
-    # what a module of the repository offers counts only when the script comes to it
-    candidates = [
-        c for c in find_candidates(program, knowledge) if c.source is program.entry or reachable(c)
-    ]
+    candidates = _offered(program, knowledge)
     if options.loop is not None:
         chosen = _by_line(program, candidates, *options.loop)
         return _understand(program, knowledge, chosen, options)
-    stepping = _without_inner(program, [c for c in candidates if c.updates])
-    stepping = list(filter(reachable, stepping)) or stepping
-    if len(stepping) == 1:
-        return _understand(program, knowledge, stepping[0], options)
+    stepping = _stepping(program, candidates)
+    called = _as_called(program, stepping, arguments) if len(stepping) > 1 else stepping
+    if len(called) == 1:
+        located = _understand(program, knowledge, called[0], options)
+        others = [c for c in stepping if c is not called[0]]
+        return replace(located, warnings=(*by_options(called[0], others), *located.warnings))
     if not stepping:
         return closure_reason(knowledge) or no_loop(program, knowledge, candidates)
-    reasons = [r for c in stepping for r in reasons_against(knowledge, c)]
-    raise Declined(*dict.fromkeys(reasons or several(stepping)))
+    reasons = [r for c in called for r in reasons_against(knowledge, c)]
+    raise Declined(*dict.fromkeys(reasons or several(called)))
+
+
+def _offered(program: Program, knowledge: Knowledge) -> list[Candidate]:
+    """What a module of the repository offers counts only when the script comes to it."""
+    return [
+        candidate
+        for candidate in find_candidates(program, knowledge)
+        if candidate.source is program.entry or is_reachable(program, candidate)
+    ]
+
+
+def _stepping(program: Program, candidates: list[Candidate]) -> list[Candidate]:
+    """Loops of steps: those that the script comes to, if there are any."""
+    found = _without_inner(program, [c for c in candidates if c.updates])
+    return [c for c in found if is_reachable(program, c)] or found
+
+
+def _as_called(
+    program: Program, stepping: list[Candidate], arguments: Sequence[str]
+) -> list[Candidate]:
+    """The loops that the script's options leave; all of them when they rule out none."""
+    entry = ScriptOptions(program, arguments).entry_as_called()
+    if entry is None:
+        return stepping
+    called = Program.load(entry, program.roots)
+    left = {c.key for c in _stepping(called, _offered(called, Knowledge(called)))}
+    return [c for c in stepping if c.key in left] or stepping
 
 
 def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candidate]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import (
     FUNCTIONS,
 )
+from instrumentor_analysis.caveats import Caveat
 
 
 def several(candidates: list[Candidate]) -> list[Reason]:
@@ -23,3 +26,15 @@ def several(candidates: list[Candidate]) -> list[Reason]:
         )
         for c in candidates
     ]
+
+
+def by_options(chosen: Candidate, others: list[Candidate]) -> Iterator[Caveat]:
+    """That the script's own options chose one of several loops."""
+    if others:
+        lines = " or ".join(f"--loop {c.source.at(c.loop.lineno)}" for c in others)
+        yield Caveat(
+            "loop-by-options",
+            f"one of {len(others) + 1} training loops: the one that the script's options leave",
+            place=chosen.source.at(chosen.loop.lineno),
+            hint=f"For another one give the script's arguments, or {lines}.",
+        )
