@@ -46,8 +46,13 @@ class Loop(TypedDict):
 
 
 class TimedLines(TypedDict):
-    """The clock starts ahead of the first and is read behind the last."""
+    """The clock starts ahead of the first and is read behind the last.
 
+    Attributes:
+        file: where they stand: the loop's, or the one of the function that makes the step.
+    """
+
+    file: str
     start_line: int
     end_line: int
 

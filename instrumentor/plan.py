@@ -194,7 +194,9 @@ def explain_located(located: Located) -> dict[str, Any]:
             outer_lines=[o.lineno for o in reversed(source.loops_around(loop))],
         ),
         region=TimedLines(
-            start_line=min(r.begin.lineno for r in located.regions), end_line=max(end_lines)
+            file=str(region.candidate.source.path),
+            start_line=min(r.begin.lineno for r in located.regions),
+            end_line=max(end_lines),
         ),
         forward=Place(file=str(forward.source.path), line=forward.statement.lineno),
         backward=_backward(located),

@@ -11,6 +11,7 @@ from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read
 from tests.end_to_end.test_witness import TRAIN, begins_late
+from tests.locate.cases import timed
 from tests.warned import texts
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")
@@ -142,5 +143,5 @@ def test_a_region_that_the_run_proved_wrong_is_planned_again(
     assert result.summary.verification is not None
     assert result.summary.verification["status"] == "verified"
     plan = read(result.folder, "plan.json")
-    assert plan["region"] == {"start_line": 11, "end_line": 13}
+    assert timed(plan) == {"start_line": 11, "end_line": 13}
     assert any("the timed region is not the step" in each for each in texts(result.warnings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 from instrumentor import Options, Rewritten, rewrite
@@ -33,6 +34,11 @@ def rewritten(source: str, **options: Any) -> Rewritten:
 def plan_of(source: str, **options: Any) -> dict[str, Any]:
     """The explanation of a source."""
     return dict(rewritten(source, **options).plan.explanation)
+
+
+def timed(plan: Mapping[str, Any]) -> dict[str, int]:
+    """The lines of a plan's region."""
+    return {key: value for key, value in plan["region"].items() if key != "file"}
 
 
 def lines_of(source: str, *marks: str) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import around, lines_of, looped, plan_of, rewritten
+from tests.locate.cases import around, lines_of, looped, plan_of, rewritten, timed
 
 #: body, text of the line that the region starts at, text of the forward's line
 STARTS = {
@@ -152,7 +152,7 @@ def test_spelling_of_backward(backward: str) -> None:
         f"optimizer.zero_grad()\nloss = criterion(model(x), y)\n{backward}\noptimizer.step()"
     )
     plan = plan_of(source)
-    assert plan["region"] == {"start_line": 10, "end_line": 11}
+    assert timed(plan) == {"start_line": 10, "end_line": 11}
     assert plan["backward"]["line"] == 11
     assert plan["forward"]["line"] == 10
 
@@ -177,7 +177,7 @@ def test_header_of_the_loop(header: str) -> None:
     )
     plan = plan_of(source)
     assert plan["loop"]["line"] == 8
-    assert plan["region"] == {"start_line": 9, "end_line": 10}
+    assert timed(plan) == {"start_line": 9, "end_line": 10}
 
 
 def test_several_backwards_are_one_region() -> None:
@@ -192,7 +192,7 @@ def test_several_backwards_are_one_region() -> None:
         """
     )
     plan = plan_of(source)
-    assert plan["region"] == {"start_line": 9, "end_line": 13}
+    assert timed(plan) == {"start_line": 9, "end_line": 13}
     assert plan["backward"] == {"file": "train.py", "line": 11, "others": [13]}
     code = rewritten(source).code
     assert code.count(b"_instrument.begin(") == code.count(b"_instrument.end(") == 1

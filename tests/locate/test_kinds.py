@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from instrumentor import Declined
-from tests.locate.cases import HEAD, around, looped, plan_of, rewritten
+from tests.locate.cases import HEAD, around, looped, plan_of, rewritten, timed
 
 BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
 
@@ -55,7 +55,7 @@ def declined(source: str) -> str:
 def test_a_method_named_after_the_step_is_the_step_it_makes(step: str, call: str) -> None:
     plan = plan_of(TRAINER.replace("STEP", step).replace("CALL", call))
     assert plan["label"] == "step"
-    assert plan["region"] == {"start_line": 18, "end_line": 18}
+    assert timed(plan) == {"start_line": 18, "end_line": 18}
 
 
 def test_the_step_of_a_wrapper_is_one_step() -> None:
@@ -134,7 +134,7 @@ def test_a_variable_over_a_collection_of_optimizers_is_one(name: str) -> None:
 )
 def test_a_loop_over_optimizers_steps_them(header: str) -> None:
     result = rewritten(looped(BACKWARD + f"{header}\n    o.step()\nprint(1)"))
-    assert result.plan.explanation["region"] == {"start_line": 9, "end_line": 10}
+    assert timed(result.plan.explanation) == {"start_line": 9, "end_line": 10}
     assert around(result, "_instrument.finished(")[0] == "o.step()"
     assert b"\n    if _instrument.finished()" in result.code
 
@@ -209,7 +209,7 @@ SUMS = [
 @pytest.mark.parametrize("text", UPDATES)
 def test_an_update_by_hand_changes_what_it_reads_the_gradient_of(text: str) -> None:
     plan = plan_of(looped(BACKWARD + text))
-    assert plan["region"] == {"start_line": 9, "end_line": 10}
+    assert timed(plan) == {"start_line": 9, "end_line": 10}
     assert plan["stop"]["line"] >= 11
 
 
@@ -262,7 +262,7 @@ def test_a_backward_per_loss_of_one_forward_is_one_region(name: str) -> None:
     plan = result.plan.explanation
     last = 8 + len(body.splitlines()) - 1
     assert plan["loop"]["line"] == 8
-    assert plan["region"] == {"start_line": 9, "end_line": last}
+    assert timed(plan) == {"start_line": 9, "end_line": last}
     assert b"\n    _instrument.end(" in result.code
 
 
@@ -274,7 +274,7 @@ for loss in {walked}:
     loss.backward(retain_graph=True)
 optimizer.step()
 """
-    assert plan_of(looped(body))["region"] == {"start_line": 10, "end_line": 11}
+    assert timed(plan_of(looped(body))) == {"start_line": 10, "end_line": 11}
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_an_accelerator_under_any_name(binding: str) -> None:
         f"{binding}\nnet, a, data = acc.prepare(net, torch.optim.SGD(net.parameters()), data)\n"
         "for x in data:\n    out = net(x)\n    acc.backward(out)\n    a.step()\n"
     )
-    assert plan_of("import torch\n" + source)["region"] == {"start_line": 8, "end_line": 9}
+    assert timed(plan_of("import torch\n" + source)) == {"start_line": 8, "end_line": 9}
 
 
 def test_an_optimizer_under_the_name_of_what_it_trains() -> None:

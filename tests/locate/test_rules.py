@@ -10,6 +10,7 @@ import pytest
 from instrumentor import Declined, Options, Reason, UsageError, explain, rewrite
 from instrumentor.locate.instead import with_region
 from instrumentor.locate.syntax import parse
+from tests.locate.cases import timed
 from tests.warned import texts
 
 PREAMBLE = """\
@@ -755,7 +756,7 @@ for x in loader:
 
 def test_a_loop_without_a_known_step_is_taken_when_it_is_asked_for() -> None:
     plan = rewrite(UNKNOWN_STEP, Options(loop=("train.py", 5)), filename="train.py").plan
-    assert plan.explanation["region"] == {"start_line": 6, "end_line": 7}
+    assert timed(plan.explanation) == {"start_line": 6, "end_line": 7}
     assert plan.explanation["stop"]["line"] == 8
     assert any("no optimizer step was found" in w for w in texts(plan.warnings))
 

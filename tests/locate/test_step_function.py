@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.locate.cases import HEAD, around, lines_of, plan_of, rewritten
+from tests.locate.cases import HEAD, around, lines_of, plan_of, rewritten, timed
 
 UPDATE = """
 class Trainer:
@@ -146,7 +146,7 @@ def test_the_loop_keeps_its_stop_and_its_counter() -> None:
     assert plan["counter"]["name"] == "step"
     assert plan["stop"]["line"] == call
     begin, end = lines_of(source, "    loss = criterion", "    loss.backward()")
-    assert plan["region"] == {"start_line": begin, "end_line": end}
+    assert timed(plan) == {"start_line": begin, "end_line": end}
 
 
 EVALUATES = """

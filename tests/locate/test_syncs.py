@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import around, lines_of, looped, plan_of, rewritten
+from tests.locate.cases import around, lines_of, looped, plan_of, rewritten, timed
 from tests.warned import texts
 
 FORWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
@@ -101,7 +101,7 @@ optimizer.step()
 """
     )
     plan = plan_of(source)
-    assert plan["region"] == {"start_line": 9, "end_line": 12}
+    assert timed(plan) == {"start_line": 9, "end_line": 12}
     assert any(w.startswith("train.py:11:") and "clipping" in w for w in texts(plan["warnings"]))
 
 
@@ -129,7 +129,7 @@ def forward_backward(x, y):
 def test_clipping_behind_an_inserted_sync_is_outside() -> None:
     clipping = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
     source = looped(FORWARD + f"{clipping}\noptimizer.step()")
-    assert plan_of(source)["region"] == {"start_line": 9, "end_line": 10}
+    assert timed(plan_of(source)) == {"start_line": 9, "end_line": 10}
 
 
 HELPER = """\
