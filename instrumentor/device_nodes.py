@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 DEVICE_ROOT = Path("/dev/tenstorrent")
 DEVICE_ROOT_VARIABLE = "INSTRUMENT_DEVICE_ROOT"
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A process that has a device open. ``age_s`` in seconds."""
 
     pid: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from instrumentor.device_nodes import find_devices
 from instrumentor.errors import UsageError
@@ -17,8 +18,7 @@ from instrumentor.interpreter import Package, ask, find_interpreter, look
 from instrumentor.tracy_tools import Tools, find_tools
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What a run of one script finds here.
 
     Attributes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor import process
 from instrumentor.diagnose import Diagnosis, diagnose, last_traceback, reasons, relevant_tail
@@ -23,8 +25,7 @@ SETTLE_S = 15.0
 WIDEST = 1000  # of a line of output that is shown
 
 
-@dataclass(frozen=True)
-class Execution:
+class Execution(Struct, frozen=True):
     """How one process went.
 
     Attributes:

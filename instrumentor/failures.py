@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 TABLE = Path(__file__).parent / "data" / "failures.yaml"
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True, dict=True):
     """A row of the table; its comment says what each column is for.
 
     Attributes:

@@ -15,9 +15,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from instrumentor.errors import NotReady, UsageError
 
@@ -31,8 +32,7 @@ NEUTRAL = Path("/")
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """A Python program.
 
     Attributes:
@@ -49,8 +49,7 @@ class Interpreter:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(Struct, frozen=True):
     """A package that an interpreter would import.
 
     Attributes:

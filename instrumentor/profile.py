@@ -8,9 +8,11 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from instrumentor.any_command import ONE_PROCESS, Command, meant_for_a_shell, split, understand
 from instrumentor.doctor import PlannedRun

@@ -9,8 +9,9 @@ from __future__ import annotations
 import configparser
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.errors import UsageError
 
@@ -19,8 +20,7 @@ CUSTOMIZE = ("sitecustomize", "usercustomize")
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
-@dataclass(frozen=True)
-class Project:
+class Project(Struct, frozen=True):
     """The folder tree that a script belongs to.
 
     Attributes:

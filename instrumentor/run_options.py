@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option, same
 from instrumentor.options import Options
@@ -207,8 +209,7 @@ class RunOptions(MachineOptions):
         )
 
 
-@dataclass(frozen=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """A finished run.
 
     Attributes:

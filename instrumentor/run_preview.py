@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.bundle import FOLDER_NAME
 from instrumentor.environment import Machine
@@ -16,8 +17,7 @@ from instrumentor.run_options import RunOptions
 from instrumentor.workspace import InPlace, ShadowPlan, plan_shadow
 
 
-@dataclass(frozen=True)
-class DryRun:
+class DryRun(Struct, frozen=True):
     """What a run would do: diff, command, changed environment; ``plan`` of its copy, if any."""
 
     prepared: Prepared

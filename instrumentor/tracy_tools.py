@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.errors import UsageError
 from instrumentor.interpreter import Package
@@ -17,8 +18,7 @@ TOOL_NAMES = (("capture-release", "csvexport-release"), ("tracy-capture", "tracy
 _TOOL_CONSTANT = re.compile(r'^TRACY_(CAPTURE|CSVEXP)\w*_TOOL\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Tools:
+class Tools(Struct, frozen=True):
     """Tracy's two programs, in one folder."""
 
     folder: Path

@@ -8,11 +8,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.doctor import Check, PlannedRun, Status, disk, doctor, failed
 from instrumentor.environment import Machine, Package

@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from instrumentor.bundle import MODULE
 from instrumentor_analysis.caveats import Caveat
@@ -16,8 +17,7 @@ from instrumentor_analysis.caveats import Caveat
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
 
 
-@dataclass(frozen=True)
-class LaunchRequest:
+class LaunchRequest(Struct, frozen=True):
     """What is to be run.
 
     Attributes:
@@ -72,8 +72,7 @@ class LaunchRequest:
         return {**plain, "observe": self.observe, "observer": str(module), "typed": self.typed}
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A process to start.
 
     Attributes:
@@ -95,8 +94,7 @@ class Launch:
     side_log: Path | None = None
 
 
-@dataclass(frozen=True)
-class Artifacts:
+class Artifacts(Struct, frozen=True):
     """What a run left behind, in its final place.
 
     Attributes:

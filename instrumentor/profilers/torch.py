@@ -7,8 +7,9 @@ The steps that give the wall clock run without it; only the extra step is slowed
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.profilers.base import (
     RUNTIME,
@@ -28,8 +29,7 @@ OPS = "ops.csv"
 TRACE = "trace.json"
 
 
-@dataclass(frozen=True)
-class TorchProfiler:
+class TorchProfiler(Struct, frozen=True):
     """Runs ``PYTHON SCRIPT ARGS`` with the hook's path in the environment."""
 
     name: str = "torch"

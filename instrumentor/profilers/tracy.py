@@ -16,9 +16,10 @@ import shlex
 import shutil
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor.errors import NotReady, RunFailed, UsageError
 from instrumentor.profilers.base import (
@@ -123,8 +124,7 @@ def _plain_link(scratch: Path, name: str, target: Path) -> Path:
     return link
 
 
-@dataclass(frozen=True)
-class Tracy:
+class Tracy(Struct, frozen=True):
     """Runs the script under ``python -m tracy -p -r``."""
 
     name: str = "tracy"

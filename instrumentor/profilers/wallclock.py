@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.profilers.base import (
     Artifacts,
@@ -14,8 +15,7 @@ from instrumentor.profilers.base import (
 )
 
 
-@dataclass(frozen=True)
-class Wallclock:
+class Wallclock(Struct, frozen=True):
     """Runs ``PYTHON SCRIPT ARGS`` and adds nothing."""
 
     name: str = "wallclock"

@@ -10,8 +10,9 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from instrumentor.errors import NotReady
 from instrumentor.workspace.plan import ShadowPlan
@@ -23,8 +24,7 @@ Stamp = tuple[int, int, int]
 """Size, mtime in ns and inode of a file as we wrote it."""
 
 
-@dataclass
-class Filled:
+class Filled(Struct):
     """What was put into the shadow: stamps of files by relative path, what is a link."""
 
     stamps: dict[str, Stamp] = field(default_factory=dict)
@@ -76,8 +76,7 @@ def _size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
-@dataclass
-class _Filler:
+class _Filler(Struct):
     plan: ShadowPlan
     tree: Path
     clones: bool = True

@@ -10,9 +10,11 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.errors import InstrumentError, NotReady, Restored
 from instrumentor.project import Project
@@ -25,8 +27,7 @@ from instrumentor.workspace.restoring import check, fulfil, state
 from instrumentor.workspace.shadow import Shadow
 
 
-@dataclass(frozen=True)
-class InPlace:
+class InPlace(Struct, frozen=True):
     """The project itself, with the instrumented text in its files; members as of ``Shadow``."""
 
     project: Project

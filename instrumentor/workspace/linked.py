@@ -15,9 +15,10 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 MAX_ENTRIES = 200_000
 MAX_S = 5.0
@@ -32,14 +33,12 @@ Identity = tuple[int, int]
 """Device and inode."""
 
 
-@dataclass
-class _Folder:
+class _Folder(Struct):
     entries: dict[str, Facts]
     whole: bool
 
 
-@dataclass
-class Linked:
+class Linked(Struct):
     """The linked files and folders as they were.
 
     Attributes:
@@ -168,8 +167,7 @@ class Linked:
         return path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
 
-@dataclass(frozen=True)
-class UsersFiles:
+class UsersFiles(Struct, frozen=True):
     """What became of the user's own files during a run; paths relative to the project.
 
     Attributes:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.workspace import git
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Struct, frozen=True, dict=True):
     """Paths with forward slashes, relative to the project's root.
 
     Attributes:

@@ -6,15 +6,15 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.project import Project
 from instrumentor.workspace import git
 
 
-@dataclass(frozen=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """A file before the run.
 
     Attributes:
@@ -32,8 +32,7 @@ class Fingerprint:
     blob: str | None
 
 
-@dataclass(frozen=True)
-class Originals:
+class Originals(Struct, frozen=True):
     """Fingerprints of the user's files, taken before the run."""
 
     root: Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.errors import UsageError
 from instrumentor.project import Project
@@ -16,8 +17,7 @@ from instrumentor.workspace.planner import Planner
 from instrumentor.workspace.slots import Slot
 
 
-@dataclass(frozen=True)
-class ShadowPlan:
+class ShadowPlan(Struct, frozen=True):
     """What the shadow will hold.
 
     Attributes:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.workspace import names
@@ -29,8 +31,7 @@ LEFT_OUT = {
 }
 
 
-@dataclass
-class Planner:
+class Planner(Struct):
     """Sorts the paths of one project, all relative to ``root``, into the fields below.
 
     One walk over the disk; what git says of a path, where it is asked, and the name of a folder

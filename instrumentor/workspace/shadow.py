@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from instrumentor.errors import NotReady
 from instrumentor.project import Project
@@ -20,8 +21,7 @@ from instrumentor.workspace.slots import Slot
 from instrumentor_analysis.reports.words import plural
 
 
-@dataclass(frozen=True)
-class Shadow:
+class Shadow(Struct, frozen=True):
     """A shadow that stands.
 
     Attributes:
@@ -38,9 +38,9 @@ class Shadow:
     script: Path
     replaced: tuple[Path, ...]
     plan: ShadowPlan
-    _filled: Filled = field(repr=False)
-    _slot: Slot = field(repr=False)
-    _closed: list[tuple[Path, ...]] = field(default_factory=list, repr=False)
+    _filled: Filled
+    _slot: Slot
+    _closed: list[tuple[Path, ...]] = field(default_factory=list)
     stage: ClassVar[str] = "copied"
 
     @property

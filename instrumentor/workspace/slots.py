@@ -14,10 +14,10 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from msgspec import Struct
 
 from instrumentor import private
 from instrumentor.errors import NotReady
@@ -30,8 +30,7 @@ SAFE_PATH = re.compile(r"[A-Za-z0-9_./+@=-]+\Z")
 MAX_SIBLINGS = 64
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """One slot for a shadow.
 
     Attributes:

@@ -8,10 +8,11 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.diagnose import diagnose, last_traceback
 from instrumentor.errors import NotReady, UsageError
