@@ -12,8 +12,9 @@ import csv
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from instrumentor_analysis.errors import DamagedFile
 from instrumentor_analysis.kernels.model import LineCycles, Machine, Operation
@@ -36,8 +37,7 @@ _BEGIN, _END = ("ZONE_START", "begin"), ("ZONE_END", "end")
 _INTERNAL = ("BRISC-KERNEL", "NCRISC-KERNEL", "TRISC-KERNEL")
 
 
-@dataclass(frozen=True, order=True)
-class ZoneKey:
+class ZoneKey(Struct, frozen=True, order=True):
     """Where a zone was measured; ``x`` and ``y`` are the core's coordinates."""
 
     device: int
@@ -52,8 +52,7 @@ class ZoneKey:
         return self.device, self.x, self.y
 
 
-@dataclass(frozen=True)
-class Zone:
+class Zone(Struct, frozen=True):
     """All occurrences of one zone on one RISC of one core.
 
     Attributes:
@@ -72,8 +71,7 @@ class Zone:
         return sum(self.cycles)
 
 
-@dataclass(frozen=True)
-class DeviceLog:
+class DeviceLog(Struct, frozen=True):
     """The zones of a file.
 
     Attributes:
@@ -165,8 +163,7 @@ def _places(path: Path, head: list[str]) -> dict[str, int]:
     return places
 
 
-@dataclass
-class _Marks:
+class _Marks(Struct):
     """The markers of one zone so far; ``open`` are the times of the begins without an end."""
 
     begins: int = 0

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor_analysis.errors import AnalysisError
 from instrumentor_analysis.kernels.device_log import DeviceLog, line_cycles
@@ -45,8 +46,7 @@ _ELEMENT_BYTES = (
 )
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """A tensor that the measured call got."""
 
     name: str
@@ -59,8 +59,7 @@ class Argument:
         return tensor_bytes(self.shape, self.dtype)
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True):
     """A dataflow buffer as the source shows it; ``bytes`` per core, None when not visible."""
 
     name: str
@@ -70,8 +69,7 @@ class Block:
     bytes: int | None
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """One measured invocation.
 
     Attributes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, tensor_bytes
 from instrumentor_analysis.kernels.model import COMPUTERS, Program
@@ -33,8 +34,7 @@ _WAITS = ("cb_wait", "cb_reserve")
 _PAIRS = (("cb_reserve", "cb_push"), ("cb_wait", "cb_pop"))
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One observation.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor_analysis.kernels.model import Buffer, BufferUse, Pipe
 
@@ -15,8 +16,7 @@ _SOURCE = ("src", "source", "src_core", "src_node", "from", "sender")
 _TARGET = ("dst", "dest", "destination", "dst_core", "dst_nodes", "dst_range", "to", "receivers")
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(Struct, frozen=True):
     """A JSON value in a log.
 
     Attributes:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor_analysis.kernels.model import LineCycles
 
 _WAITS = ("cb_wait", "cb_reserve", "wait")
 
 
-@dataclass(frozen=True)
-class HotLine:
+class HotLine(Struct, frozen=True):
     """A source line.
 
     Attributes:

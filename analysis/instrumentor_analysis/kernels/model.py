@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: RISC cores that move data, and those that compute.
 MOVERS = ("NCRISC", "BRISC")
 COMPUTERS = ("TRISC_0", "TRISC_1", "TRISC_2")
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """How far one printed section was read.
 
     Attributes:
@@ -33,8 +33,7 @@ class Section:
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class ThreadCycles:
+class ThreadCycles(Struct, frozen=True):
     """A row of THREAD SUMMARY.
 
     Attributes:
@@ -52,8 +51,7 @@ class ThreadCycles:
     percent: float
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """A part of a source line: ``cb_wait``, ``cb_push`` ...; cycles over ``count`` times."""
 
     name: str
@@ -62,8 +60,7 @@ class Operation:
     implicit: bool = False
 
 
-@dataclass(frozen=True)
-class LineCycles:
+class LineCycles(Struct, frozen=True):
     """Cycles of one source line on one thread.
 
     Attributes:
@@ -85,8 +82,7 @@ class LineCycles:
     operations: tuple[Operation, ...] = ()
 
 
-@dataclass(frozen=True)
-class Roofline:
+class Roofline(Struct, frozen=True):
     """Work of the threads without their waits.
 
     Attributes:
@@ -104,16 +100,14 @@ class Roofline:
     waits: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Bytes (as printed, so rounded to a tenth of their unit) and number of transfers."""
 
     bytes: int
     transfers: int
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """One program of a PERF or NOC PROFILER SUMMARY.
 
     Attributes:
@@ -145,8 +139,7 @@ class Program:
     kernel_cycles: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """The line below the heading of a PERF SUMMARY, or the first line of the device log."""
 
     arch: str = ""
@@ -154,8 +147,7 @@ class Machine:
     max_cores: int | None = None
 
 
-@dataclass(frozen=True)
-class BufferUse:
+class BufferUse(Struct, frozen=True):
     """An operation on a dataflow buffer: where, what, and for copies in which direction."""
 
     function: str
@@ -165,8 +157,7 @@ class BufferUse:
     direction: str = ""
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """A dataflow (circular) buffer with its ends.
 
     Attributes:
@@ -181,16 +172,14 @@ class Buffer:
     copies: tuple[BufferUse, ...] = ()
 
 
-@dataclass(frozen=True)
-class Pipe:
+class Pipe(Struct, frozen=True):
     """A pipe between cores; ends as printed."""
 
     source: str
     target: str
 
 
-@dataclass(frozen=True)
-class SignpostRow:
+class SignpostRow(Struct, frozen=True):
     """Cycles of a user's signpost on one thread; with one occurrence all four are the same."""
 
     name: str
@@ -202,8 +191,7 @@ class SignpostRow:
     most: int
 
 
-@dataclass(frozen=True)
-class KernelLog:
+class KernelLog(Struct, frozen=True):
     """Everything that was found in a log, in the order of the log."""
 
     machine: Machine = Machine()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from instrumentor_analysis.kernels.model import Machine, Program, Traffic
 from instrumentor_analysis.kernels.text import (

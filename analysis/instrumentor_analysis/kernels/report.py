@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor_analysis.documents import plain
 from instrumentor_analysis.errors import NothingMeasured
@@ -22,8 +23,7 @@ RECORD = "kernel.jsonl"
 _OF_THE_LOG = ("programs", "threads", "roofline", "buffers", "pipes", "signposts", "sections")
 
 
-@dataclass(frozen=True)
-class KernelReport:
+class KernelReport(Struct, frozen=True):
     """A measured invocation with its verdict.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.kernels.device_log import DeviceLog, Zone, ZoneKey
 from instrumentor_analysis.kernels.facts import (
