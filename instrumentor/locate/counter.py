@@ -9,7 +9,7 @@ from msgspec import Struct
 from instrumentor.locate.catalogue import SPELLED_COUNT, SPELLED_OTHER_COUNT
 from instrumentor.locate.control import END, NEXT, START, Flow
 from instrumentor.locate.loops import Candidate, Site
-from instrumentor.locate.syntax import FunctionNode, LoopNode, callee, dotted, own_nodes
+from instrumentor.locate.syntax import FunctionNode, LoopNode, callee, dotted, own_calls, own_nodes
 
 
 class Counter(Struct, frozen=True):
@@ -70,7 +70,13 @@ def counters(loop: LoopNode | FunctionNode) -> list[tuple[str, ast.stmt]]:
 
 def header_count(loop: LoopNode | FunctionNode) -> str:
     """`step` of `for step, batch in enumerate(...)` and of `for step in range(...)`."""
-    return (enumerated(loop) or counted(loop)) if isinstance(loop, ast.For) else ""
+    if not isinstance(loop, ast.For):
+        return ""
+    made = {callee(call) for call in own_calls(loop.iter)}
+    if "enumerate" in made and isinstance(loop.target, ast.Tuple) and loop.target.elts:
+        return dotted(loop.target.elts[0])
+    name = dotted(loop.target)
+    return name if name != "_" and made & {"range", "count", "trange"} else ""
 
 
 def increments(statement: ast.stmt) -> str:
@@ -83,22 +89,4 @@ def increments(statement: ast.stmt) -> str:
             value=ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=1)),
         ) if dotted(left) == dotted(target):
             return dotted(target)
-    return ""
-
-
-def enumerated(loop: ast.For) -> str:
-    iterator: ast.expr = loop.iter
-    for call in (iterator, *own_nodes(iterator)):
-        if isinstance(call, ast.Call) and callee(call) == "enumerate":
-            if isinstance(loop.target, ast.Tuple) and loop.target.elts:
-                return dotted(loop.target.elts[0])
-    return ""
-
-
-def counted(loop: ast.For) -> str:
-    """`for step in range(...)` and `itertools.count(...)`."""
-    name = dotted(loop.target)
-    for call in (loop.iter, *own_nodes(loop.iter)):
-        if isinstance(call, ast.Call) and callee(call) in ("range", "count", "trange"):
-            return "" if name == "_" else name
     return ""

@@ -18,7 +18,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.locate.control import Flow, flow_of
-from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.syntax import (
@@ -148,10 +147,10 @@ def _climb(
     seen: set[ScopeNode] = set()
     while queue:
         here, where, at, call, chain = queue.pop(0)
-        loop = _loop_of_steps(here, at, None if chain else loss)
-        if loop is not None:
+        around = here.loops_around(at)
+        if around:
             site = Site(at, call, backward, statement, source, loss, chain)
-            yield Candidate(here, where, loop), site
+            yield Candidate(here, where, around[0]), site
             continue
         if where in seen or not isinstance(where, FUNCTIONS) or len(chain) > 6:
             continue
@@ -161,71 +160,6 @@ def _climb(
             queue.append(
                 (program.source_of_scope[caller], caller, holder, made, (function, *chain))
             )
-
-
-def _loop_of_steps(source: Source, statement: ast.stmt, loss: ast.expr | None) -> LoopNode | None:
-    for loop in source.loops_around(statement):
-        if loss is not None and isinstance(loop, ast.For) and _walks_losses(loop, loss):
-            continue
-        return loop
-    return None
-
-
-def _walks_losses(loop: ast.For, loss: ast.expr) -> bool:
-    """`for loss in losses: loss.backward()`: the differentiated value is the loop's own target.
-
-    It may be scaled, reduced or weighted (`scaler.scale(loss)`, `loss.mean()`, `loss / n`), in
-    place or by statements of the body ahead of the backward.
-    """
-    finished, computed = binds(loop.target), set[str]()
-    for statement in loop.body:
-        bound = binds(statement)
-        value = _bound_value(statement)
-        if value is not None and _is_finished(value, finished) and not reads(value) & computed:
-            finished |= bound
-            computed -= bound
-        else:
-            computed |= bound
-            finished -= bound
-    return _is_finished(loss, finished) and not reads(loss) & computed
-
-
-def _bound_value(statement: ast.stmt) -> ast.expr | None:
-    """The value of `loss = ...` or of `with amp.scale_loss(...) as loss:`."""
-    if isinstance(statement, ast.Assign):
-        return statement.value
-    if isinstance(statement, ast.With) and len(statement.items) == 1:
-        item = statement.items[0]
-        if item.optional_vars is not None and binds(statement) == binds(item.optional_vars):
-            return item.context_expr
-    return None
-
-
-_KEEPS_A_LOSS = frozenset(
-    {"scale", "mean", "sum", "float", "double", "to", "squeeze", "reshape", "view", "gather"}
-    | {"div", "mul", "abs", "neg", "clamp", "scale_loss", "get_scaled_loss", "reduce_mean"}
-)
-_NUMBERS = frozenset({"len", "float", "int", "max", "min", "get", "size", "item"})
-
-
-def _is_finished(value: ast.expr, finished: set[str]) -> bool:
-    """A loss of these names, or one scaled, reduced or weighted: no forward runs in it."""
-    if not any(isinstance(n, ast.Call) for n in below(value)):
-        return bool(reads(value) & finished)
-    match value:
-        case ast.Attribute(value=base) | ast.Subscript(value=base):
-            return _is_finished(base, finished)
-        case ast.BinOp(left=left, right=right):
-            done = {side: _is_finished(side, finished) for side in (left, right)}
-            return any(done.values()) and all(done[s] or _is_number(s) for s in done)
-        case ast.Call(func=function, args=given) if callee(value) in _KEEPS_A_LOSS:
-            base_of = [function.value] if isinstance(function, ast.Attribute) else []
-            return any(_is_finished(part, finished) for part in (*base_of, *given[:1]))
-    return False
-
-
-def _is_number(value: ast.expr) -> bool:
-    return all(callee(n) in _NUMBERS for n in below(value) if isinstance(n, ast.Call))
 
 
 def find_updates(program: Program, knowledge: Knowledge, candidate: Candidate) -> list[Update]:

@@ -24,7 +24,7 @@ from instrumentor.locate.loops import (
     in_order,
 )
 from instrumentor.locate.model import Declined, Located, Reason, Stop
-from instrumentor.locate.program import Program
+from instrumentor.locate.program import Function, Program
 from instrumentor.locate.regions import Region, find_regions
 from instrumentor.locate.remarks import of_the_helpers, of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
@@ -234,27 +234,48 @@ def _with_forward(
     knowledge: Knowledge, candidate: Candidate
 ) -> tuple[Candidate, dict[Site, Forward]]:
     """Forwards of all sites; a loop that holds only backwards gives way to the one around it."""
-    while True:
-        found = find_forwards(knowledge, candidate)
-        missing = next((s for s in candidate.sites if s not in found), None)
-        if found and (missing is None or any(f.certain for f in found.values())):
-            return candidate, found
-        outer = candidate.source.loops_around(candidate.loop)
-        inner_update = any(contains(candidate.loop, u.statement) for u in candidate.updates)
-        if outer and not inner_update:
-            candidate = replace(candidate, loop=outer[0])
-            continue
-        site = missing or candidate.sites[0]
-        raise Declined(
-            Reason(
-                site.backward_source.path,
-                site.backward.lineno,
-                "forward-apart",
-                "the forward of this backward is not in the same iteration of the loop "
-                "(a rollout, a stored loss)",
-                "Give a script whose loop runs the model and its backward together.",
-            )
+    unsure: tuple[Candidate, dict[Site, Forward]] | None = None
+    for around in _outwards(knowledge.program, candidate):
+        found = find_forwards(knowledge, around)
+        if any(f.certain for f in found.values()):
+            return around, found
+        if unsure is None and len(found) == len(around.sites):
+            unsure = around, found
+    if unsure is not None:
+        return unsure
+    site = next((s for s in around.sites if s not in found), around.sites[0])
+    raise Declined(
+        Reason(
+            site.backward_source.path,
+            site.backward.lineno,
+            "forward-apart",
+            "the forward of this backward is not in the same iteration of the loop "
+            "(a rollout, a stored loss)",
+            "Give a script whose loop runs the model and its backward together.",
         )
+    )
+
+
+def _outwards(program: Program, candidate: Candidate) -> Iterator[Candidate]:
+    """The loop, those around it, and those that call its function; none around an update."""
+    source, scope = candidate.source, candidate.scope
+    for loop in (candidate.loop, *source.loops_around(candidate.loop)):
+        yield replace(candidate, loop=loop)
+        if any(u.source is source and contains(loop, u.statement) for u in candidate.updates):
+            return
+    if not isinstance(scope, FUNCTIONS):
+        return
+    function = Function(source, scope)
+    for caller, call, holder in program.callers.get(scope, ()):
+        where = program.source_of_scope[caller]
+        sites = tuple(
+            replace(site, statement=holder, call=call, chain=(function, *site.chain))
+            for site in candidate.sites
+            if function not in site.chain
+        )
+        for loop in where.loops_around(holder)[:1] if sites else ():
+            outer = replace(candidate, source=where, scope=caller, loop=loop, sites=sites)
+            yield from _outwards(program, outer)
 
 
 def _cache_clears(knowledge: Knowledge, candidate: Candidate) -> Iterator[tuple[Source, ast.stmt]]:

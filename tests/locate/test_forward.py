@@ -217,3 +217,11 @@ def test_each_exclusive_branch_is_closed() -> None:
     assert result.code.count(b"_instrument.end(") == 2
     assert result.code.count(b"_instrument.finished(") in (1, 2)
     assert result.plan.explanation["backward"]["others"] == [17]
+
+
+def test_a_helper_that_walks_over_finished_losses_is_part_of_the_iteration() -> None:
+    helper = "def backward_all(losses):\n    for loss in losses:\n        loss.backward()\n"
+    body = "losses = [criterion(model(x), y), penalty()]\nbackward_all(losses)\noptimizer.step()"
+    plan = plan_of(looped(body, helper))
+    assert plan["loop"]["line"] == 11
+    assert plan["region"] == {"start_line": 12, "end_line": 13}
