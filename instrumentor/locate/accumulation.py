@@ -64,7 +64,7 @@ def _is_count_test(test: ast.expr, counted: frozenset[str] = frozenset()) -> boo
 def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> str:
     """none, branch, continue, context or nested: how an update covers several backwards."""
     flow = candidate.flow
-    if any(map(_accumulates, candidate.source.parents(site.statement))):
+    if any(map(accumulating, candidate.source.parents(site.statement))):
         return "context"
     if not candidate.updates:
         return "none"
@@ -84,12 +84,11 @@ def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> s
     return "branch" if helper is not None and _counts_in(knowledge, helper) else "none"
 
 
-def _accumulates(statement: ast.stmt) -> bool:
-    """`with accelerator.accumulate(model):`."""
-    return isinstance(statement, ast.With) and any(
-        isinstance(call, ast.Call) and callee(call) == "accumulate"
-        for call in (item.context_expr for item in statement.items)
-    )
+def accumulating(statement: ast.stmt) -> ast.Call | None:
+    """The call of `with accelerator.accumulate(model):`."""
+    calls = [i.context_expr for i in statement.items] if isinstance(statement, ast.With) else []
+    named = (c for c in calls if isinstance(c, ast.Call) and callee(c) == "accumulate")
+    return next(named, None)
 
 
 def _counts_in(knowledge: Knowledge, helper: Function) -> bool:

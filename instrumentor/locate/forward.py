@@ -19,6 +19,7 @@ from instrumentor.locate.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    beside,
     callee,
     contains,
     own_calls,
@@ -75,7 +76,7 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
         first = _first(made.get((site.statement, site.backward), ()))
         if first is None:
             continue
-        unit = _on_path(candidate, site, first.unit)
+        unit = beside(candidate.source, first.unit, site.statement)
         rollout = not contains(unit, site.statement) and _is_rollout(
             knowledge, candidate.source, candidate.scope, unit
         )
@@ -86,14 +87,6 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
 
 def _first(made: Sequence[Made]) -> Made | None:
     return next((m for group in _SURE for m in made if m.evidence in group), None)
-
-
-def _on_path(candidate: Candidate, site: Site, statement: ast.stmt) -> ast.stmt:
-    """The statement, or the one around it in a suite on the way to the backward."""
-    source = candidate.source
-    suites = {id(suite) for suite, _ in path_to(source, candidate.loop, site.statement)}
-    around = (statement, *source.parents(statement))
-    return next((s for s in around if id(source.places[s].suite) in suites), statement)
 
 
 _WORLD = re.compile(r"(^|[._])(envs?|environment|game|sim|simulator|world|gym)$", re.I)

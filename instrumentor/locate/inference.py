@@ -220,7 +220,17 @@ def _region(
     keeps = knowledge.sync_of(source, end) is not None
     sync = Sync("keep" if keeps else "insert", source, end if keeps else None, "")
     hints = tuple(sorted(inside))[:3]
-    return Region(candidate, begin, end, (), forward, source, sync, label=label, hints=hints)
+    return Region(
+        begin=begin,
+        end=end,
+        sync=sync,
+        label=label,
+        candidate=candidate,
+        sites=(),
+        forward=forward,
+        forward_source=source,
+        hints=hints,
+    )
 
 
 def _located(

@@ -11,6 +11,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -163,42 +164,28 @@ def _climb(
 
 
 def find_updates(program: Program, knowledge: Knowledge, candidate: Candidate) -> list[Update]:
-    """Updates inside the loop; else around it in the same scope; else in its callers' loops."""
-    source, scope = candidate.source, candidate.scope
-    inside = list(_updates_below(program, knowledge, source, scope, candidate.loop.body))
-    if inside:
-        return inside
-    for outer in source.loops_around(candidate.loop):
-        around = list(_updates_below(program, knowledge, source, scope, outer.body))
-        if around:
-            return around
-    later = flow_of(scope).later(candidate.loop)
-    after = list(_updates_below(program, knowledge, source, scope, later))
-    if after:
-        return after
-    return _updates_of_callers(program, knowledge, scope)
+    """Updates inside the loop; else around or behind it, and likewise in its callers."""
+    source, scope, loop = candidate.source, candidate.scope, candidate.loop
+    bodies = chain([(source, scope, loop.body)], _outside(program, source, scope, loop, ()))
+    found = (list(_updates_below(program, knowledge, *body)) for body in bodies)
+    return next(filter(None, found), [])
 
 
-def _updates_of_callers(
+def _outside(
     program: Program,
-    knowledge: Knowledge,
+    source: Source,
     scope: ScopeNode,
-    seen: frozenset[ScopeNode] = frozenset(),
-) -> list[Update]:
-    """Updates in the loops around a call of the function, or behind the call; then further out."""
-    if not isinstance(scope, FUNCTIONS) or scope in seen:
-        return []
-    for caller, _, holder in program.callers.get(scope, ()):
-        where = program.source_of_scope[caller]
-        bodies = [outer.body for outer in where.loops_around(holder)]
-        for body in (*bodies, flow_of(caller).later(holder)):
-            found = list(_updates_below(program, knowledge, where, caller, body))
-            if found:
-                return found
-        further = _updates_of_callers(program, knowledge, caller, seen | {scope})
-        if further:
-            return further
-    return []
+    statement: ast.stmt,
+    seen: tuple[ScopeNode, ...],
+) -> Iterator[tuple[Source, ScopeNode, list[ast.stmt]]]:
+    """The loops around a statement and what may run behind it, and those of the calls to it."""
+    for outer in source.loops_around(statement):
+        yield source, scope, outer.body
+    yield source, scope, flow_of(scope).later(statement)
+    if isinstance(scope, FUNCTIONS) and scope not in seen:
+        for caller, _, holder in program.callers.get(scope, ()):
+            where = program.source_of_scope[caller]
+            yield from _outside(program, where, caller, holder, (*seen, scope))
 
 
 def _updates_below(

@@ -23,7 +23,7 @@ from instrumentor.locate.syncs import (
     syncs_itself,
     with_sync,
 )
-from instrumentor.locate.syntax import LOOPS, FunctionNode, LoopNode, Source, contains
+from instrumentor.locate.syntax import LOOPS, FunctionNode, LoopNode, Source, beside, contains
 from instrumentor.options import Options
 from instrumentor_analysis.caveats import Caveat
 
@@ -166,7 +166,7 @@ def _whole_step(it: Iteration) -> Span | None:
     """Asked for, or because the optimizer is stepped where the backward is."""
     knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
     steps = step_updates(candidate, it.group)
-    units = [_step_unit(candidate, it.group, u) for u in steps]
+    units = [update_unit(candidate, candidate.loop, u) for u in steps]
     in_branches = _in_branches(it, units)
     wanted = it.options.scope == "step"
     together = _steps_in_helper(it) or in_branches
@@ -219,18 +219,12 @@ def _over_iterations(it: Iteration, unit: ast.stmt) -> bool:
 
 
 def _own_sync(it: Iteration) -> Span | None:
-    """Forward + backward up to the script's own sync."""
-    end = own_sync(it.candidate, it.final, it.plain.sync)
-    return None if end is None else replace(it.plain, end=end)
-
-
-def own_sync(candidate: Candidate, site: Site, sync: Sync) -> ast.stmt | None:
-    """The script's own sync when it stands in the loop's scope behind the backward."""
-    statement = sync.statement
-    if sync.action != "keep" or statement is None or sync.source is not candidate.source:
+    """Forward + backward up to the script's own sync, where it stands behind the backward."""
+    candidate, sync, end = it.candidate, it.plain.sync, it.plain.sync.statement
+    if sync.action != "keep" or end is None or sync.source is not candidate.source:
         return None
-    in_helper = helper_sync(site, sync.source, statement)
-    return statement if contains(candidate.loop, statement) and not in_helper else None
+    in_helper = helper_sync(it.final, sync.source, end)
+    return replace(it.plain, end=end) if end in candidate.flow.begins and not in_helper else None
 
 
 MODES: tuple[Callable[[Iteration], Span | None], ...] = (
@@ -282,13 +276,6 @@ def step_updates(candidate: Candidate, group: Sequence[Site]) -> list[Update]:
     return chosen
 
 
-def _step_unit(candidate: Candidate, group: Sequence[Site], update: Update) -> ast.stmt:
-    """The statement behind which the step of these backwards is complete."""
-    if any(update.statement is s.statement for s in group):
-        return update.statement
-    return update_unit(candidate, candidate.loop, update)
-
-
 def several_steps(candidate: Candidate) -> ast.stmt | None:
     """The statement with the last update when a backward of the iteration follows another."""
     flow = candidate.flow
@@ -310,16 +297,6 @@ def _between(flow: Flow, first: ast.stmt, site: Site, second: ast.stmt) -> bool:
         and flow.path(flow.after(first), flow.before(at))
         and (at is second or flow.path(flow.after(at), flow.before(second)))
     )
-
-
-def beside(source: Source, statement: ast.stmt, other: ast.stmt) -> ast.stmt:
-    """The statement, or the one around it whose list of statements holds the other."""
-    around = (statement, *source.parents(statement))
-    return next((s for s in around if _holds(source.places[s].suite, other)), statement)
-
-
-def _holds(suite: list[ast.stmt], statement: ast.stmt) -> bool:
-    return any(contains(s, statement) for s in suite)
 
 
 def helper_sync(site: Site, source: Source, statement: ast.stmt) -> bool:

@@ -11,52 +11,48 @@ import ast
 from collections.abc import Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from instrumentor.locate.conditions import condition
-from instrumentor.locate.control import OVER, START, Flow
+from instrumentor.locate.control import OVER, START
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.hints import batch_names, find_hints
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.modes import (
-    End,
     Iteration,
     Span,
-    beside,
     helper_sync,
-    own_sync,
     span_of,
 )
-from instrumentor.locate.syncs import Sync, find_sync
-from instrumentor.locate.syntax import Source, callee, contains, own_calls, own_nodes, suites
+from instrumentor.locate.syncs import find_sync
+from instrumentor.locate.syntax import (
+    Source,
+    beside,
+    callee,
+    contains,
+    own_calls,
+    own_nodes,
+    suites,
+)
 from instrumentor.options import Options
 from instrumentor_analysis.caveats import Caveat
 
 
-class Region(Struct, frozen=True, eq=False):
+class Region(Span, frozen=True, eq=False, kw_only=True):
     """From `begin` (insert before) to `end` (insert after), both in one scope.
 
     candidate: whose body holds it: the loop, or the function that makes the step for it.
-    other_ends: further places that close the same region, in branches that exclude `end`'s.
+    batch: names of this iteration's data, bound ahead of `begin`.
     when: what is true at the begin of the iterations that come to an end; empty for all.
     """
 
     candidate: Candidate
-    begin: ast.stmt
-    end: ast.stmt
     sites: tuple[Site, ...]
     forward: ast.stmt
     forward_source: Source
-    sync: Sync
-    ends_after_update: bool = False
     hints: tuple[str, ...] = ()
-    clipping: tuple[ast.stmt, ...] = ()
-    label: str = "fwd+bwd"
-    other_ends: tuple[End, ...] = ()
-    batch: tuple[str, ...] = ()  # names of this iteration's data, bound ahead of `begin`
-    helper_syncs: bool = False  # the function that steps the optimizer syncs behind it
-    resume: bool = False  # several micro-steps make one sample: begin only when none is open
+    batch: tuple[str, ...] = ()
     when: str = ""
 
     @property
@@ -74,7 +70,7 @@ class Regions(Struct, frozen=True):
 
     @property
     def scope(self) -> str:
-        return "step" if any(r.ends_after_update for r in self.found) else "fwd-bwd"
+        return "step" if any(r.whole for r in self.found) else "fwd-bwd"
 
 
 def group_sites(candidate: Candidate) -> list[list[Site]]:
@@ -88,24 +84,6 @@ def group_sites(candidate: Candidate) -> list[list[Site]]:
         else:
             groups.append([site])
     return groups
-
-
-def clipping_between(flow: Flow, first: ast.stmt, second: ast.stmt) -> tuple[ast.stmt, ...]:
-    """Statements between two that clip gradients, by a call or by hand."""
-    return tuple(
-        s
-        for s in flow.between(first, second)
-        if not any(suites(s))
-        and (any("clip_grad" in callee(c) for c in own_calls(s)) or _sets_gradients(s))
-    )
-
-
-def _sets_gradients(statement: ast.stmt) -> bool:
-    """`p.grad = p.grad.clamp(-1, 1)`, by hand."""
-    return any(
-        isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Store)
-        for node in own_nodes(statement)
-    )
 
 
 def find_regions(
@@ -190,26 +168,27 @@ def _region(
     end = _end(candidate, group)
     plain = Span(beside(source, forward.unit, end), end, find_sync(knowledge, candidate, final))
     span = span_of(Iteration(knowledge, candidate, tuple(group), options, plain))
-    barrier = None if span.whole else own_sync(candidate, final, span.sync)
     region = Region(
-        candidate,
-        span.begin,
-        span.end,
-        tuple(group),
-        forward.statement,
-        forward.source,
-        span.sync,
-        ends_after_update=span.whole,
-        resume=span.resume,
-        label=span.label,
-        other_ends=span.other_ends,
-        helper_syncs=span.helper_syncs,
+        **asdict(span),
+        candidate=candidate,
+        sites=tuple(group),
+        forward=forward.statement,
+        forward_source=forward.source,
         batch=batch_names(candidate, span.begin),
-        clipping=() if barrier is None else clipping_between(flow, final.statement, barrier),
     )
     hints, unsure = find_hints(knowledge, candidate, region, forward)
-    told = [span.warning, unsure, *(_clipped(source, clip) for clip in region.clipping)]
-    return replace(region, hints=hints), forward, [caveat for caveat in told if caveat is not None]
+    timed = () if span.whole else flow.between(final.statement, span.end)
+    clipped = (_clipped(source, s) for s in timed if not any(suites(s)) and _clips(s))
+    told = [caveat for caveat in (span.warning, unsure, *clipped) if caveat is not None]
+    return replace(region, hints=hints), forward, told
+
+
+def _clips(statement: ast.stmt) -> bool:
+    """Clips gradients, by a call or by hand: `p.grad = p.grad.clamp(-1, 1)`."""
+    return any("clip_grad" in callee(call) for call in own_calls(statement)) or any(
+        isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Store)
+        for node in own_nodes(statement)
+    )
 
 
 def _clipped(source: Source, clip: ast.stmt) -> Caveat:
@@ -231,7 +210,7 @@ def sync_in_helper(region: Region) -> bool:
 def _unsampled(candidate: Candidate, regions: list[Region]) -> Iterator[Caveat]:
     """Branches that lead to the optimizer step past the end of every region."""
     source, flow = candidate.source, candidate.flow
-    whole = any(r.ends_after_update for r in regions)
+    whole = any(r.whole for r in regions)
     ends = [end for r in regions for end in r.ends]
     closed = {flow.after(e) for e in ends}
     named: set[ast.stmt] = set()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import partial
+from itertools import takewhile
 
+from instrumentor.locate.accumulation import accumulating
 from instrumentor.locate.catalogue import Kind
-from instrumentor.locate.control import Flow, flow_of
+from instrumentor.locate.control import flow_of
 from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
@@ -67,9 +70,7 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
             continue
         seen.add(after)
         strategy = strategy_of(knowledge, candidate, update)
-        stops.append(
-            Stop(update.source, update.scope, unit, after, strategy, _condition(candidate, update))
-        )
+        stops.append(Stop(update.source, update.scope, unit, after, strategy, _condition(update)))
     return stops
 
 
@@ -81,13 +82,8 @@ def _last_updates(candidate: Candidate) -> list[Update]:
     return [
         u
         for n, u in enumerate(known)
-        if not any(_follows(flow, u.statement, v.statement) for v in known[n + 1 :])
+        if all(flow.exclusive(u.statement, v.statement) for v in known[n + 1 :])
     ]
-
-
-def _follows(flow: Flow, first: ast.stmt, second: ast.stmt) -> bool:
-    """A step of another optimizer in the same statement follows as well."""
-    return first is second or flow.reaches(first, second) or flow.reaches(second, first)
 
 
 def _body(candidate: Candidate, update: Update) -> LoopNode | ScopeNode:
@@ -102,46 +98,29 @@ def _body(candidate: Candidate, update: Update) -> LoopNode | ScopeNode:
 def _companions(knowledge: Knowledge, source: Source, unit: ast.stmt) -> ast.stmt:
     """Skip what belongs to the step: scaler.update, scheduler, zero_grad, sync, counters."""
     place = source.places[unit]
-    after = unit
-    for statement in place.suite[place.index + 1 :]:
-        if knowledge.sync_of(source, statement) is not None or increments(statement):
-            after = statement
-            continue
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
-            after = statement
-            continue
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            call = statement.value
-            word, kind = callee(call), _kind_of_owner(knowledge, source, call)
-            belongs = {"update": Kind.SCALER, "step": Kind.SCHEDULER}.get(word, _NO_KIND)
-            if word == "zero_grad" or (kind is not None and kind is belongs):
-                after = statement
-                continue
-        break
-    return after
+    following = place.suite[place.index + 1 :]
+    return [unit, *takewhile(partial(_belongs, knowledge, source), following)][-1]
 
 
-_NO_KIND = object()
+def _belongs(knowledge: Knowledge, source: Source, statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(value=ast.Constant()):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=word))):
+            scope, kind = source.scope_of(statement), _COMPANIONS.get(word)
+            if word == "zero_grad" or (kind and knowledge.kinds.is_a(source, scope, owner, kind)):
+                return True
+    return bool(increments(statement)) or knowledge.sync_of(source, statement) is not None
 
 
-def _kind_of_owner(knowledge: Knowledge, source: Source, call: ast.Call) -> Kind | None:
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    scope = knowledge.program.scope_of(source, call)
-    found = knowledge.kinds.of(source, scope, call.func.value)
-    return None if found is None else found[0]
+_COMPANIONS = {"update": Kind.SCALER, "step": Kind.SCHEDULER}
 
 
-def _condition(candidate: Candidate, update: Update) -> str:
+def _condition(update: Update) -> str:
     """With accelerate a step is real only when gradients are synchronised."""
-    for parent in update.source.parents(update.statement):
-        if isinstance(parent, ast.With):
-            for item in parent.items:
-                call = item.context_expr
-                if isinstance(call, ast.Call) and callee(call) == "accumulate":
-                    owner = dotted(call.func).rpartition(".")[0]
-                    return f"{owner}.sync_gradients" if owner else ""
-    return ""
+    around = filter(None, map(accumulating, update.source.parents(update.statement)))
+    owner = dotted(call.func).rpartition(".")[0] if (call := next(around, None)) else ""
+    return f"{owner}.sync_gradients" if owner else ""
 
 
 def strategy_of(knowledge: Knowledge, candidate: Candidate, update: Update) -> str:

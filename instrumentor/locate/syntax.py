@@ -316,6 +316,13 @@ def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     return start, end
 
 
+def beside(source: Source, statement: ast.stmt, other: ast.stmt) -> ast.stmt:
+    """The statement, or the one around it whose list of statements holds the other."""
+    around = (statement, *source.parents(statement))
+    held = (s for s in around if any(contains(n, other) for n in source.places[s].suite))
+    return next(held, statement)
+
+
 def parse(path: Path, data: bytes) -> Source:
     """Parse bytes (any declared encoding) into a Source.
 

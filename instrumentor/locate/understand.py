@@ -225,7 +225,7 @@ def _behind(candidate: Candidate, regions: Sequence[Region], stop: Stop) -> Stop
     """A stop is never inside a region that closes behind the whole step."""
     for region in regions:
         if stop.source is candidate.source and contains(region.end, stop.after):
-            if stop.after is not region.end and region.ends_after_update:
+            if stop.after is not region.end and region.whole:
                 return replace(stop, unit=region.end, after=region.end)
     return stop
 

@@ -21,7 +21,7 @@ def no_update_inside(candidate: Candidate, region: Region) -> None:
     """
     flow, final = candidate.flow, region.sites[-1].statement
     line = final.lineno
-    if region.ends_after_update:
+    if region.whole:
         ends = [flow.after(end) for end in region.ends]
         if final not in region.ends and not flow.path(flow.after(final), ends):
             raise _declined(
