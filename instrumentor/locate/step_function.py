@@ -92,20 +92,24 @@ def _evaluates(
     knowledge: Knowledge, function: Function, steps: Sequence[ast.stmt]
 ) -> ast.stmt | None:
     """The first statement behind the step that runs a model without gradients."""
-    source, flow = function.source, flow_of(function.node)
-    steps = [s for s in steps if s in flow.begins]
-    for statement in flow.statements:
-        behind = any(flow.path(flow.after(s), flow.before(statement)) for s in steps)
-        if not behind or any(flow.reaches(statement, s) for s in steps):
-            continue
-        if knowledge.without_gradients(source, statement) and any(
-            knowledge.forward_call(source, function.node, inner) is not None
-            for inner in own_nodes(statement)
-            if isinstance(inner, ast.stmt)
-        ):
-            return statement
-        for call in own_calls(statement):
-            targets = knowledge.program.resolve(source, function.node, call)
-            if any(knowledge.evaluates(t) and not knowledge.has_backward(t) for t in targets):
-                return statement
-    return None
+    flow = flow_of(function.node)
+    behind = (
+        statement
+        for statement in flow.statements
+        if any(flow.path(flow.after(step), flow.before(statement)) for step in steps)
+        and not any(flow.reaches(statement, step) for step in steps)
+    )
+    return next((s for s in behind if _is_evaluation(knowledge, function, s)), None)
+
+
+def _is_evaluation(knowledge: Knowledge, function: Function, statement: ast.stmt) -> bool:
+    source, scope = function.source, function.node
+    if knowledge.without_gradients(source, statement):
+        inner = (node for node in own_nodes(statement) if isinstance(node, ast.stmt))
+        return any(knowledge.forward_call(source, scope, each) is not None for each in inner)
+    called = (knowledge.program.resolve(source, scope, call) for call in own_calls(statement))
+    return any(
+        knowledge.evaluates(target) and not knowledge.has_backward(target)
+        for targets in called
+        for target in targets
+    )
