@@ -1,4 +1,4 @@
-"""Which iterations come to the end of a region, as far as the script can tell before the forward.
+"""Which iterations run a backward, as far as the script can tell ahead of the forward.
 
 One loop may serve training and evaluation: `if phase == "train": loss.backward()` behind a forward
 that both share. Where the test says ahead of the region what it will say inside, the clock starts
@@ -21,30 +21,27 @@ _PLAIN = (
 )
 
 
-def condition(flow: Flow, begin: ast.stmt, ends: Collection[ast.stmt]) -> str:
-    """What is true ahead of a region in the iterations that come to its end; empty for all."""
-    goals = [flow.after(end) for end in ends]
-    tests = [t for t in skipping(flow, begin, ends) if is_tellable(flow, begin, t)]
+def condition(flow: Flow, begin: ast.stmt, backwards: Collection[ast.stmt]) -> str:
+    """What is true ahead of a region in the iterations that come to a backward; empty for all."""
+    goals = [flow.after(backward) for backward in backwards]
+    tests = [t for t in skipping(flow, begin, backwards) if is_tellable(flow, begin, t)]
     answers = [t.test if flow.ways(t, goals)[0] else _negated(t.test) for t in tests]
     if not answers:
         return ""
     return ast.unparse(answers[0] if len(answers) == 1 else ast.BoolOp(ast.And(), answers))
 
 
-def skipping(flow: Flow, begin: ast.stmt, ends: Collection[ast.stmt]) -> list[ast.If]:
-    """Tests on every path to the end of a region by which an iteration may go on without it."""
-    start, goals = flow.before(begin), [flow.after(end) for end in ends]
-    return [
-        test
-        for test in flow.deciders(start, *goals)
-        if not flow.path(start, goals, {flow.before(test)})
-        and any(
-            not comes and (way in OVER or flow.path(way, OVER))
-            for way, comes in zip(
-                flow.following[flow.before(test)], flow.ways(test, goals), strict=True
-            )
-        )
-    ]
+def skipping(flow: Flow, begin: ast.stmt, backwards: Collection[ast.stmt]) -> list[ast.If]:
+    """Tests on every path to the backwards by which an iteration may go on without any."""
+    start, goals = flow.before(begin), [flow.after(backward) for backward in backwards]
+    found = []
+    for test in flow.deciders(start, *goals):
+        at = flow.before(test)
+        ways = zip(flow.following[at], flow.ways(test, goals), strict=True)
+        goes_on = any(not comes and (way in OVER or flow.path(way, OVER)) for way, comes in ways)
+        if goes_on and not flow.path(start, goals, {at}):
+            found.append(test)
+    return found
 
 
 def is_tellable(flow: Flow, begin: ast.stmt, test: ast.If) -> bool:

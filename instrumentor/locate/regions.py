@@ -44,7 +44,7 @@ class Region(Span, frozen=True, eq=False, kw_only=True):
 
     candidate: whose body holds it: the loop, or the function that makes the step for it.
     batch: names of this iteration's data, bound ahead of `begin`.
-    when: what is true at the begin of the iterations that come to an end; empty for all.
+    when: what is true at the begin of the iterations with a backward; empty for all.
     """
 
     candidate: Candidate
@@ -116,9 +116,9 @@ def find_regions(
 
 
 def _conditional(region: Region, regions: list[Region]) -> Region:
-    """Regions that begin together are begun when one of their ends will come."""
-    ends = [end for r in regions if r.begin is region.begin for end in r.ends]
-    return replace(region, when=condition(region.candidate.flow, region.begin, ends))
+    """Regions that begin together are begun when one of their backwards will come."""
+    sites = [s.statement for r in regions if r.begin is region.begin for s in r.sites]
+    return replace(region, when=condition(region.candidate.flow, region.begin, sites))
 
 
 def _together(regions: list[Region]) -> Region:

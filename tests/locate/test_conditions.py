@@ -68,3 +68,11 @@ def test_the_end_and_the_stop_stand_in_the_branch_that_trains() -> None:
     assert around(result, "_instrument.end(") == ("loss.backward()", "optimizer.step()")
     assert around(result, "_instrument.finished(")[0] == "optimizer.step()"
     assert not any("branch" in text for text in texts(result.plan.warnings))
+
+
+def test_what_counts_the_steps_of_a_sample_is_not_asked_at_its_begin() -> None:
+    body = (
+        f"{FORWARD}if training:\n    loss.backward()\n    if last_micro:\n        optimizer.step()"
+    )
+    code = rewritten(looped(body), scope="step").code.decode()
+    assert "resume=True, when=training)" in code

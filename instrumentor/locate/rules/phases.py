@@ -18,8 +18,8 @@ def no_phase_inside(regions: Sequence[Region]) -> None:
     """
     for region in regions:
         candidate, flow = region.candidate, region.candidate.flow
-        ends = [e for r in regions if r.begin is region.begin for e in r.ends]
-        for test in skipping(flow, region.begin, ends):
+        sites = [s.statement for r in regions if r.begin is region.begin for s in r.sites]
+        for test in skipping(flow, region.begin, sites):
             if tells_a_phase(test.test) and not is_tellable(flow, region.begin, test):
                 what = "function" if isinstance(candidate.loop, FUNCTIONS) else "loop"
                 raise Declined(
