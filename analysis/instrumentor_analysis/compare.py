@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -192,11 +193,16 @@ def _device_time(pair: _Pair) -> Timing | None:
     return _timing(pair, DEVICE_TIME, [old], [now]) if min(len(old), len(now)) > 1 else None
 
 
+def _rate(side: Side, per: int, median_ms: float) -> float | None:
+    """Samples a second; of one sample the batch size is 1 already."""
+    return None if side.batch_size is None else side.batch_size / per / (median_ms / 1000)
+
+
 def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = ()) -> Timing | None:
     """Of runs that have such samples, none of which is 0 ms; by runs where so many are known."""
     old = [tuple(ms / pair.per[0] for ms in run) for run in base if run]
     now = [tuple(ms / pair.per[1] for ms in run) for run in new if run]
-    steps = tuple(ms for run in old for ms in run), tuple(ms for run in now for ms in run)
+    steps = tuple(chain(*old)), tuple(chain(*now))
     noise = _assumed_noise(pair.base.summary.run, pair.new.summary.run)
     by_steps = ratio_of_medians(*steps, noise)
     if by_steps is None:
@@ -209,11 +215,6 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
     if by_runs is not None:
         medians = by_runs.base_ms, by_runs.new_ms
         said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
-    rates = [
-        # Of one sample the batch size is 1 already.
-        None if side.batch_size is None else side.batch_size / per / (median / 1000)
-        for side, per, median in zip((pair.base, pair.new), pair.per, medians, strict=True)
-    ]
     return Timing(
         label=label,
         basis=pair.basis,
@@ -228,8 +229,8 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
         needed=found.needed,
         smallest_percent=found.smallest_percent,
         statement=said,
-        base_rate=rates[0],
-        new_rate=rates[1],
+        base_rate=_rate(pair.base, pair.per[0], medians[0]),
+        new_rate=_rate(pair.new, pair.per[1], medians[1]),
         between=by_runs,
     )
 

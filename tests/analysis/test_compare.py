@@ -28,7 +28,7 @@ def scaled(factor: float) -> tuple[float, ...]:
 def test_a_faster_run() -> None:
     found = compare(side(STEADY), side(scaled(0.5), "new"))
     timing = found.timing
-    assert timing is not None and timing.interval is not None
+    assert timing.interval is not None
     assert (timing.base_median_ms, timing.new_median_ms, timing.ratio) == (100.0, 50.0, 0.5)
     assert timing.real and timing.change_percent == -50
     assert timing.statement.startswith("new is 2.00 times as fast (95 % interval ")
@@ -44,7 +44,7 @@ def test_a_faster_run() -> None:
 )
 def test_the_statement_of_a_real_difference(factor: float, said: str) -> None:
     timing = compare(side(STEADY), side(scaled(factor), "new")).timing
-    assert timing is not None and timing.statement.startswith(said)
+    assert timing.statement.startswith(said)
 
 
 def test_a_difference_that_is_none_says_what_it_would_take() -> None:
@@ -55,7 +55,7 @@ def test_a_difference_that_is_none_says_what_it_would_take() -> None:
 
 def test_too_few_samples_say_so() -> None:
     timing = compare(side([1.0, 2.0]), side([3.0, 4.0, 5.0], "new")).timing
-    assert timing is not None and timing.interval is None
+    assert timing.interval is None
     assert timing.statement.startswith("too few samples: 2 and 3 steady steps")
 
 
@@ -63,7 +63,7 @@ def test_other_batch_sizes_are_compared_per_sample() -> None:
     # Twice the batch in 1.5 times the time: slower by the step, faster by the sample.
     found = compare(side(STEADY, batch_size=32), side(scaled(1.5), "new", batch_size=64))
     timing = found.timing
-    assert timing is not None and found.basis == timing.basis == "sample"
+    assert found.basis == timing.basis == "sample"
     assert timing.ratio == pytest.approx(0.75)
     assert timing.base_rate == pytest.approx(320.0)
     assert timing.new_rate == pytest.approx(64 / 0.150)
@@ -77,7 +77,6 @@ def test_device_times_are_per_sample_too_but_not_counts_and_shares() -> None:
     device, count, overhead = (
         found.figure(key) for key in ("device_time_ms", "op_count", "overhead_percent")
     )
-    assert device is not None and count is not None and overhead is not None
     assert (device.base, device.new, device.unit) == (8.0, 4.0, "ms/sample")
     assert device.change_percent == -50
     assert (count.base, count.new) == (10, 10)
@@ -86,7 +85,7 @@ def test_device_times_are_per_sample_too_but_not_counts_and_shares() -> None:
 
 def test_the_same_batch_size_gives_rates_beside_step_times() -> None:
     timing = compare(side(STEADY, batch_size=50), side(STEADY, "new", batch_size=50)).timing
-    assert timing is not None and timing.basis == "step" and timing.base_rate == 500
+    assert timing.basis == "step" and timing.base_rate == 500
 
 
 def test_device_time_of_several_steps_has_an_interval() -> None:
@@ -100,7 +99,7 @@ def test_device_time_of_several_steps_has_an_interval() -> None:
         side(STEADY, profiler="tracy", steps=steps(10)),
         side(STEADY, "new", profiler="tracy", steps=steps(5)),
     )
-    assert found.device is not None and found.device.real
+    assert found.device.real
     assert found.device.ratio == pytest.approx(5.02 / 10.02)
 
 
@@ -114,12 +113,12 @@ def traced(name: str, factor: float, untraced: float | None) -> Side:
 
 def test_a_clock_without_tracy_is_taken_where_both_sides_have_one() -> None:
     both = compare(traced("base", 1.2, 1.0), traced("new", 1.2, 0.5)).timing
-    assert both is not None and both.ratio == 0.5
+    assert both.ratio == 0.5
     mixed = compare(traced("base", 1.2, 1.0), side(scaled(0.5), "new"))
-    assert mixed.timing is not None and mixed.timing.ratio == 0.5
+    assert mixed.timing.ratio == 0.5
     assert any("without Tracy" in note for note in mixed.notes)
     one = compare(traced("base", 1.2, 1.0), traced("new", 1.2, None)).timing
-    assert one is not None and one.ratio == 1
+    assert one.ratio == 1
     with pytest.raises(NotComparable):
         compare(traced("base", 1.2, None), side(STEADY, "new"))
 
@@ -217,14 +216,13 @@ def test_runs_do_not_differ_by_less_than_their_steps_allow() -> None:
     steps = [draw.lognormvariate(0, 0.1) for _ in range(20)]
     sides = [side(steps, name) for name in "abcd"]
     timing = compare_runs(sides[:2], sides[2:]).timing
-    assert timing is not None and timing.between is not None
     assert timing.between.noise.deviation == timing.between.noise.within > 0.01
 
 
 def test_the_history_tells_how_runs_differ_where_there_is_one_on_a_side() -> None:
     pair = runs(1.0), runs(1.2, name="new")
     alone, known = compare_runs(*pair).timing, compare_runs(*pair, [[9.9, 10.0, 10.1]]).timing
-    assert alone is not None and alone.between is None
+    assert alone.between is None
     assert known is not None and known.between is not None and known.interval is not None
     assert (known.between.noise.freedom, known.between.noise.history) == (2, 3)
     assert known.real and "1 and 1 runs and 3 of the history" in known.statement
@@ -249,7 +247,7 @@ def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
 def test_runs_of_other_batch_sizes_are_compared_per_sample() -> None:
     base = runs(0.99, 1.0, 1.01, batch_size=10)
     timing = compare_runs(base, runs(1.98, 2.0, 2.02, name="new", batch_size=20)).timing
-    assert timing is not None and timing.basis == "sample"
+    assert timing.basis == "sample"
     assert timing.ratio == pytest.approx(1.0)
     assert timing.new_rate == pytest.approx(100, rel=1e-3)
 
@@ -282,7 +280,6 @@ def test_of_one_run_each_the_gate_tells_what_the_comparison_tells(kind: str, ste
         base, new = (KINDS[kind](draw, steps) for _ in range(2))
         found = compare(side(base), side([factor * ms for ms in new], "new"))
         gate = judge(found, 2)
-        assert found.timing is not None
         assert found.timing.real or gate.outcome == "undecided", (found.timing.statement, gate)
         told += gate.outcome != "undecided"
     # Alike their neighbours or not, steps that take thrice as long do.
@@ -307,7 +304,6 @@ samples = st.lists(st.floats(0.1, 1000), min_size=1, max_size=8)
 def test_swapping_the_sides_inverts_the_ratio(base: list[float], new: list[float]) -> None:
     there = compare(side(base), side(new, "new")).timing
     back = compare(side(new, "new"), side(base)).timing
-    assert there is not None and back is not None
     assert there.ratio * back.ratio == pytest.approx(1)
     assert (there.real, there.needed) == (back.real, back.needed)
 

@@ -56,7 +56,6 @@ def test_gap_distribution(tmp_path: Path) -> None:
     gaps = (99.0, 1.0, 6.5, 7.0, 200_000.0)
     _, ops = frames(tmp_path, *(op(gap_us=gap) for gap in gaps))
     found = figures.gaps(ops)
-    assert found is not None
     assert (found.count, found.total_us, found.median_us, found.max_us) == (
         4, 200_014.5, 6.75, 200_000.0,
     )  # fmt: skip
@@ -69,7 +68,6 @@ def test_gap_distribution(tmp_path: Path) -> None:
 def test_pauses_are_gaps_above_ten_milliseconds(tmp_path: Path) -> None:
     _, ops = frames(tmp_path, *(op(gap_us=gap) for gap in (None, 10_000.0, 10_001.0, 30_000.0)))
     found = figures.gaps(ops)
-    assert found is not None
     assert (found.pause_count, found.pause_us) == (2, 40_001.0)
     assert (found.over_threshold_count, found.over_threshold_us) == (3, 50_001.0)
 
@@ -78,7 +76,6 @@ def test_gaps_of_pooled_steps_are_those_of_one(tmp_path: Path) -> None:
     gaps = (None, 1.0, 7.0, 20_000.0)
     _, once = frames(tmp_path, *(op(gap_us=gap) for gap in gaps))
     one, of_two = figures.gaps(once), figures.gaps(concat([once, once]), pooled=2)
-    assert one is not None and of_two is not None
     assert replace(of_two, p95_us=one.p95_us) == one
     # The distribution is of both.
     assert of_two.p95_us == 20_000.0

@@ -23,7 +23,7 @@ def mfu_of(folder: Path, label: str, *events: dict[str, Any], tokens: int | None
     dtype = "int64" if tokens else "float32"
     step = event("step_steady_1", 2.0, label=label, **batch(4, 128, dtype=dtype, tokens=tokens))
     wall = analyse(run_folder(folder / "run", step, *events)).summary.wall_clock
-    assert wall is not None and wall.mfu is not None
+    assert wall.mfu is not None
     return wall.mfu
 
 

@@ -82,7 +82,7 @@ def test_a_report_shows_them(tmp_path: Path) -> None:
     (tmp_path / "tracy_perf" / "ops_perf_results.csv").write_text(rows, encoding="utf-8")
     assert analyse(tmp_path).summary.host_layers == ()
     begin = analyse(tmp_path).device
-    assert begin is not None and begin.marks[0].start.host_ns is not None
+    assert begin.marks[0].start.host_ns is not None
     start = begin.marks[0].start.host_ns
     head = EXPORT.splitlines()[0]
     lines = [head, f"tt_crank::ExecutionPayload::run,x.cpp,3,,,{start},2500000,8,,"]

@@ -55,7 +55,6 @@ def test_the_median_is_held_as_often_as_is_said(count: int, rho: float) -> None:
     held = said = 0.0
     for _ in range(400):
         interval = median_interval(made(draw, count))
-        assert interval is not None
         said += interval.confidence
         held += interval.low <= 1.0 <= interval.high
     # Three steps do not show that they are alike; 400 tries scatter by 2 %.
@@ -66,7 +65,6 @@ def test_the_median_is_held_as_often_as_is_said(count: int, rho: float) -> None:
 @given(st.lists(st.floats(0.001, 1e6), min_size=3, max_size=30))
 def test_the_interval_holds_the_median_of_the_samples(values: list[float]) -> None:
     interval = median_interval(values)
-    assert interval is not None
     assert min(values) <= interval.low <= statistics.median(values) <= interval.high <= max(values)
 
 
@@ -74,7 +72,6 @@ def test_many_samples_say_more() -> None:
     draw = random.Random(5)
     values = [draw.gauss(10.0, 0.5) for _ in range(20_001)]
     few, many = median_interval(values[:200]), median_interval(values)
-    assert few is not None and many is not None
     assert few.low < many.low < statistics.median(values) < many.high < few.high
     assert many.high - many.low == pytest.approx(2 * 1.96 * 1.2533 * 0.5 / 20_001**0.5, rel=0.15)
 

@@ -46,7 +46,6 @@ def test_a_run_without_loc_column_is_located_by_messages(tmp_path: Path) -> None
     log = tmp_path / "tracy_profile" / ".logs" / "tracy_ops_data.csv"
     log.write_text(MESSAGES, encoding="utf-8")
     locations = analyse(tmp_path).summary.locations
-    assert locations is not None
     assert [(e.line, e.device_time_ms, e.const_eval) for e in locations.lines] == [
         (7, 0.013, False), (3, 0.005, True),
     ]  # fmt: skip

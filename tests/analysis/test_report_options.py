@@ -142,7 +142,6 @@ def test_minor_ops_are_marked_not_hidden() -> None:
 
 def test_gap_advice() -> None:
     gaps = per_op_report(TRAINING).gaps
-    assert gaps is not None
     assert gaps.ids == (30, 33)
     assert gaps.saving_us == 7.5
 

@@ -94,7 +94,6 @@ def test_pooled_steps_count_as_one(tmp_path: Path) -> None:
     rows = [row for number in (1, 2, 3) for row in step(f"step_steady_{number}", once)]
     path.write_text(text(rows), encoding="utf-8")
     one, every = summarise(path).devices, summarise(path, "all").devices
-    assert one is not None and every is not None
     assert [row.device_time_ms for row in every.rows] == pytest.approx([0.019, 0.053])
     assert [(e.count, e.skew_us) for e in every.ops] == [(e.count, e.skew_us) for e in one.ops]
     assert [(e.count, e.calls) for e in every.collectives] == [(1, 3)]

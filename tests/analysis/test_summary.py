@@ -75,24 +75,20 @@ def tracy(tmp_path: Path) -> Path:
 def test_tracy(tracy: Path) -> None:
     summary = summarise(tracy)
     device_ms = (11 + 300 + 130 + 60 + 21 + 14 + 6 + 33 + 41) / 1000
-    assert summary.window is not None
     assert (summary.window.start, summary.window.end) == (
         "step_steady_2_start",
         "step_steady_2_end",
     )
     assert summary.device_time_ms == pytest.approx(device_ms)
     assert summary.device_time_source == "DEVICE KERNEL DURATION"
-    assert summary.device_time is not None
     assert summary.device_time.firmware_ms == pytest.approx(device_ms + 9 * 0.0005)
     # Overhead is of step_steady_2 itself; the steady mean stands beside it.
     assert summary.step_wall_clock_ms == 3.0
     assert summary.overhead_percent == pytest.approx((3.0 - device_ms) / 3.0 * 100)
     assert summary.dispatch_ms_per_op == pytest.approx((3.0 - device_ms) / 9)
-    assert summary.wall_clock is not None
     assert (summary.wall_clock.mean_ms, summary.wall_clock.median_ms) == (2.5, 2.5)
     assert summary.op_count == 9
     assert summary.host_bound is True
-    assert summary.verdict is not None
     assert summary.verdict.name == "host-bound"
     assert summary.architecture == "wormhole"
     assert summary.environment == {"python_version": "3.11.9", "WANDB": "disabled"}
@@ -115,7 +111,6 @@ def test_another_step_and_all_of_them(tracy: Path) -> None:
     assert one.step_wall_clock_ms == 2.0
     assert one.device_time_ms == pytest.approx(0.6776)
     every = summarise(tracy, step="all")
-    assert every.window is not None
     assert every.window.steps == ("step_steady_1", "step_steady_2")
     assert every.op_count == 9
     assert every.device_time_ms == pytest.approx((0.6776 + 0.616) / 2)
@@ -134,11 +129,9 @@ def test_gaps_and_source_lines_of_all_steps_are_those_of_one(tmp_path: Path) -> 
     columns = header("v2.1", tuple(place))
     folder = run_folder(tmp_path / "run", *SAMPLES, ops=text(both, columns), profiler="tracy")
     one, every = summarise(folder, step=2), summarise(folder, step="all")
-    assert every.gaps is not None and one.gaps is not None
     assert every.gaps.histogram == one.gaps.histogram
     assert (every.gaps.count, every.gaps.pause_count, every.gaps.pause_us) == (2, 1, 20_000.0)
     assert every.locations == one.locations
-    assert every.locations is not None
     assert (every.locations.lines[0].op_count, every.locations.unlocated_count) == (2, 1)
     assert any(w.startswith("1 gap above 10 ms (20 ms)") for w in texts(every.warnings))
 
@@ -204,7 +197,6 @@ def test_torch_on_the_cpu_has_no_device(tmp_path: Path) -> None:
     slow = summary.slow_ops[0]
     assert (slow.op, slow.device_time_ms, slow.op_self_time_ms) == ("aten::mm", None, 0.09)
     assert slow.percent == pytest.approx(90 / 95 * 100)
-    assert summary.wall_clock is not None
     assert summary.wall_clock.samples == 3
     assert [step.kind for step in summary.steps][-1] == "profiled"
     assert analysis.ops is not None
@@ -234,9 +226,7 @@ def test_compile_only_is_still_summarised(tmp_path: Path) -> None:
     rows = text([*step("step_compile", [op(us=50.0)]), signpost("step_steady_1_start")])
     folder = run_folder(tmp_path / "run", SAMPLES[0], ops=rows, profiler="tracy")
     summary = summarise(folder)
-    assert summary.wall_clock is not None
     assert (summary.wall_clock.samples, summary.wall_clock.compile_ms) == (0, 900.0)
-    assert summary.window is not None
     assert summary.window.step == "step_compile"
     assert any("no steady step was timed" in warning for warning in texts(summary.warnings))
     assert any("no steady step is complete" in warning for warning in texts(summary.warnings))
@@ -297,7 +287,7 @@ def test_a_device_that_worked_a_little_longer_is_the_clocks_doing(tmp_path: Path
     rows = text(step("step_steady_1", [op(us=2040.0)]))
     summary = summarise(run_folder(tmp_path / "run", SAMPLES[1], ops=rows, profiler="tracy"))
     assert summary.overhead_percent == pytest.approx(-2.0)
-    assert summary.verdict is not None and summary.verdict.name != "host-bound"
+    assert summary.verdict.name != "host-bound"
 
 
 FOUR = [op(us=us) for us in (100.0, 200.0)]
@@ -314,7 +304,6 @@ def test_an_outlier_is_not_the_step_that_is_shown(tmp_path: Path) -> None:
     folder = of_four(tmp_path / "run", event("step_compile", 500.0),
                      *(event(f"step_steady_{i}", ms) for i, ms in enumerate(times, 1)))  # fmt: skip
     summary = summarise(folder)
-    assert summary.window is not None
     assert (summary.window.step, summary.window.how) == (
         "step_steady_3", "the last typical steady step",
     )  # fmt: skip
@@ -327,7 +316,7 @@ def test_an_outlier_is_not_the_step_that_is_shown(tmp_path: Path) -> None:
         w.startswith("step_steady_4, which is shown, is an outlier") for w in texts(asked.warnings)
     )
     pooled = summarise(folder, step="all")
-    assert pooled.window is not None and len(pooled.window.steps) == 3
+    assert len(pooled.window.steps) == 3
     assert pooled.step_wall_clock_ms == pytest.approx((2.0 + 2.0 + 2.1) / 3)
     assert told in texts(pooled.warnings)
 
@@ -340,11 +329,10 @@ def test_only_steps_of_the_main_label_are_shown(tmp_path: Path) -> None:
     )  # fmt: skip
     summary = summarise(folder)
     assert summary.scope == "fwd+bwd"
-    assert summary.window is not None and summary.window.step == "step_steady_2"
+    assert summary.window.step == "step_steady_2"
     assert summary.step_wall_clock_ms == 2.0
     assert "step_steady_3 is not shown: it is a sample of step" in texts(summary.warnings)
     pooled = summarise(folder, step="all")
-    assert pooled.window is not None
     assert pooled.window.steps == ("step_steady_1", "step_steady_2")
 
 
@@ -352,7 +340,7 @@ def test_where_every_steady_step_is_odd_the_last_is_shown_and_named(tmp_path: Pa
     folder = of_four(tmp_path / "run", event("step_compile", 9.0),
                      event("step_steady_1", 2.0, "warmup"))  # fmt: skip
     summary = summarise(folder)
-    assert summary.window is not None and summary.window.step == "step_steady_1"
+    assert summary.window.step == "step_steady_1"
     assert (
         "step_steady_1, which is shown, is a warmup step by the record: no other steady step is "
         "complete" in texts(summary.warnings)
@@ -363,7 +351,7 @@ def test_steps_that_scatter_ask_for_more_of_them(tmp_path: Path) -> None:
     scattered = [event(f"step_steady_{i}", ms) for i, ms in enumerate((866.0, 381.0, 760.0, 341.0))]
     summary = summarise(run_folder(tmp_path / "run", *scattered, profiler="wallclock"))
     # Two of four are no exception.
-    assert summary.wall_clock is not None and summary.wall_clock.outliers == ()
+    assert summary.wall_clock.outliers == ()
     assert any("is uncertain (341.0 .. 866.0 ms)" in warning for warning in texts(summary.warnings))
 
 
@@ -389,7 +377,6 @@ def test_a_lone_csv_of_somebody_else() -> None:
     assert summary.profiler == "tracy"
     assert summary.wall_clock is None
     assert summary.op_count == 5
-    assert summary.device_time is not None
     assert summary.device_time.devices == 2
     assert any("no step signposts" in warning for warning in texts(summary.warnings))
 
@@ -446,12 +433,10 @@ def test_a_report_on_ops_does_without_pandas() -> None:
 
 def test_the_order_of_the_ops_is_said(tmp_path: Path) -> None:
     replayed = summarise(FIXTURES / "replay.csv").window
-    assert replayed is not None
     assert (replayed.step, replayed.order) == ("step_steady_1", "file")
     late, early = op() | {"HOST START TS": "900"}, op() | {"HOST START TS": "100"}
     path = tmp_path / "x.csv"
     path.write_text(text(step("step_steady_1", [late, early])), encoding="utf-8")
     summary = summarise(path)
-    assert summary.window is not None
     assert summary.window.order == "file"
     assert any("not in the order of their host times" in w for w in texts(summary.warnings))

@@ -70,7 +70,6 @@ def test_figures_that_contradict_each_other_have_no_verdict() -> None:
 
 def test_evidence_of_dispatch_and_gaps() -> None:
     found = decide(100.0, 20.0, Shares({}), op_count=40, median_gap_us=9.0)
-    assert found is not None
     evidence = {e.what: (e.value, e.threshold) for e in found.evidence}
     assert evidence["dispatch per op"] == (2.0, None)
     assert evidence["median op-to-op gap"] == (9.0, 6.5)
@@ -78,6 +77,5 @@ def test_evidence_of_dispatch_and_gaps() -> None:
 
 def test_cuda_has_its_own_levers_and_no_roofline() -> None:
     found = decide(10.0, 8.0, None, cuda=True)
-    assert found is not None
     assert found.name == "mixed"
     assert all("TT_RUNTIME" not in lever.how for lever in found.levers)

@@ -51,7 +51,6 @@ def test_steps_in_order_with_the_unfinished_one() -> None:
     ]
     assert describe(marks).endswith("step_steady_2 (not complete)")
     chosen = choose(marks)
-    assert chosen is not None
     assert chosen.name == "step_steady_1"
 
 
@@ -72,7 +71,6 @@ def test_a_step_may_lie_within_another() -> None:
 def test_choosing_by_number_or_saying_what_is_there() -> None:
     marks = steps(posts("step_compile_start", "step_compile_end", "step_steady_1_start"))
     compiled = choose(marks, 0)
-    assert compiled is not None
     assert compiled.name == "step_compile"
     with pytest.raises(NoSuchStep, match="step 1 is not complete; the trace has step_compile"):
         choose(marks, 1)
@@ -82,7 +80,6 @@ def test_choosing_by_number_or_saying_what_is_there() -> None:
 
 def test_without_a_steady_step_the_compile_step_is_what_there_is() -> None:
     chosen = choose(steps(posts("step_compile_start", "step_compile_end", "step_steady_1_start")))
-    assert chosen is not None
     assert (chosen.name, chosen.steady) == ("step_compile", False)
     with pytest.raises(NoSuchStep, match="no step is complete"):
         choose(steps(posts("step_compile_start")))

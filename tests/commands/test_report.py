@@ -588,8 +588,8 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
 
 def test_the_same_from_python(run: Path, tmp_path: Path) -> None:
     found = instrumentor.report(run, ReportOptions(step=1), ReportFiles(csv=tmp_path / "x.csv"))
-    assert found.ops is not None and found.ops.window == "step step_steady_1"
-    assert found.summary.window is not None and found.summary.window.step == "step_steady_1"
+    assert found.ops.window == "step step_steady_1"
+    assert found.summary.window.step == "step_steady_1"
     names = ("x.csv", "x_stacked.csv", "x_stacked.png")
     assert found.written == tuple(tmp_path / name for name in names)
     with pytest.raises(UsageError, match="exists"):

@@ -112,7 +112,7 @@ def test_summaries_alone_are_compared_by_name() -> None:
     base = side([1.0], slow_ops=(SlowOp("A", 2, 4.0, 80.0, None), SlowOp("B", 1, 1.0, 20.0, None)))
     new = side([1.0], slow_ops=(SlowOp("A", 2, 3.0, 100.0, None),))
     found = compare_ops(base, new)
-    assert found is not None and found.by == "name" and found.note
+    assert found.by == "name" and found.note
     assert [(c.op, c.status, c.change_ms) for c in found.changes] == [
         ("A", "same", -1.0),
         ("B", "removed", -1.0),
@@ -123,5 +123,4 @@ def test_what_a_full_list_does_not_name_is_not_called_removed() -> None:
     full = tuple(SlowOp(f"Op{at}", 1, 10.0 - at / 10, 5.0, None) for at in range(15))
     base = side([1.0], slow_ops=(*full[:14], SlowOp("Last", 1, 0.1, 1.0, None)))
     found = compare_ops(base, side([1.0], slow_ops=full))
-    assert found is not None
     assert "Last" not in [change.op for change in found.changes]

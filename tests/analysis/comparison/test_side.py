@@ -26,7 +26,7 @@ def test_a_run_folder_has_its_samples_and_single_ops(tmp_path: Path) -> None:
     found = load_side(run_folder(tmp_path / "mnist_baseline", 4))
     assert found.name == "mnist_baseline"
     assert found.samples_ms("fwd+bwd") == (5.0, 5.0, 5.0)
-    assert found.ops is not None and len(found.ops.sequence) == 7
+    assert len(found.ops.sequence) == 7
     matmul = found.ops.kinds[found.ops.sequence[0]]
     assert matmul.op == "Matmul"
     assert matmul.shapes == "1x1x32x1280, 1x1x1280x5120 -> 1x1x32x5120"
@@ -49,7 +49,7 @@ def test_a_lone_ops_csv_has_steady_steps_by_their_names(tmp_path: Path) -> None:
 
 def test_ops_of_torch_have_self_times_and_shapes(tmp_path: Path) -> None:
     found = load_side(torch_folder(tmp_path / "a"))
-    assert found.ops is not None and found.ops.time == "self time"
+    assert found.ops.time == "self time"
     assert all(kind.op for kind in found.ops.kinds)
 
 

@@ -25,12 +25,10 @@ from tests.analysis.reports.summaries import (
 
 
 def bars(drawing: Drawing | None, *colours: str) -> list[Bar]:
-    assert drawing is not None
     return [s for s in drawing.shapes if isinstance(s, Bar) and s.colour in (colours or COLOURS)]
 
 
 def texts(drawing: Drawing | None, colour: str) -> list[str]:
-    assert drawing is not None
     return [s.text for s in drawing.shapes if isinstance(s, Label) and s.colour == colour]
 
 
@@ -43,7 +41,7 @@ def test_a_long_compile_step_does_not_flatten_the_others() -> None:
     assert all(180 * 0.8 < bar.height < 180 for bar in others)
     assert others[-1].height == pytest.approx(180 / 1.08, abs=0.01)
     assert bars(drawing, "device")[-1].height == pytest.approx(63.2 / 421 * 180 / 1.08, abs=0.01)
-    assert drawing is not None and drawing.keys[-1].text == "dashed: median 410.8 ms"
+    assert drawing.keys[-1].text == "dashed: median 410.8 ms"
 
 
 def test_names_and_values_of_close_bars_do_not_overlap() -> None:
@@ -65,7 +63,6 @@ def test_outliers_and_steps_without_a_device() -> None:
     drawing = charts.steps(several_labels())
     assert [bar.colour for bar in bars(drawing)] == ["device", "device", "outlier", "device"]
     assert bars(drawing)[2].tip == "step_steady_3: 409.5 ms, outlier"
-    assert drawing is not None
     assert [key.text for key in drawing.keys][:2] == ["wall clock", "outlier"]
 
 
@@ -79,7 +76,7 @@ def test_many_steps_leave_the_last() -> None:
     steps = tuple(Step(f"step_steady_{n}", "steady", "x", 1.0) for n in range(500))
     drawing = charts.steps(replace(wallclock_only(), steps=steps))
     assert len(bars(drawing)) == charts.MOST_STEPS
-    assert drawing is not None and drawing.note == "The first 300 steps are not drawn."
+    assert drawing.note == "The first 300 steps are not drawn."
 
 
 def test_parts_of_the_time() -> None:

@@ -49,7 +49,7 @@ def test_a_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert all("src" not in script for script in page.of("script"))
     assert not re.search(r"url\(|@import|https?://|//[a-z]+\.", text)
     policy = page.of("meta")[3]["content"]
-    assert policy is not None and policy.startswith("default-src 'none'")
+    assert policy.startswith("default-src 'none'")
     assert re.search(r"script-src 'sha256-[\w+/=]+';", policy)
 
 
@@ -226,7 +226,7 @@ def test_a_row_of_tiles_is_of_one_step_or_of_all() -> None:
     summary = tracy()
     steady, step = html.tiles(summary)
     assert steady.title.endswith("steady steps")
-    assert summary.window is not None and step.title.startswith(f"{summary.window.step}: ")
+    assert step.title.startswith(f"{summary.window.step}: ")
     wall_ms, device_ms = summary.step_wall_clock_ms, summary.device_time_ms
     assert wall_ms is not None and device_ms is not None
     values = {tile.name: tile.value for tile in step.lines}

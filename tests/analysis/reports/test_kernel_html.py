@@ -48,7 +48,6 @@ def test_the_drawing_is_well_formed_and_names_both_ends() -> None:
         Buffer(7),
     ]
     drawing = graph(buffers)
-    assert drawing is not None
     words = [node.text for node in ElementTree.fromstring(svg(drawing)).iter("text")]
     assert words == ["DRAM · read:5", "a<b:4", "buffer 0", "buffer 7"]
     edges = [s.points for s in drawing.shapes if isinstance(s, Line) and len(s.points) == 2]

@@ -52,7 +52,6 @@ def test_ops_that_were_added(tmp_path: Path) -> None:
 
 def test_ops_that_are_all_the_same_are_one_line(tmp_path: Path) -> None:
     (found,) = traced(tmp_path)
-    assert found.ops is not None
     same = tuple(c for c in found.ops.changes if c.status == "same")
     text = console.render([replace(found, ops=replace(found.ops, changes=same))], width=100)
     assert "Ops by device time: 7 the same" in text

@@ -25,7 +25,6 @@ def test_a_row_per_run_with_a_bar() -> None:
 
 def test_a_line_per_way_of_measuring_with_intervals() -> None:
     made = figure([run(1, 10.0), run(2, 5.0, "tracy"), run(3, 8.0)], "train.py")
-    assert made is not None
     assert [key.text for key in made.keys] == ["torch fwd+bwd", "tracy fwd+bwd"]
     names = [shape.text for shape in made.shapes if isinstance(shape, Label) and shape.turned]
     assert names == ["abc123+ a"] * 3

@@ -55,7 +55,6 @@ def test_the_conclusion_comes_first_and_shared_warnings_once() -> None:
 def test_both_sides_stand_side_by_side() -> None:
     text = html.render(timed(2.0))
     row = re.search(r"<tr><th[^>]*>wall clock of fwd\+bwd</th>(.*?)</tr>", text)
-    assert row is not None
     assert re.findall(r">([^<]+)</td>", row[1])[:3] == ["100.0 ms", "200.0 ms", "+100.0 %"]
 
 
