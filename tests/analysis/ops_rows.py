@@ -146,6 +146,12 @@ def text(rows: Iterable[Row], columns: Sequence[str] = header(), start_ns: int =
     return out.getvalue()
 
 
+def write(path: Path, rows: Iterable[Row]) -> Path:
+    """The CSV as a file."""
+    path.write_text(text(rows), encoding="utf-8", newline="")
+    return path
+
+
 def _whole(cell: str | None) -> int:
     return int(cell) if cell and cell.lstrip("-").isdecimal() else 0
 

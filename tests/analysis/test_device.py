@@ -11,13 +11,12 @@ from instrumentor_analysis.device import COLUMNS, per_op, with_totals
 from instrumentor_analysis.load import load
 from instrumentor_analysis.roofline import architecture
 from instrumentor_analysis.table import Table
-from tests.analysis.ops_rows import Row, host_op, matmul, op, signpost, text
+from tests.analysis.ops_rows import Row, host_op, matmul, op, signpost, write
 
 
 def figures(tmp_path: Path, *rows: Row, arch: str = "wormhole") -> Table:
     """The per-op frame of some rows."""
-    path = tmp_path / "x.csv"
-    path.write_text(text(rows), encoding="utf-8")
+    path = write(tmp_path / "x.csv", rows)
     return per_op(load(path).frame, architecture(arch))
 
 
@@ -101,8 +100,7 @@ def test_missing_cells_cost_their_figures_only(tmp_path: Path) -> None:
 
 
 def test_control_characters_do_not_reach_a_table(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(text([op("Bad\x1b[31mOp")]), encoding="utf-8")
+    path = write(tmp_path / "x.csv", [op("Bad\x1b[31mOp")])
     assert per_op(load(path).frame, architecture("n1"))["op"].tolist() == ["Bad[31mOp"]
 
 

@@ -13,7 +13,7 @@ from instrumentor_analysis.load import load
 from instrumentor_analysis.roofline import architecture
 from instrumentor_analysis.stacked import stacked
 from instrumentor_analysis.table import Categorical, Table, concat
-from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
+from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, write
 from tests.warned import texts
 
 WORMHOLE = architecture("wormhole")
@@ -21,8 +21,7 @@ WORMHOLE = architecture("wormhole")
 
 def frames(tmp_path: Path, *rows: Row) -> tuple[Table, Table]:
     """Raw rows and per-op frame."""
-    path = tmp_path / "x.csv"
-    path.write_text(text(rows), encoding="utf-8")
+    path = write(tmp_path / "x.csv", rows)
     raw = load(path).frame
     return raw, per_op(raw, WORMHOLE)
 

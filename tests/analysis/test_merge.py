@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from instrumentor_analysis.load import load
 from instrumentor_analysis.merge import merge_devices, valid_duration_ns
 from instrumentor_analysis.table import Table
-from tests.analysis.ops_rows import FIXTURES, Row, host_op, op, signpost, text
+from tests.analysis.ops_rows import FIXTURES, Row, host_op, op, signpost, write
 
 
 def frame_of(path: Path, *rows: Row) -> Table:
-    path.write_text(text(rows), encoding="utf-8")
+    write(path, rows)
     return load(path).frame
 
 

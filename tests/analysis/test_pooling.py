@@ -10,13 +10,12 @@ import pytest
 from instrumentor_analysis.pooling import pool
 from instrumentor_analysis.steps import read_steps
 from instrumentor_analysis.table import Table
-from tests.analysis.ops_rows import matmul, op, step, text
+from tests.analysis.ops_rows import matmul, op, step, write
 
 
 def frames(folder: Path, *steps: list[dict[str, str]]) -> list[Table]:
     rows = [row for at, ops in enumerate(steps, 1) for row in step(f"step_steady_{at}", ops)]
-    path = folder / "ops.csv"
-    path.write_text(text(rows), encoding="utf-8")
+    path = write(folder / "ops.csv", rows)
     return read_steps(path, "all").tables
 
 

@@ -11,7 +11,7 @@ from instrumentor_analysis.device import per_op
 from instrumentor_analysis.errors import BadOption
 from instrumentor_analysis.load import load
 from instrumentor_analysis.roofline import architecture, known, resolve
-from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text
+from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text, write
 from tests.warned import texts
 
 
@@ -63,8 +63,7 @@ def test_a_file_without_one_is_assumed_to_be_wormhole_and_says_so() -> None:
 
 
 def test_several_architectures_are_announced(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(text([op(), op() | {"DEVICE ARCH": "blackhole"}]), encoding="utf-8")
+    path = write(tmp_path / "x.csv", [op(), op() | {"DEVICE ARCH": "blackhole"}])
     arch, notes = resolve(load(path))
     assert arch.name == "wormhole"
     assert "several architectures" in notes[0].message

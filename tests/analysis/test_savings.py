@@ -12,7 +12,7 @@ from instrumentor_analysis.model import CONDITIONS, Saving
 from instrumentor_analysis.roofline import architecture
 from instrumentor_analysis.savings import above_bound_us, ideal_us, savings
 from instrumentor_analysis.table import Table, concat
-from tests.analysis.ops_rows import Row, host_op, matmul, op, text
+from tests.analysis.ops_rows import Row, host_op, matmul, op, write
 
 WORMHOLE = architecture("wormhole")
 #: FLOPs a second of one core at HiFi4, and FLOPs of 2048 x 2048 x 2048.
@@ -22,8 +22,7 @@ SHARDED = "'program_config': 'MatmulMultiCoreReuseMultiCastDRAMShardedProgramCon
 
 
 def per_op_frame(tmp_path: Path, *rows: Row) -> Table:
-    path = tmp_path / "x.csv"
-    path.write_text(text(rows), encoding="utf-8")
+    path = write(tmp_path / "x.csv", rows)
     return per_op(load(path).frame, WORMHOLE)
 
 

@@ -14,7 +14,7 @@ from instrumentor_analysis.reports import html, markdown
 from instrumentor_analysis.reports.console import render
 from instrumentor_analysis.skew import compare_devices
 from instrumentor_analysis.summary import summarise
-from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, text
+from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, write
 
 
 def on(times: tuple[float | None, ...], code: str = "RingJointSDPADeviceOperation") -> list[Row]:
@@ -27,15 +27,14 @@ def gather(*times: float) -> list[Row]:
 
 
 def devices(path: Path, *rows: Row) -> Devices:
-    path.write_text(text(rows), encoding="utf-8")
+    write(path, rows)
     found = compare_devices(load(path).frame)
     assert found is not None
     return found
 
 
 def test_a_single_device_is_held_against_none(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(text([op(), signpost("s"), op()]), encoding="utf-8")
+    path = write(tmp_path / "x.csv", [op(), signpost("s"), op()])
     assert compare_devices(load(path).frame) is None
     assert summarise(path).devices is None
 
@@ -92,7 +91,7 @@ def test_pooled_steps_count_as_one(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     once = [*on((10.0, 50.0)), *gather(9.0, 3.0)]
     rows = [row for number in (1, 2, 3) for row in step(f"step_steady_{number}", once)]
-    path.write_text(text(rows), encoding="utf-8")
+    write(path, rows)
     one, every = summarise(path).devices, summarise(path, "all").devices
     assert [row.device_time_ms for row in every.rows] == pytest.approx([0.019, 0.053])
     assert [(e.count, e.skew_us) for e in every.ops] == [(e.count, e.skew_us) for e in one.ops]

@@ -16,7 +16,7 @@ from instrumentor_analysis import steps as steps_module
 from instrumentor_analysis.errors import AnalysisError, EmptyWindow, NoSuchStep, NothingMeasured
 from instrumentor_analysis.model import SCHEMA, Summary, WallClock
 from instrumentor_analysis.summary import analyse, summarise
-from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
+from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text, write
 from tests.warned import texts
 
 #: What the issue asks of summary.json.
@@ -382,8 +382,7 @@ def test_a_lone_csv_of_somebody_else() -> None:
 
 
 def test_a_lone_csv_that_ends_with_a_signpost(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(text([signpost("a"), op(), signpost("b")]), encoding="utf-8")
+    path = write(tmp_path / "x.csv", [signpost("a"), op(), signpost("b")])
     with pytest.raises(EmptyWindow, match="no ops in the window"):
         summarise(path)
 
@@ -435,8 +434,7 @@ def test_the_order_of_the_ops_is_said(tmp_path: Path) -> None:
     replayed = summarise(FIXTURES / "replay.csv").window
     assert (replayed.step, replayed.order) == ("step_steady_1", "file")
     late, early = op() | {"HOST START TS": "900"}, op() | {"HOST START TS": "100"}
-    path = tmp_path / "x.csv"
-    path.write_text(text(step("step_steady_1", [late, early])), encoding="utf-8")
+    path = write(tmp_path / "x.csv", step("step_steady_1", [late, early]))
     summary = summarise(path)
     assert summary.window.order == "file"
     assert any("not in the order of their host times" in w for w in texts(summary.warnings))

@@ -19,7 +19,7 @@ from instrumentor_analysis.window import (
     signposts_of,
     steps,
 )
-from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, text
+from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, write
 
 
 def posts(*names: str) -> list[Signpost]:
@@ -28,8 +28,7 @@ def posts(*names: str) -> list[Signpost]:
 
 
 def frame_of(tmp_path: Path, rows: list[Row]) -> Table:
-    path = tmp_path / "x.csv"
-    path.write_text(text(rows), encoding="utf-8")
+    path = write(tmp_path / "x.csv", rows)
     return load(path).frame
 
 

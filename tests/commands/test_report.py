@@ -17,7 +17,7 @@ import instrumentor
 from instrumentor import ReportFiles, UsageError
 from instrumentor_analysis.report_options import ReportOptions
 from tests.analysis import theirs
-from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text
+from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text, write
 from tests.analysis.reports.summaries import run_folder, torch_folder
 from tests.conftest import RepoFactory, RunCli, first_line
 from tests.end_to_end.small import script
@@ -529,8 +529,7 @@ def _damaged(folder: Path) -> Path:
 
 
 def _empty_window(folder: Path) -> Path:
-    path = folder / "none.csv"
-    path.write_text(text([*step("step_steady_1", []), signpost("benchmark_complete")]))
+    path = write(folder / "none.csv", [*step("step_steady_1", []), signpost("benchmark_complete")])
     return path
 
 

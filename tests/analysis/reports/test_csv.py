@@ -11,7 +11,7 @@ import pytest
 from instrumentor_analysis.report_options import per_op_report
 from instrumentor_analysis.reports import csv
 from tests.analysis import theirs
-from tests.analysis.ops_rows import op, text
+from tests.analysis.ops_rows import op, write
 from tests.analysis.reports.summaries import step_rows
 
 
@@ -21,8 +21,7 @@ def rows(content: str) -> list[dict[str, str]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    path = tmp_path / "ops.csv"
-    path.write_text(text(step_rows()), encoding="utf-8")
+    path = write(tmp_path / "ops.csv", step_rows())
     return path
 
 
@@ -68,8 +67,7 @@ def test_blank_is_blank_and_whole_is_whole(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["=1+1", "+cmd", "-2", "@SUM(A1)"])
 def test_formulas_are_text(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "ops.csv"
-    path.write_text(text([op(name), op("Unary")]), encoding="utf-8")
+    path = write(tmp_path / "ops.csv", [op(name), op("Unary")])
     report = per_op_report(path)
     assert rows(csv.render(report, raw_op_codes=True))[0]["OP Code"] == f"'{name}"
     assert rows(csv.render_stacked(report))[0]["Op Code"].startswith("'")

@@ -11,7 +11,7 @@ from instrumentor_analysis.report_options import Report, ReportOptions, per_op_r
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.advice_console import ids
 from instrumentor_analysis.reports.ops_console import render_ops
-from tests.analysis.ops_rows import REAL, matmul, op, text
+from tests.analysis.ops_rows import REAL, matmul, op, text, write
 from tests.analysis.reports.summaries import HOSTILE, step_rows
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -23,8 +23,7 @@ def report(tmp_path: Path) -> Report:
 
 
 def report_of(tmp_path: Path, *, hostile: bool = False, **options: object) -> Report:
-    path = tmp_path / "ops.csv"
-    path.write_text(text(step_rows(hostile)), encoding="utf-8")
+    path = write(tmp_path / "ops.csv", step_rows(hostile))
     return per_op_report(path, ReportOptions(**options))  # type: ignore[arg-type]
 
 
@@ -96,8 +95,7 @@ def test_the_last_row_is_of_the_rows_shown(tmp_path: Path) -> None:
 def test_no_sum_of_nothing(tmp_path: Path) -> None:
     report = report_of(tmp_path)
     assert last_row(render_ops(report, hide_below=200)) == "0 device ops, 1 on host"
-    path = tmp_path / "ops.csv"
-    path.write_text(text([op(us=None, gap_us=None), op(us=None, gap_us=None)]), encoding="utf-8")
+    path = write(tmp_path / "ops.csv", [op(us=None, gap_us=None), op(us=None, gap_us=None)])
     assert last_row(render_ops(per_op_report(path))) == "2 device ops"
 
 
@@ -117,8 +115,7 @@ def test_parts_can_be_left_out(report: Report) -> None:
 
 
 def test_the_same_advice_is_said_once(tmp_path: Path) -> None:
-    path = tmp_path / "ops.csv"
-    path.write_text(text(step_rows() * 20), encoding="utf-8")
+    path = write(tmp_path / "ops.csv", step_rows() * 20)
     shown = render_ops(per_op_report(path))
     assert shown.count("Matmul 32 x 1280 x 5120: 20 x") == 1
     assert len(shown.split("Advice")[1].splitlines()) < 40
