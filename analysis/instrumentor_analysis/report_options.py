@@ -45,25 +45,16 @@ from instrumentor_analysis.window import Named
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What to report, named after tt-perf-report's options.
+    """What to report: the options of ``instrument report`` and of tt-perf-report by those names.
 
     Attributes:
         start_signpost, end_signpost: borders of the window. With neither, the last complete
             steady step of our signposts; in a file without those, tt-perf-report's rule (see
             :func:`instrumentor_analysis.window.select`).
-        ignore_signposts: the whole file.
-        print_signposts: keep the signposts in the window as rows.
         step: another of our steps, by number (0: the compile step), or ``"all"`` steady ones: a
             row per op then, its mean over the steps.
-        id_range: ``5-10``, ``31-`` or ``-12``.
         min_percentage: rows below this share of the total are of no interest (``minor``).
-        no_host_ops: leave host ops out.
-        arch: architecture to hold the figures against.
-        group_by: of the stacked report.
-        tracing_mode: keep the order of the file (trace replays carry their capture's time).
         raw_op_codes: kept for the command line; the frame always has ``op_code``.
-        no_merge_devices: one row per device.
-        active_experts: per input batch group, for sparse matmuls that do not say.
     """
 
     start_signpost: str | None = None

@@ -20,21 +20,8 @@ from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import NothingMeasured
 
 _RUN_KEYS = (
-    "name",
-    "label",
-    "script",
-    "arguments",
-    "command",
-    "profiler_reason",
-    "steps",
-    "warmup",
-    "batch_size",
-    "batch_size_source",
-    "batch_dim",
-    "machine",
-    "started",
-    "duration_s",
-    "python",
+    *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
+    *("steps", "warmup", "batch_size", "batch_size_source", "batch_dim", "started", "duration_s"),
 )
 _ENVIRONMENT_KEYS = (
     "python_version",
@@ -152,7 +139,7 @@ def open_run(source: Path, *more: Path) -> RunFolder:
     if not source.is_dir():
         raise NothingMeasured(f"{source} does not exist", _nearest_run(source))
     facts, warnings = read_facts(source)
-    csvs = _ops_csvs(source)
+    csvs = ops_csvs(source)
     if len(csvs) > 1:
         warnings += (_which(f"{len(csvs)} ops CSVs in {source}: read {csvs[-1].name}"),)
     folder = RunFolder(source, facts, warnings, csvs[-1] if csvs else None, _torch_csv(source))
@@ -213,7 +200,7 @@ def read_facts(folder: Path) -> tuple[dict[str, Any], tuple[Caveat, ...]]:
     return {}, (Caveat("run-json", f"run.json {problem}: its facts are missing"),)
 
 
-def _ops_csvs(folder: Path) -> list[Path]:
+def ops_csvs(folder: Path) -> list[Path]:
     """The one that a run was analysed by, else those of a Tracy report folder."""
     picked = folder / "tracy_perf" / "ops_perf_results.csv"
     return [picked] if picked.is_file() else sorted(folder.glob("ops_perf_results*.csv"))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from instrumentor_analysis.run_folder import ops_csvs
+
 DEVICE_LOG = "profile_log_device.csv"
 HOST_TRACE = "tracy_profile_log_host.tracy"
 OPS = "ops_perf_results.csv"
@@ -36,28 +38,18 @@ def contents(run: Path, ops_csv: Path | None = None) -> Contents:
     Args:
         ops_csv: a CSV that lies in neither; what belongs to it lies beside it.
     """
-    if ops_csv is not None:
-        name = ops_csv.name if ops_csv.name.startswith("ops_perf_results") else OPS
-        beside = {each: ops_csv.with_name(each) for each in (DEVICE_LOG, HOST_TRACE)}
-        found_beside = {each: path for each, path in beside.items() if path.is_file()}
-        missing_log = () if DEVICE_LOG in found_beside else (DEVICE_LOG,)
-        return Contents({name: ops_csv, **found_beside}, missing_log)
     files: dict[str, Path] = {}
-    ops = run / "tracy_perf" / OPS
-    if ops.is_file():
-        files[OPS] = ops
+    if ops_csv is not None:
+        files[ops_csv.name if ops_csv.name.startswith("ops_perf_results") else OPS] = ops_csv
+        parts = {name: ops_csv.with_name(name) for name in (DEVICE_LOG, HOST_TRACE)}
+        files |= {name: path for name, path in parts.items() if path.is_file()}
     else:
-        found = sorted(run.glob("ops_perf_results*.csv"))
-        if found:
-            files[found[-1].name] = found[-1]
-    for name in (DEVICE_LOG, HOST_TRACE):
-        newest = _newest(run, name)
-        if newest is not None:
-            files[name] = newest
-    missing = [] if any(name.startswith("ops_perf_results") for name in files) else [OPS]
-    if DEVICE_LOG not in files:
-        missing.append(DEVICE_LOG)
-    return Contents(files, tuple(missing))
+        files |= {path.name: path for path in ops_csvs(run)[-1:]}
+        newest = {name: _newest(run, name) for name in (DEVICE_LOG, HOST_TRACE)}
+        files |= {name: path for name, path in newest.items() if path is not None}
+    there = any(name.startswith("ops_perf_results") for name in files), DEVICE_LOG in files
+    wanted = zip((OPS, DEVICE_LOG), there, strict=True)
+    return Contents(files, tuple(name for name, found in wanted if not found))
 
 
 def _newest(run: Path, name: str) -> Path | None:

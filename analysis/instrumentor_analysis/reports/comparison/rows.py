@@ -162,21 +162,23 @@ def _moved(comparison: Comparison, share: Share | OpChange) -> bool:
 def _shares(
     heading: str, name: str, comparison: Comparison, shares: Sequence[Share], most: int
 ) -> Section:
-    shown = shares[:most]
-    old, now = [s.base_ms or None for s in shown], [s.new_ms or None for s in shown]
-    columns = [
-        cells.column(old, now),
-        cells.column(now, old),
-        cells.changes([share.change_ms for share in shown], comparison, [*old, *now]),
-        [cells.counts(share.base_ops, share.new_ops) for share in shown],
-    ]
-    rows = zip([share.name for share in shown], *columns, strict=True)
-    return _section(
-        heading + cells.per_sample(comparison),
-        _heads(comparison, name, "ops"),
-        list(rows),
-        note=_more(shares, most),
-    )
+    counts = [cells.counts(share.base_ops, share.new_ops) for share in shares[:most]]
+    rows = _sided([s.name for s in shares[:most]], comparison, shares[:most], counts)
+    heads = _heads(comparison, name, "ops")
+    return _section(heading + cells.per_sample(comparison), heads, rows, note=_more(shares, most))
+
+
+def _sided(
+    names: Sequence[str],
+    comparison: Comparison,
+    shown: Sequence[Share] | Sequence[OpChange],
+    *more: Sequence[str],
+) -> list[tuple[str, ...]]:
+    """Rows with the times of both sides, in one unit, and their difference."""
+    old, now = [each.base_ms or None for each in shown], [each.new_ms or None for each in shown]
+    changes = cells.changes([each.change_ms for each in shown], comparison, [*old, *now])
+    times = cells.column(old, now), cells.column(now, old)
+    return list(zip(names, *times, changes, *more, strict=True))
 
 
 def _more(every: Sequence[object], most: int) -> str:
@@ -190,22 +192,15 @@ def _ops(comparison: Comparison, most: int) -> list[Section]:
         return []
     moved = [c for c in every.changes if c.status != "same" or _moved(comparison, c)]
     shown = moved[:most]
-    old, now = [change.base_ms for change in shown], [change.new_ms for change in shown]
-    columns = [
-        cells.column(old, now),
-        cells.column(now, old),
-        cells.changes([change.change_ms for change in shown], comparison, [*old, *now]),
-        [cells.counts(change.base_count or None, change.new_count or None) for change in shown],
-        map(outcome, shown),
-    ]
-    rows = zip(map(named, shown), *columns, strict=True)
+    counts = [cells.counts(c.base_count or None, c.new_count or None) for c in shown]
+    names, said = [named(each) for each in shown], [outcome(each) for each in shown]
     counted = ", ".join(
         f"{every.counts.get(status, 0):,} {word}" for status, word in _OUTCOMES.items()
     )
     section = _section(
         f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}",
         _heads(comparison, "op", "ops", "what"),
-        list(rows),
+        _sided(names, comparison, shown, counts, said),
         text=(0, 5),
         note="; ".join(note for note in (every.note, _more(moved, most)) if note),
     )
