@@ -46,6 +46,29 @@ VerdictName = Literal[
 ]
 
 
+class Sample(Struct, frozen=True):
+    """One timed step.
+
+    Attributes:
+        ms: wall clock.
+        start_s: on the script's own perf_counter.
+        batch_shape: of the first tensor in its (first) batch.
+        samples, tokens: in all batches of the step: along the axis of the batch, and the elements
+            of two-dimensional integer tensors; None where unknown.
+    """
+
+    name: str
+    kind: str
+    label: str
+    ms: float
+    index: int
+    start_s: float | None = None
+    device: str | None = None
+    batch_shape: tuple[int, ...] | None = None
+    samples: int | None = None
+    tokens: int | None = None
+
+
 class Interval(Struct, frozen=True):
     """An interval of a median: bounds in the unit of the figure, confidence 0 to 1."""
 

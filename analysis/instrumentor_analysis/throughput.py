@@ -15,7 +15,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from instrumentor_analysis.samples import Sample
+from instrumentor_analysis.model import Sample
 
 #: Percentile -> number of samples from which it is told.
 PERCENTILES = {50: 1, 90: 10, 95: 20, 99: 100}

@@ -22,8 +22,7 @@ from instrumentor_analysis.caveats import Caveat, recorded
 from instrumentor_analysis.drift import drift
 from instrumentor_analysis.flops import ModelFacts, model_facts
 from instrumentor_analysis.intervals import median_interval
-from instrumentor_analysis.model import Barrier, Compilation, Outlier, WallClock
-from instrumentor_analysis.samples import Sample
+from instrumentor_analysis.model import Barrier, Compilation, Outlier, Sample, WallClock
 from instrumentor_analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
 
 #: A steady sample is an outlier when it is both this many medians...

@@ -40,23 +40,10 @@ _TEMPLATE = "report.html.j2"
 _SCRIPT = "report.js.j2"
 #: Widths of the op table's columns, pixels.
 _WIDTHS = {
-    "id": 70,
-    "device": 78,
-    "time": 122,
-    "category": 92,
-    "bound": 72,
-    "share": 74,
-    "gap": 122,
-    "cores": 68,
-    "dram": 78,
-    "flops": 82,
-    "saves": 94,
-    "dram_gbs": 96,
-    "fidelity": 190,
-    "location": 320,
-    "shapes": 220,
-    "source": 260,
-}
+    "id": 70, "device": 78, "time": 122, "category": 92, "bound": 72, "share": 74, "gap": 122,
+    "cores": 68, "dram": 78, "flops": 82, "saves": 94, "dram_gbs": 96, "fidelity": 190,
+    "location": 320, "shapes": 220, "source": 260,
+}  # fmt: skip
 _WIDTH = 132
 #: Of the names of ops: of a character, and of the column at least and at most.
 _NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 560
