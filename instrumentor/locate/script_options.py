@@ -37,8 +37,11 @@ class ScriptOptions:
         """
         source = self.program.entry
         lines = source.data.split(b"\n")
-        dead = list(self._ruled_out(source))
+        dead, end = sorted(self._ruled_out(source)), 0
         for first, last, stays in dead:
+            if first <= end:  # within one that is gone
+                continue
+            end = last
             indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
             lines[first - 1 : last] = [b""] * (last - first + 1)
             lines[first - 1] = indent + b"pass" if stays else b""

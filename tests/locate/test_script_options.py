@@ -85,6 +85,7 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
         ("word", ON_WORD, ("--net", "a", "--net", "b"), "second"),
         ("typed", ON_WORD, (), "first"),
         ("switch", ON_SWITCH.replace("args.other", "not (args.other and args.fast)"), (), "second"),
+        ("switch", f"if args.other:\n{textwrap.indent(ON_SWITCH, '    ')}{ON_SWITCH}", (), "first"),
     ],
 )
 def test_the_loop_that_the_options_leave(
