@@ -65,13 +65,22 @@ def departures(
         for depth, (function, known) in enumerate(along(knowledge.program, site), 1):
             inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
             steps = [s.statement for s in inner]
-            told = _without(function, known, steps) or _evaluates(knowledge, function, steps)
+            made = [*steps, *_updates(knowledge, function)]
+            told = _without(function, known, made) or _evaluates(knowledge, function, steps)
             if told is not None:
                 yield depth, function, told
 
 
+def _updates(knowledge: Knowledge, function: Function) -> Iterator[ast.stmt]:
+    """Statements that step an optimizer: a call that comes to one is a step."""
+    for call in knowledge.steps_in(function.source, function.node, function.node):
+        statement = function.source.statement_of(call)
+        if statement is not None:
+            yield statement
+
+
 def _without(function: Function, known: Constants, steps: Sequence[ast.stmt]) -> ast.stmt | None:
-    """What a call that comes to its end past every backward meets last."""
+    """What a call that comes to its end past every backward and update meets last."""
     flow = Flow(function.node.body, partial(decided, known=known), returned=END)
     # a loop of backwards is one: that it walks over nothing says nothing of the call
     met = {

@@ -176,3 +176,23 @@ def test_an_evaluation_behind_the_update(behind: str, inside: bool) -> None:
     validate = "\ndef validate():\n    with torch.no_grad():\n        model(held_out)\n"
     source = HEAD + validate + EVALUATES.format(behind=behind)
     assert is_inside(source) is inside
+
+
+def test_a_call_whose_every_path_comes_to_the_update_is_the_step() -> None:
+    """The loss of a kind that no branch knows stands for no call without a step."""
+    source = HEAD + textwrap.dedent("""
+        def step(batch):
+            score = model(batch)
+            if config.kind in ("gan", "lsgan"):
+                criterion(score, 1).backward()
+            elif config.kind == "ragan":
+                criterion(score - score.mean(), 1).backward()
+            optimizer.step()
+
+        for batch in loader:
+            step(batch)
+        """)
+    assert not is_inside(source)
+    assert is_inside(
+        source.replace("    optimizer.step()\n", "    if score > 0:\n        optimizer.step()\n")
+    )
