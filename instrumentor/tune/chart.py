@@ -25,8 +25,8 @@ _COLOURS = {BASELINE: "other", KEPT: "good", NO_GAIN: "rest", CHANGES_LOSS: "tm"
 
 def throughput(rows: Sequence[Row]) -> Drawing:
     """A bar a trial: samples a second, or steps where a batch size is unknown; with intervals."""
-    measured = [row for row in rows if row.measured.outcome.measured]
-    by_rate = all(row.measured.batch_size for row in measured)
+    measured = [row for row in rows if row.outcome.measured]
+    by_rate = all(row.outcome.batch_size for row in measured)
     rates = {row.trial.key: _rates(row, by_rate) for row in measured}
     x = Scale(0, max((high for _, _, high in rates.values()), default=1.0) * 1.05, _WIDTH)
     height = _PITCH * len(rows)
@@ -49,9 +49,9 @@ def throughput(rows: Sequence[Row]) -> Drawing:
 
 def _rates(row: Row, by_rate: bool) -> tuple[float, float, float]:
     """At the median, and at the ends of its interval."""
-    work = 1000.0 * ((row.measured.batch_size or 1) if by_rate else 1)
-    ms = row.measured.outcome.median_ms or 1.0
-    around = median_interval(row.measured.outcome.samples_ms)
+    work = 1000.0 * ((row.outcome.batch_size or 1) if by_rate else 1)
+    ms = row.outcome.median_ms or 1.0
+    around = median_interval(row.outcome.samples_ms)
     low, high = (around.low, around.high) if around is not None else (ms, ms)
     return work / ms, work / high, work / low if low > 0 else work / ms
 
@@ -60,7 +60,7 @@ def _bar(row: Row, rates: tuple[float, float, float] | None, x: Scale, top: floa
     middle = top + _PITCH / 2
     name = Label(-8, middle + 4, row.name, "text", anchor="end")
     if rates is None:
-        return [name, Label(4, middle + 4, row.measured.outcome.status, "bad")]
+        return [name, Label(4, middle + 4, row.outcome.status, "bad")]
     value, low, high = (x.at(each) for each in rates)
     colour = _COLOURS.get(row.judgement.verdict, "bad")
     return [

@@ -18,26 +18,6 @@ NOT_COMPARABLE = "cannot be compared"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """An outcome with the number of samples in a step; None where that is unknown."""
-
-    outcome: Outcome
-    batch_size: int | None
-
-    @property
-    def samples_per_s(self) -> float | None:
-        """Throughput at the median."""
-        ms = self.outcome.median_ms
-        return self.batch_size / ms * 1000 if ms and self.batch_size else None
-
-    @property
-    def latency_ms(self) -> float | None:
-        """Time of a step over its samples, milliseconds."""
-        ms = self.outcome.median_ms
-        return ms / self.batch_size if ms and self.batch_size else None
-
-
-@dataclass(frozen=True)
 class Noise:
     """What two runs of the unchanged script differ by.
 
@@ -92,7 +72,7 @@ class Judge:
     loss_tolerance: float = 1e-2
 
     def judge(
-        self, best: Measured, new: Measured, reference: Measured | None, *, by_rate: bool = False
+        self, best: Outcome, new: Outcome, reference: Outcome | None, *, by_rate: bool = False
     ) -> Judgement:
         """Hold a trial against the best so far, its loss against a reference's.
 
@@ -100,13 +80,10 @@ class Judge:
             reference: a run of the same work without the settings; None where the work differs.
             by_rate: the batch size is what changed: only samples a second can tell.
         """
-        made = new.outcome
-        if not made.measured:
-            return Judgement(made.status, f"{made.status}: {made.reason}")
-        if made.label != best.outcome.label:
-            return Judgement(
-                NOT_COMPARABLE, f"timed {made.label}, the best so far {best.outcome.label}"
-            )
+        if not new.measured:
+            return Judgement(new.status, f"{new.status}: {new.reason}")
+        if new.label != best.label:
+            return Judgement(NOT_COMPARABLE, f"timed {new.label}, the best so far {best.label}")
         if by_rate and None in (best.batch_size, new.batch_size):
             return Judgement(NOT_COMPARABLE, "the batch size of a step is not visible")
         found = ratio(best, new)
@@ -143,26 +120,26 @@ class Judge:
         return self.noise.loss is not None and self.noise.loss > self.loss_tolerance
 
 
-def ratio(base: Measured, new: Measured) -> Ratio | None:
+def ratio(base: Outcome, new: Outcome) -> Ratio | None:
     """Time for the same work, new over base: of a sample where both batch sizes are known."""
     sizes = base.batch_size, new.batch_size
     old, now = (size or 1 for size in (sizes if None not in sizes else (1, 1)))
     return ratio_of_medians(
-        [ms / old for ms in base.outcome.samples_ms], [ms / now for ms in new.outcome.samples_ms]
+        [ms / old for ms in base.samples_ms], [ms / now for ms in new.samples_ms]
     )
 
 
-def noise_of(first: Measured, again: Measured) -> Noise:
+def noise_of(first: Outcome, again: Outcome) -> Noise:
     """What two runs of the unchanged script say about each other."""
-    one, two = first.outcome.median_ms, again.outcome.median_ms
+    one, two = first.median_ms, again.median_ms
     time = abs(math.log(two / one)) if one and two else 0.0
     return Noise(math.expm1(time), _loss_change(first, again))
 
 
-def _loss_change(reference: Measured | None, new: Measured) -> float | None:
+def _loss_change(reference: Outcome | None, new: Outcome) -> float | None:
     if reference is None:
         return None
-    before, after = reference.outcome.loss, new.outcome.loss
+    before, after = reference.loss, new.loss
     if before is None or after is None:
         return None
     if math.isnan(after) != math.isnan(before):

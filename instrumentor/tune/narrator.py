@@ -6,7 +6,7 @@ from pathlib import Path
 
 from instrumentor import console
 from instrumentor.tune.edits import Survey
-from instrumentor.tune.judge import Measured
+from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.search import Trial
 from instrumentor.tune.target import NotApplicable
 
@@ -44,13 +44,12 @@ class Narrator(console.Narrator):
         self._say(f"{said.capitalize()}{rest}: {trial.configuration}")
         self._now(f"running {said}: {trial.configuration}")
 
-    def ends(self, trial: Trial, measured: Measured, *, known: bool) -> None:
+    def ends(self, trial: Trial, made: Outcome, *, known: bool) -> None:
         """A trial has its result; ``known`` from the journal."""
-        made = measured.outcome
         if not made.measured:
             text = f"{made.status}: {made.reason}"
         else:
-            rate = measured.samples_per_s
+            rate = made.samples_per_s
             text = f"{made.median_ms:.3g} ms per step"
             text += "" if rate is None else f", {rate:.4g} samples/s"
         self._say(f"  {'(from the journal) ' if known else ''}{trial.configuration}: {text}")

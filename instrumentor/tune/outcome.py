@@ -36,6 +36,7 @@ class Outcome:
         cuda_max_memory_allocated_bytes: as torch says.
         device: type of the device that the loss was on.
         duration_s: of the whole trial.
+        batch_size: samples in a step; None where that is unknown.
     """
 
     status: str
@@ -51,6 +52,7 @@ class Outcome:
     device: str = ""
     duration_s: float = 0.0
     warnings: tuple[str, ...] = ()
+    batch_size: int | None = None
 
     @property
     def measured(self) -> bool:
@@ -70,6 +72,18 @@ class Outcome:
         if any(math.isnan(loss) for loss in self.losses):
             return math.nan
         return statistics.median(self.losses)
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Throughput at the median."""
+        ms = self.median_ms
+        return self.batch_size / ms * 1000 if ms and self.batch_size else None
+
+    @property
+    def latency_ms(self) -> float | None:
+        """Time of a step over its samples, milliseconds."""
+        ms = self.median_ms
+        return ms / self.batch_size if ms and self.batch_size else None
 
     def to_json(self) -> dict[str, Any]:
         """JSON knows no nan and no infinity: such a loss is a text."""

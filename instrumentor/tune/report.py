@@ -92,14 +92,14 @@ def notes(tuned: Tuned) -> Iterator[str]:
         yield f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
     yield from (f"{said}." for said in search.untried)
     yield from _of_the_baselines(tuned)
-    if any(row.measured.outcome.losses for row in search.rows):
+    if any(row.outcome.losses for row in search.rows):
         yield (
             "The loss is read after the clock of each step has stopped, in trials only: a loss "
             "that is read is an output of the compiled graph."
         )
     else:
         yield "No loss was seen: the effect of a setting on it cannot be judged."
-    if any(row.measured.outcome.peak_rss_bytes for row in search.rows):
+    if any(row.outcome.peak_rss_bytes for row in search.rows):
         yield (
             "Memory is the peak resident memory of the script's process tree on the host; pages "
             "that processes share count for each. 'cuda' is torch.cuda.max_memory_allocated. "
@@ -216,7 +216,7 @@ def _setting(name: str, at: Applicable | NotApplicable) -> dict[str, Any]:
 
 
 def _trial(row: Row, number: int) -> dict[str, Any]:
-    measured, made = row.measured, row.measured.outcome
+    made = row.outcome
     return {
         "number": number,
         "setting": row.trial.setting or None,
@@ -225,9 +225,8 @@ def _trial(row: Row, number: int) -> dict[str, Any]:
         "against": dict(row.against.values),
         **made.to_json(),
         "step_ms": made.median_ms,
-        "batch_size": measured.batch_size,
-        "samples_per_s": measured.samples_per_s,
-        "latency_ms_per_sample": measured.latency_ms,
+        "samples_per_s": made.samples_per_s,
+        "latency_ms_per_sample": made.latency_ms,
         "loss": None if made.loss is None else finite(made.loss),
         **row.judgement.to_json(),
     }

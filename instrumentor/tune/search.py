@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
-from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Measured, Noise, noise_of
+from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Noise, noise_of
+from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import BATCH_SIZE, Configuration, Setting, Value
 from instrumentor_analysis.comparison.ratio import ratio_of_medians
 
@@ -59,7 +60,7 @@ class Row:
     """A trial with what it is worth, and the configuration it was held against."""
 
     trial: Trial
-    measured: Measured
+    outcome: Outcome
     judgement: Judgement
     against: Configuration
 
@@ -79,7 +80,7 @@ class Row:
 class Trials(Protocol):
     """Whoever runs trials."""
 
-    def measure(self, trials: Sequence[Trial]) -> list[Measured | None]:
+    def measure(self, trials: Sequence[Trial]) -> list[Outcome | None]:
         """Run them, or take their outcomes from the journal; None when the budget is used up."""
         ...
 
@@ -247,14 +248,14 @@ class Search:
         """The script as it is, twice: what two equal runs differ by bounds what can be seen."""
         trial = Trial(Configuration())
         first = self._measured(trial)
-        if not first.outcome.measured:
+        if not first.measured:
             raise RunFailed(
-                f"the baseline cannot be measured: {first.outcome.reason}",
-                f"Its output is in {first.outcome.folder or 'the trial folder'}.",
+                f"the baseline cannot be measured: {first.reason}",
+                f"Its output is in {first.folder or 'the trial folder'}.",
             )
         said = Judgement(BASELINE, "the unchanged script")
         self.rows.append(Row(trial, first, said, Configuration()))
-        self._leave_out(first.outcome.device)
+        self._leave_out(first.device)
         noise = self._baseline_again(1, "once more")
         if noise is not None:
             self.judge = replace(self.judge, noise=noise)
@@ -263,8 +264,8 @@ class Search:
         """The script as it is again: what it differs by from the first time."""
         trial = Trial(Configuration(), again=number)
         made = self._measured(trial)
-        noise = noise_of(self.rows[0].measured, made) if made.outcome.measured else None
-        apart = made.outcome.status if noise is None else f"{noise.time * 100:.1f} % apart"
+        noise = noise_of(self.rows[0].outcome, made) if made.measured else None
+        apart = made.status if noise is None else f"{noise.time * 100:.1f} % apart"
         said = Judgement(BASELINE, f"the same {when}: {apart}")
         self.rows.append(Row(trial, made, said, Configuration()))
         return noise
@@ -294,7 +295,7 @@ class Search:
             return
         noise = self._baseline_again(2, "at the end")
         if noise is not None and noise.time > self.noise.time:
-            first, last = (self.rows[at].measured.outcome.samples_ms for at in (0, -1))
+            first, last = (self.rows[at].outcome.samples_ms for at in (0, -1))
             ratio = ratio_of_medians(first, last)
             if ratio is not None and ratio.real:
                 self.drift = noise.time
@@ -307,25 +308,25 @@ class Search:
         confirmed: list[tuple[float, Configuration]] = []
         for position, row in enumerate(self.rows):
             if row.judgement.verdict == KEPT:
-                again = self._held_against(base, nothing, row.trial, row.measured)
+                again = self._held_against(base, nothing, row.trial, row.outcome)
                 confirmed += again.gain
                 if not again.gain:
                     self.rows[position] = again
         if self.best not in [configuration for _, configuration in confirmed]:
             self.best = _fastest(confirmed) or nothing
 
-    def baseline(self) -> Measured:
+    def baseline(self) -> Outcome:
         """The runs of the script as it is, as one."""
-        first = self.rows[0].measured
+        first = self.rows[0].outcome
         samples = [
             ms
             for row in self.rows
-            if not row.trial.configuration.values and row.measured.outcome.measured
-            for ms in row.measured.outcome.samples_ms
+            if not row.trial.configuration.values and row.outcome.measured
+            for ms in row.outcome.samples_ms
         ]
-        return replace(first, outcome=replace(first.outcome, samples_ms=tuple(samples)))
+        return replace(first, samples_ms=tuple(samples))
 
-    def _measured(self, trial: Trial) -> Measured:
+    def _measured(self, trial: Trial) -> Outcome:
         made = self.trials.measure([trial])[0]
         if made is None:
             raise _BudgetUsed
@@ -349,7 +350,7 @@ class Search:
         return bool(gains)
 
     def _held_against(
-        self, best: Measured, against: Configuration, trial: Trial, measured: Measured
+        self, best: Outcome, against: Configuration, trial: Trial, measured: Outcome
     ) -> Row:
         size = trial.configuration.get(BATCH_SIZE.name)
         reference = self._reference(size)
@@ -357,17 +358,17 @@ class Search:
         judgement = self.judge.judge(best, measured, reference, by_rate=by_rate)
         return Row(trial, measured, judgement, against)
 
-    def _reference(self, size: Value | None) -> Measured | None:
+    def _reference(self, size: Value | None) -> Outcome | None:
         """A run of the same work: the same batch size, no setting that may change the loss."""
         wanted = Configuration() if size is None else Configuration(((BATCH_SIZE.name, size),))
         for row in self.rows:
-            if row.trial.configuration == wanted and row.measured.outcome.measured:
-                return row.measured
+            if row.trial.configuration == wanted and row.outcome.measured:
+                return row.outcome
         return None
 
-    def best_measured(self) -> Measured:
+    def best_measured(self) -> Outcome:
         """The trial of the best configuration so far."""
-        return next(row.measured for row in self.rows if row.trial.configuration == self.best)
+        return next(row.outcome for row in self.rows if row.trial.configuration == self.best)
 
 
 class _BudgetUsed(Exception):

@@ -11,7 +11,6 @@ from pathlib import Path
 from instrumentor.tune import outcome as words
 from instrumentor.tune.executors import Executor, Job, environment_of_trials
 from instrumentor.tune.journal import Journal
-from instrumentor.tune.judge import Measured
 from instrumentor.tune.narrator import Narrator
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.outcome import Outcome
@@ -63,11 +62,11 @@ class Trials:
         """At most so many trials are still to come."""
         self.left = trials
 
-    def measure(self, trials: Sequence[Trial]) -> list[Measured | None]:
+    def measure(self, trials: Sequence[Trial]) -> list[Outcome | None]:
         """Outcomes of independent trials, as many at once as the executor allows."""
         waiting = list(trials)
         running: list[_Running] = []
-        results: dict[str, Measured | None] = {}
+        results: dict[str, Outcome | None] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < self.executor.jobs:
@@ -88,7 +87,7 @@ class Trials:
         return [results[trial.key] for trial in trials]
 
     def _take(
-        self, trial: Trial, running: list[_Running], results: dict[str, Measured | None]
+        self, trial: Trial, running: list[_Running], results: dict[str, Outcome | None]
     ) -> None:
         """The outcome that the journal has, or a trial that runs; None at the budget's end."""
         known = self.journal.outcomes.get(trial.key)
@@ -101,7 +100,7 @@ class Trials:
         else:
             running.append(begun)
 
-    def _kept(self, trial: Trial, made: Outcome) -> Measured | None:
+    def _kept(self, trial: Trial, made: Outcome) -> Outcome | None:
         """Write an outcome down; None for one that only the end of the budget made."""
         if made.status == words.TIMEOUT and trial.key in self.cut_short:
             self.journal.drop(trial.key)  # another day it may come to its end
@@ -109,15 +108,15 @@ class Trials:
         self.journal.end(trial.key, made)
         return self._told(trial, made, known=False)
 
-    def _told(self, trial: Trial, made: Outcome, *, known: bool) -> Measured:
+    def _told(self, trial: Trial, made: Outcome, *, known: bool) -> Outcome:
         self.left = max(0, self.left - 1)
-        measured = Measured(made, self._batch_size(trial, made))
+        made = dataclasses.replace(made, batch_size=self._batch_size(trial, made))
         asked = trial.configuration.get(BATCH_SIZE.name)
-        if made.measured and asked is not None and measured.batch_size != asked:
-            why = f"its batches hold {measured.batch_size}: something else decides their size"
-            measured = Measured(dataclasses.replace(made, status=words.FAILED, reason=why), None)
-        self.narrator.ends(trial, measured, known=known)
-        return measured
+        if made.measured and asked is not None and made.batch_size != asked:
+            why = f"its batches hold {made.batch_size}: something else decides their size"
+            made = dataclasses.replace(made, status=words.FAILED, reason=why, batch_size=None)
+        self.narrator.ends(trial, made, known=known)
+        return made
 
     def _begin(self, trial: Trial) -> _Running | None:
         """Start a trial, or find the one that a killed tuning left running."""

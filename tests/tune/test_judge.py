@@ -7,19 +7,19 @@ import math
 import pytest
 
 from instrumentor.tune import judge as j
-from instrumentor.tune.judge import Judge, Measured, Noise
+from instrumentor.tune.judge import Judge, Noise
 from instrumentor.tune.outcome import OUT_OF_MEMORY, Outcome
 
 
 def measured(
     ms: float, *, spread: float = 0.01, batch: int | None = None, loss: float | None = None,
     count: int = 10, label: str = "fwd+bwd",
-) -> Measured:  # fmt: skip
+) -> Outcome:  # fmt: skip
     """Samples around a median, neighbours on either side of it."""
     order = [at for pair in zip(range(count), reversed(range(count)), strict=True) for at in pair]
     samples = tuple(ms * (1 + spread * (i - count / 2) / count) for i in order[:count])
     losses = () if loss is None else (loss,) * count
-    return Measured(Outcome("measured", label=label, samples_ms=samples, losses=losses), batch)
+    return Outcome("measured", label=label, samples_ms=samples, losses=losses, batch_size=batch)
 
 
 BASE = measured(10, batch=4, loss=2.0)
@@ -36,10 +36,10 @@ BASE = measured(10, batch=4, loss=2.0)
         (measured(5, batch=4, loss=2.01), j.KEPT),
         (measured(5, batch=4, count=2), j.NO_GAIN),
         (measured(5, batch=4, label="step"), j.NOT_COMPARABLE),
-        (Measured(Outcome(OUT_OF_MEMORY, "16 GB"), None), OUT_OF_MEMORY),
+        (Outcome(OUT_OF_MEMORY, "16 GB"), OUT_OF_MEMORY),
     ],
 )
-def test_verdicts(new: Measured, verdict: str) -> None:
+def test_verdicts(new: Outcome, verdict: str) -> None:
     made = Judge().judge(BASE, new, BASE)
     assert made.verdict == verdict
     assert made.text

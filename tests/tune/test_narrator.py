@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from instrumentor.tune.judge import Measured
 from instrumentor.tune.narrator import Narrator
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.search import Trial
@@ -25,8 +24,8 @@ def test_a_long_trial_is_not_silent(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_result_and_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
     narrator = Narrator(quiet=False)
-    narrator.ends(TRACE, Measured(Outcome("measured", samples_ms=(2.0,)), 8), known=True)
-    narrator.ends(TRACE, Measured(Outcome("timeout", "no end within 5 s"), 8), known=False)
+    narrator.ends(TRACE, Outcome("measured", samples_ms=(2.0,), batch_size=8), known=True)
+    narrator.ends(TRACE, Outcome("timeout", "no end within 5 s"), known=False)
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("  (from the journal) trace: 2 ms per step, 4000 samples/s")
     assert second.endswith("  trace: timeout: no end within 5 s")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from instrumentor.errors import RunFailed, UsageError
 from instrumentor.tune import judge as j
-from instrumentor.tune.judge import Judge, Measured
+from instrumentor.tune.judge import Judge
 from instrumentor.tune.outcome import OUT_OF_MEMORY, Outcome
 from instrumentor.tune.search import Axis, NothingToTry, Search, Trial, batch_sizes
 from instrumentor.tune.settings import SETTINGS, Configuration, setting
@@ -30,29 +31,27 @@ class ByFormula:
     def expect(self, trials: int) -> None:
         self.expected.append(trials)
 
-    def measure(self, trials: Sequence[Trial]) -> list[Measured | None]:
+    def measure(self, trials: Sequence[Trial]) -> list[Outcome | None]:
         return [self._one(trial) for trial in trials]
 
-    def _one(self, trial: Trial) -> Measured | None:
+    def _one(self, trial: Trial) -> Outcome | None:
         if len(self.asked) >= self.budget:
             return None
         self.asked.append(trial.key)
         made = self.model(trial.configuration)
         batch = int(trial.configuration.get("batch_size") or 4)
         if isinstance(made, Outcome):
-            return Measured(made, batch)
+            return replace(made, batch_size=batch)
         made *= self.slower if trial.again == 2 else 1.0
         samples = tuple(made * (1 + 0.001 * i) for i in range(10))
         loss = 1.1 if trial.configuration.get("bfp8") else 1.0
-        return Measured(
-            Outcome(
-                "measured",
-                label="step",
-                samples_ms=samples,
-                losses=(loss,) * 10,
-                device=self.device,
-            ),
-            batch,
+        return Outcome(
+            "measured",
+            label="step",
+            samples_ms=samples,
+            losses=(loss,) * 10,
+            device=self.device,
+            batch_size=batch,
         )
 
 
@@ -207,7 +206,7 @@ def test_a_gain_beyond_the_drift_stays() -> None:
     search.run("one-at-a-time")
     assert search.drift == pytest.approx(0.1)
     assert str(search.best) == "optimization_level 1, dtype bfloat16"
-    assert len(search.baseline().outcome.samples_ms) == 30
+    assert len(search.baseline().samples_ms) == 30
 
 
 def test_without_drift_nothing_is_said_of_it() -> None:
