@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Effect, Role
-from instrumentor.locate.skips.effects import Effects, cells_of, unread
+from instrumentor.locate.skips.effects import Effects, cells_of, changes, unread
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.storage import NOWHERE, UNKNOWN, Cell, Frame, Reach, Storage
 from instrumentor.locate.syntax import arguments
@@ -24,7 +24,8 @@ class LibraryCalls(Struct, eq=False):
     def of(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
         where = (frame.source, frame.scope)
         # an iterator that is handed on may come back used up
-        found = Effects(changed={c for r in self._reaches(frame, call) if r.once for c in r.cells})
+        used_up = (c for r in self._reaches(frame, call) if r.once for c in r.cells)
+        found = changes(frame, call, used_up)
         name = self.objects.knowledge.program.names.qualified(*where, call.func)
         made_by = self.objects.object_of(*where, call.func)
         on_object = isinstance(call.func, ast.Attribute) and not self.objects.is_library(
@@ -37,7 +38,7 @@ class LibraryCalls(Struct, eq=False):
         elif made_by:  # an object of a library that is called: a loss, a metric, a transform
             own = self.storage.of(frame, call.func).cells
             if own and not made_by.startswith("torch.nn."):
-                found.changed |= own | self._given(frame, call)
+                found.add(changes(frame, call, own | self._given(frame, call)))
         elif isinstance(call.func, ast.Attribute) and on_object:
             found.add(self._method(frame, statement, call, call.func))
         elif "." in name:
@@ -72,7 +73,7 @@ class LibraryCalls(Struct, eq=False):
         if name == "builtins.setattr" and len(given) == 3:
             attribute = self.storage.of(frame, given[1]).constant
             if attribute:
-                return Effects(changed={Cell(attribute)})
+                return changes(frame, call, [Cell(attribute)])
         return self._function(frame, statement, call, name)
 
     def _function(self, frame: Frame, statement: ast.stmt, call: ast.Call, name: str) -> Effects:
@@ -87,9 +88,9 @@ class LibraryCalls(Struct, eq=False):
             loads=effect is Effect.LOADS,
         )
         if effect is Effect.GIVEN or _in_place(call):
-            found.changed |= self._given(frame, call)
+            found.add(changes(frame, call, self._given(frame, call)))
         elif effect is Effect.FIRST and call.args:
-            found.changed |= cells_of(self.storage.of(frame, call.args[0]))
+            found.add(changes(frame, call, cells_of(self.storage.of(frame, call.args[0]))))
         return found
 
     def _method(
@@ -101,13 +102,16 @@ class LibraryCalls(Struct, eq=False):
         if word in ("backward", "step") or (word == "load_state_dict" and own.cells):
             return _unread(frame, call)
         if self.objects.is_module(*where):
-            changed = set(own.cells) if catalogue.changes_module(word) else set[Cell]()
-            return Effects(changed=changed, saves=word in catalogue.MODULE_SAVES)
+            found = changes(frame, call, own.cells if catalogue.changes_module(word) else ())
+            found.saves = word in catalogue.MODULE_SAVES
+            return found
         if self.objects.saves_weights(frame.source, frame.scope, call):
             return Effects(saves=True)
-        saves, loads = word in catalogue.METHODS_THAT_SAVE, word in catalogue.METHODS_THAT_LOAD
-        if saves or loads:
-            return Effects(saves=saves, loads=loads, changed=set(own.cells))
+        if word in catalogue.METHODS_THAT_SAVE | catalogue.METHODS_THAT_LOAD:
+            found = changes(frame, call, own.cells)
+            found.saves = word in catalogue.METHODS_THAT_SAVE
+            found.loads = word in catalogue.METHODS_THAT_LOAD
+            return found
         # a list is sorted in place, a tensor is not
         in_place = _in_place(call) or (word == "sort" and isinstance(statement, ast.Expr))
         reads = word in catalogue.READING_METHODS and not in_place
@@ -116,7 +120,7 @@ class LibraryCalls(Struct, eq=False):
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
         held = own.held if self.objects.trains(*where) else frozenset[Cell]()
-        return Effects(changed={*own.cells, *held} | self._given(frame, call))
+        return changes(frame, call, own.cells | held | self._given(frame, call))
 
 
 def _in_place(call: ast.Call) -> bool:

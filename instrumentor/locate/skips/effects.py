@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import textwrap
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 from instrumentor.locate.skips.storage import NOWHERE, Cell, Frame, Reach, Spelling
 
 _MANY = 8
+_WIDEST = 60
 
 
 class Mode(Struct, frozen=True):
@@ -31,7 +34,8 @@ class Effects(Struct):
 
     Attributes:
         bound: names bound in their own scope.
-        changed: names and attributes whose objects may be changed, attributes that are set.
+        changed: names and attributes whose objects may be changed, attributes that are set; with
+            what does so, as `TEXT at FILE:LINE`.
         saves: a file is written or removed.
         loads: a file is read that may have been saved.
         modes: the last switch of each module.
@@ -41,7 +45,7 @@ class Effects(Struct):
     """
 
     bound: set[Cell] = field(default_factory=set)
-    changed: set[Cell] = field(default_factory=set)
+    changed: dict[Cell, str] = field(default_factory=dict)
     saves: bool = False
     loads: bool = False
     modes: dict[Spelling, Mode] = field(default_factory=dict)
@@ -50,7 +54,7 @@ class Effects(Struct):
 
     def add(self, other: Effects, *, certain: bool = True) -> None:
         self.bound |= other.bound
-        self.changed |= other.changed
+        self.changed = {**other.changed, **self.changed}
         self.saves |= other.saves
         self.loads |= other.loads
         for mode in other.modes.values():
@@ -68,11 +72,22 @@ class Effects(Struct):
         return [mode for mode in self.modes.values() if mode.training is not None]
 
 
+def changes(frame: Frame, node: ast.AST, cells: Iterable[Cell]) -> Effects:
+    """What a node may change."""
+    written = shown(node.func) + "()" if isinstance(node, ast.Call) else shown(node)
+    line = getattr(node, "lineno", 0)
+    return Effects(changed=dict.fromkeys(cells, f"{written} at {frame.source.at(line)}"))
+
+
+def shown(node: ast.AST) -> str:
+    """An expression as it is written, a long one by its beginning."""
+    return textwrap.shorten(ast.unparse(node), _WIDEST, placeholder="...")
+
+
 def cells_of(reach: Reach) -> set[Cell]:
     """Storage through which a change of an object shows, what a container holds included."""
     return set() if reach.plain else {*reach.cells, *reach.held}
 
 
 def unread(frame: Frame, node: ast.AST, what: str) -> Effects:
-    line = getattr(node, "lineno", 0)
-    return Effects(unknown=f"{frame.source.path.name}:{line}: {what}")
+    return Effects(unknown=f"{frame.source.at(getattr(node, 'lineno', 0))}: {what}")

@@ -127,8 +127,8 @@ class _Attempt(Struct, eq=False):
 
     def _add_dependent(self, piece: Piece) -> bool | str:
         """Whether another statement goes along with a piece, or why one that must go cannot."""
-        for use in Uses(self.facts, self.gone()).of(piece, self.statements(piece)):
-            dependent = self._dependent(piece, use)
+        for use, change in Uses(self.facts, self.gone()).of(piece, self.statements(piece)):
+            dependent = self._dependent(piece, use, change)
             if isinstance(dependent, str):
                 return dependent
             if not any(contains(s, dependent) for s in self.statements(piece)):
@@ -139,12 +139,13 @@ class _Attempt(Struct, eq=False):
 
     # -- what goes along -----------------------------------------------------------------------
 
-    def _dependent(self, piece: Piece, use: Mention) -> ast.stmt | str:
+    def _dependent(self, piece: Piece, use: Mention, change: str) -> ast.stmt | str:
         """The statement that goes with the piece because of a read, or why none can."""
         source, scope, node = use
         name = node.id if isinstance(node, ast.Name) else node.attr
         where = "line " if source is piece.source else f"{source.path.name}:"
         stays = f"{name} is read at {where}{node.lineno}"
+        stays += f", and {change} may change it" if change else ""
         statement = source.statement_of(node)
         if statement is None or scope is not piece.scope:
             return stays

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from instrumentor.locate.answers import Answers
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.skips.calls import LibraryCalls
-from instrumentor.locate.skips.effects import Effects, Mode, cells_of, unread
+from instrumentor.locate.skips.effects import Effects, Mode, cells_of, changes, unread
 from instrumentor.locate.skips.implicit import WALKS, Implicit, operands
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
@@ -132,25 +132,27 @@ class EffectsReader(Struct, eq=False, dict=True):
     def _bind(self, frame: Frame, statement: ast.stmt, name: str, found: Effects) -> None:
         owner = self.storage.owner(frame.source, frame.scope, name)
         if owner is not frame.scope:  # `global`, `nonlocal`
-            found.changed.add(Cell(name, owner))
+            found.add(changes(frame, ast.Name(name, lineno=statement.lineno), [Cell(name, owner)]))
         elif isinstance(statement, ast.AugAssign):  # a list or a tensor grows in place
-            found.changed |= cells_of(self.storage.of(frame, statement.target))
+            target = statement.target
+            found.add(changes(frame, target, cells_of(self.storage.of(frame, target))))
 
     def _store(self, frame: Frame, node: ast.Attribute | ast.Subscript, found: Effects) -> None:
         owner = self.storage.of(frame, node.value)
         if self.objects.is_library(frame.source, frame.scope, node.value):
             found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif isinstance(node, ast.Subscript):
-            found.changed |= owner.cells
+            found.add(changes(frame, node, owner.cells))
             if Cell("__dict__") in owner.cells:
                 found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif owner.cells or not owner.fresh:
-            found.changed.add(Cell(node.attr))
+            cells = {Cell(node.attr)}
             for value in self.program.names.of(frame.source, frame.scope, node.value):
                 if isinstance(value, Source):  # a variable of another module
-                    found.changed.add(Cell(node.attr, value.tree))
+                    cells.add(Cell(node.attr, value.tree))
             if not (owner.own or self.objects.is_own(frame.source, frame.scope, node.value)):
-                found.changed |= owner.cells  # a library may read the attribute
+                cells |= owner.cells  # a library may read the attribute
+            found.add(changes(frame, node, cells))
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -175,7 +177,8 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.add(self._summary(function, ()))
         if not made:
             found.add(self._library.of(frame, statement, call))
-            found.changed |= {Cell(a) for a in self._methods.counted(*where, call.func, set())}
+            counted = self._methods.counted(*where, call.func, set())
+            found.add(changes(frame, call, map(Cell, counted)))
             by_library = Effects()
             for argument in arguments(call):
                 self._implicit(frame, argument, self._methods.by_libraries, by_library)
@@ -219,7 +222,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.draws.append(self.storage.of(frame, loader).path if certain else NOWHERE)
         reach = self.storage.of(frame, iterable)
         if reach.once:
-            found.changed |= reach.cells
+            found.add(changes(frame, iterable, reach.cells))
         self._implicit(frame, iterable, WALKS, found)
 
     def _implicit(

@@ -33,8 +33,10 @@ class Uses(Struct, eq=False, dict=True):
     def _aliases(self) -> Aliases:
         return Aliases(self.facts)
 
-    def of(self, piece: Piece, statements: list[ast.stmt]) -> Iterator[Mention]:
-        """Reads of what a piece's statements write: of names they bind, of objects they change."""
+    def of(self, piece: Piece, statements: list[ast.stmt]) -> Iterator[tuple[Mention, str]]:
+        """Reads of what a piece's statements write: of names that they bind, and of objects that
+        they change, with what changes them.
+        """
         effects = self.facts.reader.of(piece.source, piece.scope, statements)
         for cell in sorted(effects.bound, key=self._position):
             if cell.scope is None:
@@ -46,11 +48,12 @@ class Uses(Struct, eq=False, dict=True):
                 for read in sorted(reads, key=lambda r: (r.lineno, r.col_offset)):
                     scope = self.facts.program.scope_of(source, read)
                     if not self._is_gone(source, scope, read):
-                        yield source, scope, read
+                        yield (source, scope, read), ""
         seen: set[Cell] = set()
         local = {cell for cell in effects.bound if cell.scope is piece.scope}
-        for cell in sorted(effects.changed - local, key=self._position):
-            yield from self._reads_of_object(cell, seen)
+        for cell in sorted(effects.changed.keys() - local, key=self._position):
+            for mention in self._reads_of_object(cell, seen):
+                yield mention, effects.changed[cell]
 
     def _position(self, cell: Cell) -> tuple[str, str, int]:
         if cell.scope is None:
