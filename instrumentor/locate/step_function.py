@@ -10,16 +10,30 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from instrumentor.locate.constants import Constants, along, decided
 from instrumentor.locate.control import END, START, Flow, flow_of
 from instrumentor.locate.forward import call_of, find_forwards
-from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.knowledge import Knowledge, is_stub
 from instrumentor.locate.loops import Candidate, Site, find_updates
-from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import own_calls, own_nodes
+from instrumentor.locate.program import Class, Function, Program
+from instrumentor.locate.syntax import FUNCTIONS, Source, callee, own_calls, own_nodes, receiver
+
+
+class Departure(NamedTuple):
+    """A helper whose call may be other than the step.
+
+    depth: how many calls from the loop; told: the statement that tells: a `return` past the
+    backward, a test, an evaluation, or a method that runs in its place.
+    """
+
+    depth: int
+    function: Function
+    source: Source
+    told: ast.stmt
 
 
 def step_function(knowledge: Knowledge, candidate: Candidate) -> Candidate | None:
@@ -28,7 +42,7 @@ def step_function(knowledge: Knowledge, candidate: Candidate) -> Candidate | Non
     The innermost one that may do other than the step; every backward has to run through it, and
     its forward as well.
     """
-    depth = max((n for n, _, _ in departures(knowledge, candidate)), default=0)
+    depth = max((d.depth for d in departures(knowledge, candidate)), default=0)
     if not depth:
         return None
     first = candidate.sites[0]
@@ -57,18 +71,23 @@ def _seen_from(knowledge: Knowledge, site: Site, depth: int) -> Site | None:
     return replace(site, statement=statement, call=call, chain=rest)
 
 
-def departures(
-    knowledge: Knowledge, candidate: Candidate
-) -> Iterator[tuple[int, Function, ast.stmt]]:
-    """Helpers whose call may be other than the step: how deep, and the statement that tells."""
+def departures(knowledge: Knowledge, candidate: Candidate) -> Iterator[Departure]:
+    """Helpers whose call may be other than the step."""
+    scope = candidate.scope
+    own = [Function(candidate.source, scope)] if isinstance(scope, FUNCTIONS) else []
     for site in candidate.sites:
+        called = own
         for depth, (function, known) in enumerate(along(knowledge.program, site), 1):
             inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
             steps = [s.statement for s in inner]
             made = [*steps, *_updates(knowledge, function)]
             told = _without(function, known, made) or _evaluates(knowledge, function, steps)
             if told is not None:
-                yield depth, function, told
+                yield Departure(depth, function, function.source, told)
+            for other in _run_instead(knowledge, called[-1], function) if called else ():
+                if not knowledge.has_backward(other) and not is_stub(other):
+                    yield Departure(depth, function, other.source, other.node)
+            called = [*called, function]
 
 
 def _updates(knowledge: Knowledge, function: Function) -> Iterator[ast.stmt]:
@@ -121,4 +140,37 @@ def _is_evaluation(knowledge: Knowledge, function: Function, statement: ast.stmt
         knowledge.evaluates(target) and not knowledge.has_backward(target)
         for targets in called
         for target in targets
+    )
+
+
+def _run_instead(knowledge: Knowledge, caller: Function, called: Function) -> Iterator[Function]:
+    """Methods that run in place of the called one, in instances of the classes that are made.
+
+    Where none is made (a library's file by itself), those that switch gradients off.
+    """
+    program = knowledge.program
+    owner = caller.source.class_of.get(caller.node)
+    if owner is None or not any(
+        callee(c) == called.name and receiver(c) == "self"
+        for c, _ in program.calls.get(caller.node, ())
+    ):
+        return
+    family = [Class(caller.source, owner), *program.subclasses.get(owner, ())]
+    made = [cls for cls in family if _is_made(program, cls)]
+    for cls in made or family:
+        running, found = (
+            next(iter(program.methods(cls, f.name, overrides=False)), None)
+            for f in (caller, called)
+        )
+        if running == caller and found is not None and found != called:
+            if made or knowledge.evaluates(found):
+                yield found
+
+
+def _is_made(program: Program, cls: Class) -> bool:
+    """Whether the program makes an instance of just this class."""
+    return any(
+        cls in program.names.of(source, program.scope_of(source, call), call.func)
+        for source in program.sources.values()
+        for call in source.calls
     )

@@ -56,10 +56,18 @@ class ValidEpoch(Epoch):
 )
 def test_a_loop_that_validation_runs_too(made: str) -> None:
     """Also when none is made: a library's file by itself."""
-    reason = reason_of(EPOCHS + made)
+    begin, end = lines_of(EPOCHS, "        loss = criterion", "        loss.backward()")
+    region = plan_of(EPOCHS + made)["region"]
+    assert (region["start_line"], region["end_line"]) == (begin, end)
+
+
+def test_a_loop_that_validation_and_two_trainings_run() -> None:
+    second = EPOCHS.partition("class TrainEpoch(Epoch)")[2].partition("class ValidEpoch")[0]
+    made = "for e in TrainEpoch(), OtherEpoch(), ValidEpoch(): e.run(a)\n"
+    reason = reason_of(f"{EPOCHS}\nclass OtherEpoch(Epoch){second}\n{made}")
     assert reason.kind == "train-and-eval"
     assert reason.line == line_of(EPOCHS, "# of validation")
-    assert "run() serves training and evaluation" in reason.message
+    assert "another version without a backward" in reason.message
 
 
 OWN_LOOP = """

@@ -154,6 +154,7 @@ SHAPES = (
     accepted("phase_of_the_model"),
     accepted("phase_by_the_optimizer"),
     accepted("phase_in_the_step_function"),
+    accepted("phase_by_the_class"),
     accepted("prefetch_after_backward"),
     accepted("inline_validation"),
     accepted("relative_imports"),

@@ -15,12 +15,11 @@ from instrumentor.locate.rules import (
     asynchronous,
     closures,
     compiled_step,
-    early_return,
+    conditional_step,
     foreign_runtime,
     generators,
     line_search,
     manual_backward,
-    overrides,
     own_process,
 )
 
@@ -29,10 +28,9 @@ RULES = (
     closures,
     generators,
     compiled_step,
-    overrides,
     line_search,
     own_process,
-    early_return,
+    conditional_step,
     asynchronous,
     manual_backward,
 )
