@@ -1,29 +1,61 @@
-"""The loop of changing and measuring, with the stand-in, in real processes."""
+"""The loop of changing and measuring, with runs whose times the kernel's text decides.
+
+Real runs of it are in test_cli.py.
+"""
 
 from __future__ import annotations
 
+import random
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from instrumentor.errors import UsageError
+from instrumentor.errors import RunFailed, UsageError
+from instrumentor.kernels import iterate
 from instrumentor.kernels.iterate import Iteration
 from instrumentor.kernels.options import Criteria, KernelOptions
+from instrumentor.kernels.run import KernelRun
+from instrumentor.kernels.validate import Verdict
+from instrumentor.workspace import UsersFiles
+from instrumentor_analysis.kernels.report import report_of_log
+from tests.analysis.kernels.printed import PERF
 from tests.conftest import git
-from tests.kernels.conftest import Environment
 
 Make = Callable[..., Iteration]
+#: Device time in microseconds, by the size of a block.
+TIMES_US = {"1": 123.6, "2": 43.44, "4": 20.0}
 
 
 @pytest.fixture
-def make(kernels: Path, standin: Environment) -> Make:
+def make(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """A session on add_one_core.py that its own checks validate."""
+    log = tmp_path / "perf.log"
+    log.write_text(PERF)
+    read = report_of_log(log)
+    chance = random.Random(1)
 
-    def build(failures: str = "", repeat: int = 4, **options: Any) -> Iteration:
-        chosen = KernelOptions(cwd=kernels, env=standin(failures), run_test="no", **options)
+    def build(repeat: int = 4, noise: float = 0.0, **options: Any) -> Iteration:
+        def run(
+            script: Path, arguments: Sequence[str], options: KernelOptions, progress: object
+        ) -> KernelRun:
+            text = script.read_text()
+            if "1 / 0" in text:
+                raise RunFailed("the script ended with code 1")
+            block = re.search(r"BLOCK = (\d)", text)
+            assert block is not None and options.output is not None
+            time_us = TIMES_US[block[1]] * (1 + noise * chance.random())
+            wrong = "a_block + a_block" in text or options.criteria.given
+            verdict = Verdict(False, "the script's own checks", "wrong") if wrong else None
+            report = replace(read, facts=replace(read.facts, duration_us=time_us))
+            return KernelRun(options.output, report, 0, verdict, UsersFiles())
+
+        monkeypatch.setattr(iterate, "run_kernel", run)
+        chosen = KernelOptions(cwd=kernels, run_test="no", **options)
         return Iteration(kernels / "add_one_core.py", (), chosen, repeat=repeat)
 
     return build
@@ -61,6 +93,7 @@ def test_faster_wrong_and_back(make: Make, kernels: Path) -> None:
     baseline = work.measure()
     assert (baseline.state, len(baseline.wall_us), work.changed()) == ("baseline", 4, False)
     assert baseline.bottleneck == "the kernel runs on a single core"
+    assert (baseline.metrics["cores_used"], baseline.metrics["cores_available"]) == (1, 64)
 
     edit(kernels, "BLOCK = 1", "BLOCK = 2")
     assert work.changed()
@@ -84,9 +117,8 @@ def test_faster_wrong_and_back(make: Make, kernels: Path) -> None:
 
 
 def test_the_best_version_comes_from_git_where_git_has_it(make: Make, kernels: Path) -> None:
-    work = make(repeat=4)
+    work = make()
     work.measure()
-    edit(kernels, "grid=(1, 1)", "grid=(1, 1), debug=lambda: 1 / 0")
     edit(kernels, "out_block.store(a_block + b_block)", "out_block.store(a_block); 1 / 0")
     failed = work.measure()
     assert failed.state == "failed"
@@ -99,15 +131,13 @@ def test_the_best_version_comes_from_git_where_git_has_it(make: Make, kernels: P
 def test_a_save_in_the_middle_of_a_measurement_is_no_version(
     make: Make, kernels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from instrumentor.kernels import iterate
-
     work = make(repeat=1)
     work.measure()
     edit(kernels, "BLOCK = 1", "BLOCK = 2")
-    real = iterate.run_kernel
+    whole = iterate.run_kernel
 
     def saving(*arguments: Any) -> Any:
-        result = real(*arguments)
+        result = whole(*arguments)
         edit(kernels, "BLOCK = 2", "BLOCK = 4")
         return result
 
@@ -118,30 +148,25 @@ def test_a_save_in_the_middle_of_a_measurement_is_no_version(
     assert work.changed()  # so that the loop measures it again
 
 
-def test_slower(make: Make, kernels: Path) -> None:
-    edit(kernels, "BLOCK = 1", "BLOCK = 2")
-    work = make()
+@pytest.mark.parametrize(
+    ("begin", "then", "how", "state"),
+    [
+        ("2", "1", {}, "slower"),
+        ("1", "1", {"noise": 0.3}, "unsure"),  # below the noise
+        ("1", "4", {"repeat": 1}, "unsure"),  # one run of each
+    ],
+)
+def test_versions_that_are_not_faster(
+    make: Make, kernels: Path, begin: str, then: str, how: dict[str, Any], state: str
+) -> None:
+    edit(kernels, "BLOCK = 1", f"BLOCK = {begin}")
+    work = make(**how)
     work.measure()
-    edit(kernels, "BLOCK = 2", "BLOCK = 1")
-    assert work.measure().state == "slower"
-    assert work.last_good() is not None
-
-
-def test_a_difference_below_the_noise_is_not_sure(make: Make, kernels: Path) -> None:
-    work = make("noise=0.3")
-    work.measure()
-    edit(kernels, '"""One kernel', '"""A kernel')
-    assert work.measure().state == "unsure"
-    assert work.session.best == 1
-
-
-def test_one_run_of_each_is_never_sure(make: Make, kernels: Path) -> None:
-    work = make(repeat=1)
-    work.measure()
-    edit(kernels, "BLOCK = 1", "BLOCK = 4")
+    edit(kernels, f"BLOCK = {begin}", f"BLOCK = {then}  # edited")
     version = work.measure()
-    assert version.state == "unsure"
-    assert "too few samples" in version.compared
+    assert (version.state, work.session.best) == (state, 1)
+    assert work.last_good() is not None
+    assert how != {"repeat": 1} or "too few samples" in version.compared
 
 
 def test_waiting_sees_a_saved_change_but_not_half_a_file(make: Make, kernels: Path) -> None:
