@@ -6,21 +6,19 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
-from instrumentor.any_command import ONE_PROCESS, Command, meant_for_a_shell, split, understand
+from instrumentor.any_command import ONE_PROCESS, meant_for_a_shell, split, understand
 from instrumentor.doctor import PlannedRun
 from instrumentor.environment import Machine, examine
 from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.execution import execute
 from instrumentor.pipeline import Pipeline
-from instrumentor.profilers import TRACY, Launch, LaunchRequest, choose
+from instrumentor.profilers import TRACY, LaunchRequest, choose
 from instrumentor.profilers.tracy import FOLDER, OPS_CSV, PERF_FOLDER
 from instrumentor.progress import Progress
 from instrumentor.readiness import ready
@@ -159,7 +157,7 @@ class CommandRun(Pipeline[Profiled]):
             log.unlink(missing_ok=True)
             self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
             made = execute(
-                AnyCommand(self.command, self.env),
+                TRACY,
                 self._request(scratch),
                 output=scratch / "collected",
                 log=log,
@@ -181,8 +179,9 @@ class CommandRun(Pipeline[Profiled]):
         machine, options = self.machine, self.options
         return LaunchRequest(
             python=machine.python,
-            script=Path(str(self.command.order.get("script", "command"))),
-            arguments=tuple(self.command.order["arguments"]),
+            script=Path("command"),
+            arguments=(),
+            command=self.command.order,
             cwd=self.cwd,
             env={**self.env, **self.command.variables},
             scratch=scratch,
@@ -249,41 +248,6 @@ class CommandRun(Pipeline[Profiled]):
             return None
         shutil.move(found[-1], target)
         return target
-
-
-@dataclass(frozen=True)
-class AnyCommand:
-    """Tracy for a command that is not instrumented: its environment stays the user's."""
-
-    command: Command
-    env: Mapping[str, str]
-    name: str = "tracy"
-
-    def launch(self, request: LaunchRequest) -> Launch:
-        """Tracy's own launch, with the command in the place of the script.
-
-        Raises:
-            NotReady: see :class:`instrumentor.profilers.tracy.Tracy`.
-        """
-
-        launch = TRACY.launch(request, self.command.order)
-        env = {k: v for k, v in launch.env.items() if not k.startswith("INSTRUMENT_")}
-        env |= {k: v for k, v in self.env.items() if k.startswith("INSTRUMENT_")}
-        env.pop("WANDB_MODE", None)
-        if "WANDB_MODE" in self.env:
-            env["WANDB_MODE"] = self.env["WANDB_MODE"]
-        # A failed test is no reason to have no report.
-        argv = tuple(word for word in launch.argv if word != "--check-exit-code")
-        return replace(launch, argv=argv, env=env)
-
-    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Any:
-        """As of Tracy.
-
-        Raises:
-            NoDeviceOperations: the report is empty.
-        """
-
-        return TRACY.collect(scratch, output, log, returncode)
 
 
 def _mtime_ns(path: Path) -> int | None:

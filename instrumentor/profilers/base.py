@@ -41,6 +41,8 @@ class LaunchRequest(Struct, frozen=True):
             the script sees as ``sys.argv[0]``. Empty: its absolute path.
         observe: what the recorder's module, in the first of ``import_paths``, is to do with a
             script that is not instrumented: "step" or "whole step"; empty for one that is.
+        command: an order for runtime/launch.py in the place of a script. Its environment stays the
+            user's, and its exit code is no reason to have no report.
     """
 
     python: Path
@@ -60,10 +62,13 @@ class LaunchRequest(Struct, frozen=True):
     typed: str = ""
     module: str = ""
     observe: str = ""
+    command: Mapping[str, Any] | None = None
 
     @property
     def order(self) -> dict[str, Any]:
-        """What launch.py is to run: the script, watched when it runs as it is."""
+        """What launch.py is to run: the script, watched when it runs as it is, or the command."""
+        if self.command is not None:
+            return dict(self.command)
         named = {"module": self.module} if self.module else {"script": str(self.script)}
         plain: dict[str, Any] = {**named, "arguments": list(self.arguments)}
         if not self.observe:
@@ -149,11 +154,12 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
     if paths:
         env["PYTHONPATH"] = os.pathsep.join(paths)
     env["PATH"] = os.pathsep.join([str(request.python.parent), env.get("PATH", os.defpath)])
-    env["INSTRUMENT_RECORD"] = str(request.record)
-    env["INSTRUMENT_PROFILER"] = profiler
-    env["INSTRUMENT_STEPS"] = str(request.steps)
-    env["INSTRUMENT_WARMUP"] = str(request.warmup)
-    env["WANDB_MODE"] = "disabled"
+    if request.command is None:
+        env["INSTRUMENT_RECORD"] = str(request.record)
+        env["INSTRUMENT_PROFILER"] = profiler
+        env["INSTRUMENT_STEPS"] = str(request.steps)
+        env["INSTRUMENT_WARMUP"] = str(request.warmup)
+        env["WANDB_MODE"] = "disabled"
     return env
 
 

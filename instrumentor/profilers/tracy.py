@@ -17,7 +17,6 @@ import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -129,11 +128,8 @@ class Tracy(Struct, frozen=True):
 
     name: str = "tracy"
 
-    def launch(self, request: LaunchRequest, order: Mapping[str, Any] | None = None) -> Launch:
+    def launch(self, request: LaunchRequest) -> Launch:
         """Write the launcher, read Tracy's options, and build the command.
-
-        Args:
-            order: what runtime/launch.py is to run; by default the request's script.
 
         Raises:
             NotReady: tracy is not usable in this interpreter, or no port is free.
@@ -147,7 +143,7 @@ class Tracy(Struct, frozen=True):
             )
         env = _environment(request)
         options = read_options(request.python, env, request.cwd)
-        launcher = _write_launcher(request, env, order)
+        launcher = _write_launcher(request, env)
         env["PYTHONPATH"] = absolute_entries(env.get("PYTHONPATH"), request.cwd)
         for folder in (OUT, WORK):
             (scratch / folder).mkdir(parents=True, exist_ok=True)
@@ -226,13 +222,11 @@ def _environment(request: LaunchRequest) -> dict[str, str]:
     return env
 
 
-def _write_launcher(
-    request: LaunchRequest, env: Mapping[str, str], order: Mapping[str, Any] | None
-) -> Path:
+def _write_launcher(request: LaunchRequest, env: Mapping[str, str]) -> Path:
     launcher = request.scratch / "launch.py"
     shutil.copyfile(RUNTIME / "launch.py", launcher)
     whole = {
-        **(order or request.order),
+        **request.order,
         "typed": request.typed,
         "cwd": str(request.cwd),
         "environment": {name: env.get(name) for name in ("PYTHONPATH", "PWD", "OLDPWD")},
@@ -265,7 +259,7 @@ def _arguments(request: LaunchRequest, options: frozenset[str]) -> list[str]:
     """Tracy's own options, as far as this version offers them."""
     wanted = ["-p", "-r"]
     for flag in ("--sync-host-device", "--check-exit-code", "--no-web-server"):
-        if flag in options:
+        if flag in options and (request.command is None or flag != "--check-exit-code"):
             wanted.append(flag)
     wanted += ["-o", str(request.scratch / OUT), "-t", str(request.port or free_port())]
     if request.tools_folder is not None:
