@@ -16,7 +16,17 @@ from instrumentor.locate.catalogue import Evidence, Kind, Role
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.names import external_name
 from instrumentor.locate.syntax import ScopeNode, Source, arguments, callee, dotted
-from instrumentor.locate.values import Class, External, Free, Item, Member, Object, Opaque, Value
+from instrumentor.locate.values import (
+    Class,
+    External,
+    Free,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+    Values,
+)
 
 #: Kinds whose methods run no model: what they return comes from what they are given.
 _PASSING = frozenset(
@@ -77,12 +87,27 @@ def _model(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.exp
     kind, evidence = found
     if kind is Kind.LOSS:
         return None if evidence is Evidence.SPELLING else PASSES
-    what = type_name(knowledge, source, scope, node) or dotted(node)
     if kind is Kind.AVERAGE:
         return PASSES
+    if _is_gradless(knowledge, knowledge.values(source, scope, node)):
+        return NOTHING
+    what = type_name(knowledge, source, scope, node) or dotted(node)
     if not knowledge.is_model(source, scope, node):  # frozen, unless adapters are put into it
         return Effect(Evidence.UNREAD, what=what)
     return Effect(evidence, what=what)
+
+
+def _is_gradless(knowledge: Knowledge, values: Values) -> bool:
+    """Whether the `forward` of each of these objects runs with gradients off."""
+    made = [v.made_by for v in values if isinstance(v, Object)]
+    methods = [
+        knowledge.program.methods(cls, "forward", overrides=False)
+        for cls in made
+        if isinstance(cls, Class)
+    ]
+    return len(methods) == len(values) > 0 and all(
+        found and all(map(knowledge.is_gradless, found)) for found in methods
+    )
 
 
 def _of_method(

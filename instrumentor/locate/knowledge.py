@@ -398,6 +398,14 @@ class Knowledge(Struct, eq=False, dict=True):
 
         return self._answers.ask(("runs", function.node), runs, False)
 
+    def is_gradless(self, function: Function) -> bool:
+        """Whether whatever a function runs, it runs with gradients off."""
+        source, node = function.source, function.node
+        if any(self.is_no_grad(source, source.scope_of(node), d) for d in node.decorator_list):
+            return True
+        running = [s for s in node.body if any(isinstance(n, ast.Call) for n in below(s))]
+        return bool(running) and all(self.without_gradients(source, s) for s in running)
+
     def evaluates(self, function: Function) -> bool:
         """Gradients off or `.eval()` somewhere in the function."""
         source, node = function.source, function.node

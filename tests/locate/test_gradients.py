@@ -56,12 +56,32 @@ def test_evidence(statement: str, evidence: Evidence, what: str) -> None:
         "model(x) > 0",
         "torch.zeros_like(model(x))",
         "loader_of(x)",
+        "Flow()(x)",
+        "Teacher()(x)",
     ],
 )
 def test_what_carries_no_gradient(made_of_it: str) -> None:
-    before = (
-        "import numpy as np\ndef loader_of(x):\n    with torch.no_grad():\n        return model(x)"
-    )
+    before = """\
+import numpy as np
+
+def loader_of(x):
+    with torch.no_grad():
+        return model(x)
+
+class Flow(torch.nn.Module):
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        "Of two images."
+        with torch.no_grad():
+            return self.net(x)
+
+class Teacher(Flow):
+    @torch.no_grad()
+    def forward(self, x):
+        return self.net(x)
+"""
     body = f"mask = {made_of_it}\nloss = (head(x) * mask).sum()\nloss.backward()"
     found = made(body, f"{before}\nhead = torch.nn.Linear(4, 4)")
     assert [unit for unit, _, _ in found] == ["loss = (head(x) * mask).sum()"]
