@@ -1,8 +1,8 @@
 """Write a run's reports into its folder.
 
 Each file is written beside its place and renamed into it, so that a reader never sees half of
-one and a failed write leaves the earlier one. Only the paths of
-:data:`instrumentor_analysis.reports.FORMATS` are ever written.
+one and a failed write leaves the earlier one. Into a run folder only
+:data:`instrumentor_analysis.reports.FILES` are ever written.
 """
 
 from __future__ import annotations
@@ -71,44 +71,33 @@ def write_all(
     summary: Summary,
     folder: Path,
     *,
-    report: Report | None = None,
     analysis: Analysis | None = None,
     source_root: Path | None = None,
-    formats: Sequence[str] = reports.DEFAULT,
+    formats: Sequence[str] = tuple(reports.FILES),
 ) -> Mapping[str, Path]:
-    """Write the reports of a summary.
+    """Write the reports of a summary into its run folder.
 
     Args:
         folder: of the run; it must exist.
-        report: a per-op report, for ``csv``; where given, its ops are shown by the others too.
         analysis: what the summary came from, for the formats that show single ops.
         source_root: folder of the user's project, to show source lines with their code.
-        formats: names from :data:`instrumentor_analysis.reports.FORMATS`.
+        formats: of :data:`instrumentor_analysis.reports.FILES`.
 
     Returns:
-        Format name to the path written, in the order of writing; without ``plots`` when there
-        is nothing to draw.
+        Format name to the path written.
 
     Raises:
-        BadOption: an unknown format.
-        NothingMeasured: a format was asked for that the run has nothing for.
         OSError: the folder cannot be written to.
     """
-    wanted = {reports.named(name).name for name in formats}
-    run = None if analysis is None else analysis.folder
-    detail = details.of(analysis, report, read_sources(summary, source_root, run))
-    targets = {each.name: folder / each.path for each in reports.FORMATS if each.name in wanted}
+    found = {name: reports.FILES[name] for name in formats}
     # What lists files names those of this call, itself included.
-    found = {name: str(path.relative_to(folder)) for name, path in targets.items()}
     summary = replace(summary, artifacts={**summary.artifacts, **found})
-    job = _Job(summary, detail, report, folder, Choices())
-    # ttnn-visualizer tells reports apart by the name of the folder that is chosen.
-    inside = {"visualizer": folder.resolve().name}
-    return {
-        name: target
-        for name, target in targets.items()
-        if _WRITERS[name](job, target / inside.get(name, ""))
-    }
+    run = None if analysis is None else analysis.folder
+    detail = details.of(analysis, None, read_sources(summary, source_root, run))
+    job = _Job(summary, detail, None, folder, Choices())
+    for name, file in found.items():
+        _WRITERS[name](job, folder / file)
+    return {name: folder / file for name, file in found.items()}
 
 
 def write_to(
@@ -122,8 +111,8 @@ def write_to(
     """Write reports where the user wants them; each is there whole or not at all.
 
     Args:
-        targets: format (of :data:`.reports.FORMATS`, or ``stacked``, the stacked report
-            as CSV) to file or folder.
+        targets: ``html``, ``plots``, ``csv`` (of ops), ``stacked`` (its sums), ``perfetto`` or
+            ``visualizer`` to file or folder.
 
     Returns:
         What was written.

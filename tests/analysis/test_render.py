@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from instrumentor_analysis import render, reports
-from instrumentor_analysis.errors import BadOption, NothingMeasured
+from instrumentor_analysis import render
+from instrumentor_analysis.analysis import Analysis
+from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.model import Locations, SourceLine
-from instrumentor_analysis.render import write_all
+from instrumentor_analysis.render import write_all, write_to
 from instrumentor_analysis.report_options import per_op_report
 from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.timings import Timings
 from tests.analysis.reports.summaries import run_folder, torch_folder, tracy, wallclock_only
 from tests.waiting import HANG_S
 
@@ -46,42 +48,38 @@ def test_the_default_formats(tmp_path: Path) -> None:
     assert "`report.html`" in (tmp_path / "summary.md").read_text("utf-8")
 
 
-def test_all_formats_of_a_run(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path / "mnist_baseline")
+def test_every_format_where_the_user_wants_it(tmp_path: Path) -> None:
+    folder, out = run_folder(tmp_path / "mnist_baseline"), tmp_path / "out"
+    out.mkdir()
     (folder / "profile_log_device.csv").write_text("ARCH: wormhole_b0\n", encoding="utf-8")
     before = files_of(folder)
-    analysis = analyse(folder)
-    names = [each.name for each in reports.FORMATS]
-    written = write_all(
-        analysis.summary, folder, report=per_op_report(folder), analysis=analysis, formats=names
-    )
-    assert list(written) == names
-    after = files_of(folder)
-    assert before.items() <= after.items()
-    assert sorted(after.keys() - before.keys()) == [
-        "ops_report.csv",
-        "ops_report_stacked.csv",
-        "ops_report_stacked.png",
-        *(f"plots/{n}.{k}" for n in ("breakdown", "gaps", "roofline", "step_times")
+    names = {"csv": "ops.csv", "html": "page.html", "perfetto": "t.json", "plots": "p",
+             "visualizer": "v"}  # fmt: skip
+    targets = {name: out / file for name, file in names.items()}
+    written = write_to(targets, analyse(folder), report=per_op_report(folder))
+    assert files_of(folder) == before
+    assert set(written) == {*targets.values(), out / "ops_stacked.csv", out / "ops_stacked.png"}
+    assert sorted(files_of(out)) == [
+        "ops.csv",
+        "ops_stacked.csv",
+        "ops_stacked.png",
+        *(f"p/{n}.{k}" for n in ("breakdown", "gaps", "roofline", "step_times")
           for k in ("png", "svg")),
-        "report.html",
-        "summary.json",
-        "summary.md",
-        "trace.perfetto.json",
-        "ttnn_visualizer/mnist_baseline/ops_perf_results.csv",
-        "ttnn_visualizer/mnist_baseline/profile_log_device.csv",
+        "page.html",
+        "t.json",
+        "v/ops_perf_results.csv",
+        "v/profile_log_device.csv",
     ]  # fmt: skip
 
 
 def test_again_gives_the_same(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
-    names = ["json", "markdown", "html", "plots", "perfetto"]
+    contents = []
     for _ in range(2):
         analysis = analyse(folder)
-        write_all(analysis.summary, folder, analysis=analysis, formats=names)
-        content = files_of(folder)
-        names_first = dict(content)
-    assert content == names_first
+        write_all(analysis.summary, folder, analysis=analysis)
+        contents.append(files_of(folder))
+    assert contents[0] == contents[1]
 
 
 def test_a_failed_write_leaves_the_earlier_file(
@@ -100,32 +98,22 @@ def test_a_failed_write_leaves_the_earlier_file(
     assert files_of(tmp_path) == {"summary.md": b"earlier"}
 
 
-def test_an_unknown_format_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match="pdf") as caught:
-        write_all(tracy(), tmp_path, formats=["json", "pdf"])
-    assert "markdown" in caught.value.hint
-    assert files_of(tmp_path) == {}
-
-
-@pytest.mark.parametrize("name", ["csv", "visualizer"])
-def test_what_the_run_has_nothing_for_is_said(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["csv", "stacked", "visualizer", "plots"])
+def test_what_the_run_has_nothing_for_is_said_and_nothing_written(
+    tmp_path: Path, name: str
+) -> None:
+    run, target = tmp_path / "run", tmp_path / "target"
+    analysis = Analysis(wallclock_only(), Timings(), RunFolder(run))
     with pytest.raises(NothingMeasured):
-        write_all(wallclock_only(), tmp_path, formats=[name])
-
-
-def test_nothing_to_draw_is_no_folder(tmp_path: Path) -> None:
-    assert write_all(wallclock_only(), tmp_path, formats=["plots"]) == {}
+        write_to({name: target, "html": tmp_path / "page.html"}, analysis)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_torch_run(tmp_path: Path) -> None:
     folder = torch_folder(tmp_path / "run")
-    analysis = analyse(folder)
-    written = write_all(
-        analysis.summary, folder, analysis=analysis, formats=["html", "perfetto", "plots"]
-    )
-    assert list(written) == ["html", "plots", "perfetto"]
-    assert "aten::addmm" in (folder / "report.html").read_text("utf-8")
+    targets = {"html": tmp_path / "page.html", "perfetto": tmp_path / "t.json"}
+    write_to({**targets, "plots": tmp_path / "p"}, analyse(folder))
+    assert "aten::addmm" in targets["html"].read_text("utf-8")
 
 
 def test_sources_are_read_below_the_root_only(tmp_path: Path) -> None:
