@@ -57,15 +57,11 @@ class Scan(Struct, frozen=True):
 
     Attributes:
         quoted: the file holds a quote: byte offsets of rows cannot be trusted.
-        lines: number of newlines, the header's included.
     """
 
-    path: Path
     header: Header
     signposts: tuple[Signpost, ...]
     quoted: bool
-    lines: int
-    size: int
 
 
 def read_header(path: Path) -> Header:
@@ -119,7 +115,7 @@ def scan(path: Path) -> Scan:
     if not found.quoted:
         _check_last_line(path, header, found.lines, found.size)
     posts = () if found.quoted else tuple(found.signposts)
-    return Scan(path, header, posts, found.quoted, found.lines, found.size)
+    return Scan(header, posts, found.quoted)
 
 
 class _Found:

@@ -42,9 +42,7 @@ class Timings(Struct, frozen=True):
         samples: of the main process, in file order.
         profiled: the extra step under a profiler; never a wall-clock sample.
         cancelled: names of steps that were left by ``continue`` or ``break``.
-        complete: the early stop was reached.
         warnings: what the recorder warned of, and what was wrong with the file itself.
-        loaded: files of the instrumented modules that really ran.
         barrier: how the device was waited for; None where nothing can be pending.
         model: what is known of the model; None where it was not looked at.
     """
@@ -52,9 +50,7 @@ class Timings(Struct, frozen=True):
     samples: tuple[Sample, ...] = ()
     profiled: Sample | None = None
     cancelled: tuple[str, ...] = ()
-    complete: bool = False
     warnings: tuple[Caveat, ...] = ()
-    loaded: tuple[str, ...] = ()
     barrier: Barrier | None = None
     model: ModelFacts | None = None
 
@@ -87,12 +83,11 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
         event = _event(line)
         if event is not None:
             events.append(event)
-        elif number < len(lines):
-            text = f"{path.name}, line {number}: not a record, left out"
-            warnings.append(Caveat("damaged-record", text))
-        else:
+            continue
+        text = f"{path.name}, line {number}: not a record, left out"
+        if number == len(lines):
             text = f"{path.name} ends within a record: the run was cut short there"
-            warnings.append(Caveat("damaged-record", text))
+        warnings.append(Caveat("damaged-record", text))
     return _timings(events, warnings, batch_dim)
 
 
@@ -121,9 +116,7 @@ def _timings(
         samples=tuple(samples),
         profiled=profiled[-1] if profiled else None,
         cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
-        complete=any(e["event"] == "complete" for e in events),
         warnings=tuple(dict.fromkeys(warnings)),
-        loaded=tuple(dict.fromkeys(str(e.get("file")) for e in events if e["event"] == "load")),
         barrier=waiting.barrier(mine),
         model=model_facts(mine),
     )

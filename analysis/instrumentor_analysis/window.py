@@ -61,26 +61,18 @@ class StepMarks(Struct, frozen=True):
     """One step by its signposts; ``end`` is None when the step was never finished.
 
     Attributes:
-        occurrence: 1 for the first step of that name, 2 for the second...
         elsewhere: the same step in the files of the other hosts.
-        rows: rows between the two signposts, those of other signposts included.
     """
 
     name: str
     start: Signpost
     end: Signpost | None
-    occurrence: int = 1
     elsewhere: tuple[StepMarks, ...] = ()
 
     @property
     def complete(self) -> bool:
         """Both signposts are there, on every host."""
         return self.end is not None and all(mark.complete for mark in self.elsewhere)
-
-    @property
-    def rows(self) -> int | None:
-        """Rows between the two signposts; None when one is missing."""
-        return None if self.end is None else self.end.line - self.start.line - 1
 
     @property
     def steady(self) -> bool:
@@ -125,26 +117,20 @@ def steps(signposts: Sequence[Signpost]) -> tuple[StepMarks, ...]:
     without a start is no step.
     """
     open_starts: dict[str, Signpost] = {}
-    found: list[tuple[str, Signpost, Signpost | None]] = []
+    found: list[StepMarks] = []
     for post in signposts:
         if post.name.endswith("_start"):
             name = post.name.removesuffix("_start")
             if name in open_starts:
-                found.append((name, open_starts[name], None))
+                found.append(StepMarks(name, open_starts[name], None))
             open_starts[name] = post
         elif post.name.endswith("_end"):
             name = post.name.removesuffix("_end")
             start = open_starts.pop(name, None)
             if start is not None:
-                found.append((name, start, post))
-    found.extend((name, start, None) for name, start in open_starts.items())
-    found.sort(key=lambda entry: entry[1].line)
-    seen: dict[str, int] = {}
-    marks: list[StepMarks] = []
-    for name, start, end in found:
-        seen[name] = seen.get(name, 0) + 1
-        marks.append(StepMarks(name, start, end, seen[name]))
-    return tuple(marks)
+                found.append(StepMarks(name, start, post))
+    found += [StepMarks(name, start, None) for name, start in open_starts.items()]
+    return tuple(sorted(found, key=lambda mark: mark.start.line))
 
 
 def over_hosts(marks: Sequence[StepMarks], hosts: int) -> tuple[StepMarks, ...]:
@@ -159,11 +145,11 @@ def over_hosts(marks: Sequence[StepMarks], hosts: int) -> tuple[StepMarks, ...]:
     for same in by_name.values():
         per_host, odd = divmod(len(same), hosts)
         if odd:
-            found.append(replace(same[0], end=None, occurrence=1))
+            found.append(replace(same[0], end=None))
             continue
         for nth in range(per_host):
             first, *others = same[nth::per_host]
-            found.append(replace(first, occurrence=nth + 1, elsewhere=tuple(others)))
+            found.append(replace(first, elsewhere=tuple(others)))
     return tuple(sorted(found, key=lambda mark: mark.start.line))
 
 

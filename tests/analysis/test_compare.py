@@ -74,9 +74,9 @@ def test_device_times_are_per_sample_too_but_not_counts_and_shares() -> None:
     base = side(STEADY, batch_size=1, device_time_ms=8.0, op_count=10, overhead_percent=92.0)
     new = side(STEADY, "new", batch_size=4, device_time_ms=16.0, op_count=10, overhead_percent=84.0)
     found = compare(base, new)
-    device, count, overhead = (
-        found.figure(key) for key in ("device_time_ms", "op_count", "overhead_percent")
-    )
+    by_key = {each.key: each for each in found.figures}
+    keys = ("device_time_ms", "op_count", "overhead_percent")
+    device, count, overhead = (by_key[key] for key in keys)
     assert (device.base, device.new, device.unit) == (8.0, 4.0, "ms/sample")
     assert device.change_percent == -50
     assert (count.base, count.new) == (10, 10)

@@ -43,10 +43,10 @@ def test_steps_in_order_with_the_unfinished_one() -> None:
         posts("step_compile_start", "step_compile_end", "step_steady_1_start", "step_steady_1_end",
               "step_steady_2_start", "benchmark_complete")
     )  # fmt: skip
-    assert [(m.name, m.complete, m.number, m.rows) for m in marks] == [
-        ("step_compile", True, 0, 9),
-        ("step_steady_1", True, 1, 9),
-        ("step_steady_2", False, 2, None),
+    assert [(m.name, m.complete, m.number) for m in marks] == [
+        ("step_compile", True, 0),
+        ("step_steady_1", True, 1),
+        ("step_steady_2", False, 2),
     ]
     assert describe(marks).endswith("step_steady_2 (not complete)")
     chosen = choose(marks)
@@ -55,16 +55,13 @@ def test_steps_in_order_with_the_unfinished_one() -> None:
 
 def test_repeated_names_are_told_apart() -> None:
     marks = steps(posts("a_start", "a_end", "a_start", "a_start", "a_end"))
-    assert [(m.occurrence, m.start.line, m.complete) for m in marks] == [
-        (1, 10, True),
-        (2, 30, False),
-        (3, 40, True),
-    ]
+    assert [(m.start.line, m.complete) for m in marks] == [(10, True), (30, False), (40, True)]
 
 
 def test_a_step_may_lie_within_another() -> None:
     marks = steps(posts("step_steady_1_start", "inner_start", "inner_end", "step_steady_1_end"))
-    assert [(m.name, m.rows) for m in marks] == [("step_steady_1", 29), ("inner", 9)]
+    found = [(m.name, m.start.line, m.end.line) for m in marks]
+    assert found == [("step_steady_1", 10, 40), ("inner", 20, 30)]
 
 
 def test_choosing_by_number_or_saying_what_is_there() -> None:

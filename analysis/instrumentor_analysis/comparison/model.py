@@ -252,10 +252,6 @@ class Comparison(Struct, frozen=True):
         """The wall clock of the main label; None when it was not timed on both sides."""
         return self.timings[0] if self.timings else None
 
-    def figure(self, key: str) -> Figure | None:
-        """The figure of that name in summary.json, or None."""
-        return next((each for each in self.figures if each.key == key), None)
-
     def to_json(self) -> dict[str, Any]:
         """The document: JSON types only, NaN and infinity as null."""
         return {"schema": SCHEMA, **plain(self)}

@@ -36,7 +36,6 @@ def render(
     *,
     width: int = 80,
     color: bool = False,
-    folder: str | None = None,
     notes: bool = False,
 ) -> str:
     """The output summary of a run.
@@ -44,7 +43,6 @@ def render(
     Args:
         width: columns of the terminal.
         color: use escape codes; decide by ``isatty`` and ``NO_COLOR``.
-        folder: of the run, put before the paths of its files.
         notes: with the warnings of weight ``note``.
 
     Returns:
@@ -58,7 +56,7 @@ def render(
         *(_figures(each, width, paint) for each in figures(summary)),
         *(section_lines(each, width, paint) for each in breakdown.sections(summary, _MOST)),
         warning_lines(warnings(summary, notes=notes), width, paint),
-        _files(summary, folder, paint),
+        _files(summary, paint),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -105,16 +103,10 @@ def _verdict(summary: Summary, width: int, paint: Paint) -> list[str]:
     return lines
 
 
-def _files(summary: Summary, folder: str | None, paint: Paint) -> list[str]:
+def _files(summary: Summary, paint: Paint) -> list[str]:
     files = listed(summary.artifacts)
     if not files:
         return []
     size = max(len(words.visible(name)) for name, _ in files)
-    before = "" if folder is None else folder.rstrip("/") + "/"
-    return [
-        paint("Files", "bold"),
-        *(
-            f"  {words.visible(name):<{size}}  {words.visible(before + path)}"
-            for name, path in files
-        ),
-    ]
+    lines = [f"  {words.visible(name):<{size}}  {words.visible(path)}" for name, path in files]
+    return [paint("Files", "bold"), *lines]

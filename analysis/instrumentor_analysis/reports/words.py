@@ -42,11 +42,6 @@ def ms(value: float | None) -> str:
     return with_unit(value, "ms")
 
 
-def us(value: float | None) -> str:
-    """Microseconds."""
-    return with_unit(value, "us")
-
-
 def percent(value: float | None, absent: str = NOT_MEASURED) -> str:
     """``84.6 %``."""
     return absent if value is None or not math.isfinite(value) else f"{value:,.1f} %"

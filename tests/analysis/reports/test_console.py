@@ -18,7 +18,7 @@ ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 
 @pytest.mark.parametrize("name", ALL)
 def test_text_is_exactly_this(name: str, request: pytest.FixtureRequest) -> None:
-    text = console.render(ALL[name](), width=80, folder="mnist_baseline")
+    text = console.render(ALL[name](), width=80)
     golden = GOLDENS / f"{name}.txt"
     if request.config.getoption("--update-goldens"):
         golden.write_text(text, encoding="utf-8")
@@ -122,6 +122,6 @@ def test_hostile_names_are_shown_not_obeyed() -> None:
 
 
 def test_the_chart_and_the_host_trace_are_named() -> None:
-    text = console.render(tracy(), folder="out/")
-    assert re.search(r"chart +out/tracy_perf/tt_perf_report_stacked\.png", text)
-    assert re.search(r"host trace +out/tracy_profile/\S+\.tracy", text)
+    text = console.render(tracy())
+    assert re.search(r"chart +tracy_perf/tt_perf_report_stacked\.png", text)
+    assert re.search(r"host trace +tracy_profile/\S+\.tracy", text)
