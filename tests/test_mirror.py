@@ -32,7 +32,7 @@ TESTED_IN = {
     "tests/locate/test_forward.py": "locate/dataflow locate/held",
     "tests/locate/test_gradients.py": "locate/differentiable locate/values",
     "tests/locate/test_rules.py": (
-        "locate/constants locate/instead locate/loops locate/remarks locate/understand"
+        "locate/constants locate/loops locate/remarks locate/understand"
     ),
     "tests/locate/test_accumulation.py": "locate/modes",
     "tests/passes/test_golden.py": (
@@ -63,7 +63,7 @@ TESTED_IN = {
     "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
     "tests/analysis/test_load.py": "analysis/ops",
     "tests/analysis/test_summary.py": "analysis/analysis",
-    "tests/analysis/test_timings.py": "analysis/samples analysis/waiting",
+    "tests/analysis/test_timings.py": "analysis/waiting",
     "tests/analysis/reports/test_markdown.py": (
         "analysis/reports/breakdown analysis/reports/document analysis/reports/files "
         "analysis/reports/headline"

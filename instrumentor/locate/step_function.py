@@ -18,7 +18,7 @@ from instrumentor.locate.constants import Constants, along, decided
 from instrumentor.locate.control import END, START, Flow, flow_of
 from instrumentor.locate.forward import call_of, find_forwards
 from instrumentor.locate.knowledge import Knowledge, is_stub
-from instrumentor.locate.loops import Candidate, Site, find_updates
+from instrumentor.locate.loops import Candidate, Site, find_updates, stepping
 from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import FUNCTIONS, Source, callee, own_calls, own_nodes, receiver
 
@@ -80,7 +80,7 @@ def departures(knowledge: Knowledge, candidate: Candidate) -> Iterator[Departure
         for depth, (function, known) in enumerate(along(knowledge.program, site), 1):
             inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
             steps = [s.statement for s in inner]
-            made = [*steps, *_updates(knowledge, function)]
+            made = [*steps, *stepping(knowledge, function.source, function.node, function.node)]
             told = _without(function, known, made) or _evaluates(knowledge, function, steps)
             if told is not None:
                 yield Departure(depth, function, function.source, told)
@@ -88,14 +88,6 @@ def departures(knowledge: Knowledge, candidate: Candidate) -> Iterator[Departure
                 if not knowledge.has_backward(other) and not is_stub(other):
                     yield Departure(depth, function, other.source, other.node)
             called = [*called, function]
-
-
-def _updates(knowledge: Knowledge, function: Function) -> Iterator[ast.stmt]:
-    """Statements that step an optimizer: a call that comes to one is a step."""
-    for call in knowledge.steps_in(function.source, function.node, function.node):
-        statement = function.source.statement_of(call)
-        if statement is not None:
-            yield statement
 
 
 def _without(function: Function, known: Constants, steps: Sequence[ast.stmt]) -> ast.stmt | None:

@@ -57,8 +57,7 @@ class ValidEpoch(Epoch):
 def test_a_loop_that_validation_runs_too(made: str) -> None:
     """Also when none is made: a library's file by itself."""
     begin, end = lines_of(EPOCHS, "        loss = criterion", "        loss.backward()")
-    region = plan_of(EPOCHS + made)["region"]
-    assert (region["start_line"], region["end_line"]) == (begin, end)
+    assert timed(plan_of(EPOCHS + made)) == {"start_line": begin, "end_line": end}
 
 
 def test_a_loop_that_validation_and_two_trainings_run() -> None:
