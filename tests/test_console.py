@@ -236,11 +236,6 @@ def test_quiet_still_warns(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "warning: nothing has happened for 120 s\n"
 
 
-def test_the_scripts_own_output_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    console.Narrator(verbose=True).line("loss 0.5")
-    assert capsys.readouterr().err == "  | loss 0.5\n"
-
-
 def test_a_progress_bar_only_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -318,8 +318,9 @@ def start(script: Path, *more: str) -> subprocess.Popen[bytes]:
 def test_a_living_run_is_left_alone_and_a_killed_one_undone(repo: Path) -> None:
     before = facts(repo / "train.py")
     process = start(repo / "train.py")
-    (running,) = restore()
-    assert running.action == "running" and str(process.pid) in running.text
+    (running,) = restore(repo)  # the cache and the repository both tell of it
+    alive = f"is instrumented by a run that is alive (process {process.pid})"
+    assert running.action == "running" and running.text == f"{repo}/train.py {alive}"
     assert (repo / "train.py").read_bytes() == INSTRUMENTED
     process.kill()
     process.communicate()
@@ -338,31 +339,22 @@ def test_a_gentle_end_restores_at_once(repo: Path, number: signal.Signals) -> No
     assert facts(repo / "train.py") == before and left_over(repo) == []
 
 
-def test_the_repository_tells_when_the_cache_is_gone(repo: Path, monkeypatch, tmp_path) -> None:
-    before = facts(repo / "train.py")
-    process = start(repo / "train.py")
-    (location,) = journal.pending()
-    location.unlink()
-    assert [each.action for each in restore(repo)] == ["running"]
-    process.kill()
-    process.communicate()
-    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "another cache"))
-    assert [each.action for each in restore(repo)] == ["restored"]
-    assert facts(repo / "train.py") == before and left_over(repo) == []
-
-
-def test_the_repository_tells_when_another_cache_is_in_use(
-    repo: Path, monkeypatch, tmp_path
+@pytest.mark.parametrize("gone", [True, False])
+def test_the_repository_tells_when_the_cache_is_gone_or_another_one(
+    repo: Path, monkeypatch, tmp_path, gone: bool
 ) -> None:
     before = facts(repo / "train.py")
     process = start(repo / "train.py")
     (location,) = journal.pending()
+    if gone:
+        location.unlink()
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "another cache"))
     assert [each.action for each in restore(repo)] == ["running"]
     process.kill()
     process.communicate()
-    with journal.taken(location):
-        assert [each.action for each in restore(repo)] == ["running"]
+    if not gone:
+        with journal.taken(location):
+            assert [each.action for each in restore(repo)] == ["running"]
     assert [each.action for each in restore(repo)] == ["restored"]
     assert facts(repo / "train.py") == before and left_over(repo) == []
     assert not location.exists()

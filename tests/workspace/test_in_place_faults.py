@@ -11,7 +11,7 @@ import pytest
 
 from instrumentor.errors import InstrumentError, RestoreNeeded
 from instrumentor.project import find_project
-from instrumentor.workspace import in_place, journal, restore
+from instrumentor.workspace import in_place, restore
 from instrumentor.workspace.disk import SWAP_SUFFIX, Disk
 from tests.workspace.disks import FaultyDisk, Killed, LossyDisk
 from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
@@ -174,8 +174,3 @@ def test_a_kill_without_an_exchange(repo: Path, links: bool) -> None:
             run(repo, Stepwise(links, at))
         until_done(repo)
         check(repo, before)
-
-
-def test_no_journal_is_left_locked(repo: Path) -> None:
-    run(repo, Disk())
-    assert journal.pending() == ()

@@ -14,7 +14,7 @@ from instrumentor.workspace import journal, restore
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.in_place import inspect, put
 from instrumentor.workspace.journal import Journal
-from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing, start
+from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
 
 SAVED = b"mine\n"
 
@@ -157,17 +157,6 @@ def test_a_journal_that_cannot_be_removed_is_named(repo: Path) -> None:
     assert f"{record.location}: the journal cannot be removed:" in caught.value.message
     assert "Read-only file system" in caught.value.message
     assert (repo / "train.py").read_bytes() == TEXT
-
-
-def test_a_run_that_is_undone_is_reported_once(repo: Path) -> None:
-    """The cache and the repository both tell of it."""
-    process = start(repo / "train.py")
-    assert [each.text for each in restore(repo)] == [
-        f"{repo}/train.py is instrumented by a run that is alive (process {process.pid})"
-    ]
-    process.kill()
-    process.communicate()
-    assert [each.action for each in restore(repo)] == ["restored"]
 
 
 def test_folders_that_no_repository_holds_have_nothing_to_restore(tmp_path: Path) -> None:
