@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from instrumentor.options import Options
 from instrumentor.pipeline import InstrumentedRun
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.prepare import Prepared, prepare, script_path
+from instrumentor.private import throwaway
 from instrumentor.profilers import WALLCLOCK, LaunchRequest
 from instrumentor.progress import Progress
 from instrumentor.project import find_project
@@ -142,13 +142,12 @@ class Discovery(InstrumentedRun[Observed]):
 
     def execute(self) -> None:
         """In a folder that is thrown away."""
-        with tempfile.TemporaryDirectory(prefix="instrument-") as name:
-            self.thrown_away = name
+        with throwaway() as self.thrown_away:
             super().execute()
 
     def wanted_folder(self) -> Path:
         """For as long as it runs."""
-        return Path(self.thrown_away, "run")
+        return self.thrown_away / "run"
 
     def plan_json(self) -> Mapping[str, Any]:
         """There is none yet."""
@@ -181,7 +180,7 @@ class Discovery(InstrumentedRun[Observed]):
     def conclude(self) -> Observed:
         """What was seen; else what went wrong, without the name of a file that is gone."""
         if self.failure is not None:
-            if self.thrown_away in self.failure.hint:
+            if str(self.thrown_away) in self.failure.hint:
                 self.failure.hint = "Run the script by itself to see its whole output."
             raise self.failure
         assert self.seen is not None

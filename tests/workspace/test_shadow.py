@@ -40,32 +40,24 @@ def opened(repo: Path, script: str = "train.py", cwd: Path | None = None, **opti
     return shadow(find_project(file), file, cwd or repo, replacements, **options)
 
 
-def python(workspace, *arguments: str, code: str | None = None) -> str:
-    """Output of the script (or of code) in the shadow, under the shadow's environment."""
-    command = ["-c", code] if code is not None else [str(workspace.script)]
+def output(workspace, *command: str) -> str:
+    """What a command says in the shadow, under the shadow's environment."""
+    environment = workspace.environment(os.environ)
     done = subprocess.run(
-        [sys.executable, *command, *arguments],
-        cwd=workspace.cwd,
-        env=workspace.environment(os.environ),
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=workspace.cwd, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def python(workspace, *arguments: str, code: str | None = None) -> str:
+    """Output of the script, or of code."""
+    command = ["-c", code] if code is not None else [str(workspace.script)]
+    return output(workspace, sys.executable, *command, *arguments)
 
 
 def git(workspace, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments],
-        cwd=workspace.cwd,
-        env=workspace.environment(os.environ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return output(workspace, "git", *arguments)
 
 
 def test_the_default_config_beside_the_script_lies_under_the_working_folder(git_repo) -> None:
