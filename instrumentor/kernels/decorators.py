@@ -7,7 +7,8 @@ comes from (``from sim import ttl`` is the simulator's).
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.locate.bindings import Imported
 from instrumentor.locate.names import Names, external_name
@@ -19,8 +20,7 @@ THREADS = ("compute", "datamovement")
 MODULES = frozenset({"ttl", "ttlang"})
 
 
-@dataclass(frozen=True)
-class Decorator:
+class Decorator(Struct, frozen=True):
     """A use of one; ``arguments`` is its call, or the bare name where it has none."""
 
     word: str

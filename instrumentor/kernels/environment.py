@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _ALWAYS = {"TT_METAL_DEVICE_PROFILER": "1", "TT_METAL_PROFILER_MID_RUN_DUMP": "1"}
 _OF_MODE: Mapping[str, Mapping[str, str]] = {
@@ -20,8 +21,7 @@ _FORBIDDEN = {
 _OFF = ("", "0")
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """Variables of a run.
 
     Attributes:

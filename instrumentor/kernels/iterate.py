@@ -8,11 +8,14 @@ is never called faster.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.errors import InstrumentError, Interrupted, NotReady, UsageError
 from instrumentor.kernels.options import Criteria, KernelOptions
@@ -35,8 +38,7 @@ if TYPE_CHECKING:
 POLL_S = 0.3
 
 
-@dataclass(frozen=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """A version that was put back: its number, and where its text came from."""
 
     number: int
@@ -155,7 +157,7 @@ class Iteration:
         for run in range(1, self.repeat + 1):
             folder = self.session.folder / "runs" / f"{version.number}-{run}"
             criteria = self.options.criteria if run == 1 else Criteria()
-            options = replace(self.options, output=folder, criteria=criteria)
+            options = dataclasses.replace(self.options, output=folder, criteria=criteria)
             result = run_kernel(self.script, self.arguments, options, self.progress)
             report, verdict = result.report, result.verdict
             if run == 1:

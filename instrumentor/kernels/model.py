@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor.locate.syntax import ScopeNode, Source
 from instrumentor_analysis.documents import plain
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """The grid that a decorator asks for.
 
     Attributes:
@@ -26,8 +26,7 @@ class Grid:
     size: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(Struct, frozen=True):
     """A thread function of a kernel; ``kind`` is compute or datamovement."""
 
     name: str
@@ -35,8 +34,7 @@ class Thread:
     line: int
 
 
-@dataclass(frozen=True)
-class BufferShape:
+class BufferShape(Struct, frozen=True):
     """A dataflow buffer that a kernel makes.
 
     Attributes:
@@ -50,8 +48,7 @@ class BufferShape:
     factor: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
+class Kernel(Struct, frozen=True, eq=False):
     """A function under ``@ttl.kernel`` or ``@ttl.operation``.
 
     Attributes:
@@ -80,8 +77,7 @@ class Kernel:
     returns: str | None = ""
 
 
-@dataclass(frozen=True, eq=False)
-class CallSite:
+class CallSite(Struct, frozen=True, eq=False):
     """A call that runs a kernel, or a function that does.
 
     Attributes:
@@ -109,8 +105,7 @@ class CallSite:
         return shortened(ast.unparse(self.call))
 
 
-@dataclass(frozen=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """One way in which a kernel is run: the call, and the calls that lead to it.
 
     Attributes:
@@ -135,8 +130,7 @@ class Invocation:
         return tuple((s.source.path, line, text) for s in self.sites for line, text in s.loops)
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A tensor whose size the script shows.
 
     Attributes:
@@ -151,8 +145,7 @@ class Tensor:
     memory: str
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """The kernels of a script and of the project's modules that it imports.
 
     Attributes:

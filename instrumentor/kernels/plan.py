@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.kernels.choice import (
@@ -40,8 +41,7 @@ from instrumentor_analysis.documents import plain
 SCHEMA = "instrument-kernel-plan/1"
 
 
-@dataclass(frozen=True)
-class KernelPlan:
+class KernelPlan(Struct, frozen=True):
     """One invocation and what leaves only that one.
 
     Attributes:

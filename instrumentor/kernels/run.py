@@ -10,9 +10,10 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from instrumentor.device import held
 from instrumentor.diagnose import last_traceback
@@ -33,6 +34,7 @@ from instrumentor.profilers import Launch, Profiler
 from instrumentor.progress import Progress
 from instrumentor.workspace import UsersFiles, Workspace, check_loaded
 from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.documents import plain
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import KernelReport
@@ -42,8 +44,7 @@ _TTL = re.compile(rb"^\s*(?:import|from) ttl\b", re.MULTILINE)
 _PRINTED = "[instrument] "
 
 
-@dataclass(frozen=True)
-class KernelRun:
+class KernelRun(Struct, frozen=True):
     """A measured invocation.
 
     Attributes:
@@ -333,7 +334,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             "environment": dict(self.environment.added),
             "removed": dict(self.environment.removed),
             "validated": None if verdict is None else verdict.ok,
-            "validation": None if verdict is None else vars(verdict),
+            "validation": plain(verdict),
             "production": {
                 "shapes": [list(shape) for shape in self.options.production_shape],
                 "chips": self.options.chips,

@@ -9,11 +9,12 @@ import difflib
 import hashlib
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from instrumentor.errors import UsageError
 from instrumentor.outputs import write_json
@@ -25,8 +26,7 @@ SCHEMA = "instrument-kernel-session/1"
 FILE = "session.json"
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(Struct, frozen=True):
     """One state of the kernel's files.
 
     Attributes:
@@ -64,8 +64,7 @@ class Version:
         return self.state in ("baseline", "faster", "unsure")
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(Struct, frozen=True):
     """All versions of one kernel, oldest first.
 
     Attributes:

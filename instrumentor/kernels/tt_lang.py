@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.errors import UsageError
 from instrumentor.kernels.environment import environment
@@ -21,8 +22,7 @@ _FOLDERS = ("", "tools", "scripts", "bin")
 _FLAGS = {"auto-profile": ("--auto-profile",), "perf": ("--perf",)}
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """A command line.
 
     Attributes:
@@ -60,8 +60,7 @@ def find_run_test(root: Path, asked: str, env: Mapping[str, str]) -> Path | None
     return next((path for path in candidates if path.is_file()), None)
 
 
-@dataclass(frozen=True)
-class TtLang:
+class TtLang(Struct, frozen=True):
     """One mode of tt-lang's profilers.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from instrumentor import process
 from instrumentor.errors import NotReady, UsageError
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Outcome of a validation; ``detail`` is what it said."""
 
     ok: bool
@@ -32,8 +32,7 @@ class Verdict:
     detail: str
 
 
-@dataclass(frozen=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """Checks the user's files as they are now.
 
     Attributes:

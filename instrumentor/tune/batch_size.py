@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from instrumentor.batch_size import declared, in_arguments
 from instrumentor.locate.syntax import Source
@@ -18,8 +19,7 @@ _NOT_TRAINING = re.compile(r"val|test|eval|dev", re.I)
 _HOW = {"option": "default of {}", "name": "`{}`", "keyword": "batch_size of {}"}
 
 
-@dataclass(frozen=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True):
     """Where the number stands.
 
     Attributes:

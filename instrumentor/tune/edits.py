@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from instrumentor.engine import apply_edits
 from instrumentor.errors import InstrumentError
@@ -36,16 +37,14 @@ from instrumentor.tune.target import NotApplicable, Target
 from instrumentor.variant import Variant
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """A configuration, ready to be run: edits, and the script's arguments as they are then."""
 
     variant: Variant
     arguments: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Applicable:
+class Applicable(Struct, frozen=True):
     """Where a setting acts on a script.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from instrumentor.errors import UsageError
 from instrumentor.tune.outcome import KILLED, Outcome
@@ -20,8 +21,7 @@ SCHEMA = "instrument-tune-journal/2"
 NAME = "journal.jsonl"
 
 
-@dataclass
-class Journal:
+class Journal(Struct):
     """What is known so far.
 
     Attributes:

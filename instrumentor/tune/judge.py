@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from instrumentor.tune.outcome import Outcome, finite
 from instrumentor_analysis.comparison.ratio import Ratio, ratio_of_medians
@@ -17,8 +18,7 @@ CHANGES_LOSS = "changes the loss"
 NOT_COMPARABLE = "cannot be compared"
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """What two runs of the unchanged script differ by.
 
     Attributes:
@@ -30,8 +30,7 @@ class Noise:
     loss: float | None = None
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """What a trial is worth.
 
     Attributes:
@@ -59,8 +58,7 @@ class Judgement:
         }
 
 
-@dataclass(frozen=True)
-class Judge:
+class Judge(Struct, frozen=True):
     """The rules.
 
     Attributes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 MEASURED = "measured"
 OUT_OF_MEMORY = "out of memory"
@@ -19,8 +19,7 @@ FAILED = "failed"
 KILLED = "killed"
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One trial. What was not measured is None or empty.
 
     Attributes:
@@ -87,7 +86,7 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """JSON knows no nan and no infinity: such a loss is a text."""
-        values = dataclasses.asdict(self)
+        values = asdict(self)
         values["losses"] = [finite(loss) for loss in self.losses]
         return values
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import Applicable, applied, patch
@@ -24,8 +25,7 @@ SCHEMA = "instrument-tune/2"
 PATCH = "best.diff"
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """Everything a tuning says.
 
     Attributes:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Noise, noise_of
@@ -30,8 +32,7 @@ class NothingToTry(InstrumentError):
     exit_code = 3
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A trial that is wanted.
 
     Attributes:
@@ -55,8 +56,7 @@ class Trial:
         return f"{text}-again" if self.again else text
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A trial with what it is worth, and the configuration it was held against."""
 
     trial: Trial
@@ -89,8 +89,7 @@ class Trials(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """A setting as it can be used on this script.
 
     Attributes:
@@ -109,8 +108,7 @@ class Axis:
         return self.setting.name
 
 
-@dataclass
-class Search:
+class Search(Struct):
     """A search under way, and afterwards its result.
 
     Attributes:

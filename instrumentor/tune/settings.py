@@ -7,8 +7,9 @@ bytes and steps as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from instrumentor.errors import UsageError
 
@@ -24,8 +25,7 @@ WARMUP = 3
 _DEVICES = {"xla": "an XLA device", "tt": "tt-crank's device"}
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One thing that can be changed.
 
     Attributes:
@@ -146,8 +146,7 @@ def setting(name: str) -> Setting:
     raise UsageError(f"--settings: there is no setting {name!r}", f"Settings: {known}.")
 
 
-@dataclass(frozen=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """What is changed together in one trial: setting -> value, in the order of SETTINGS."""
 
     values: tuple[tuple[str, Value], ...] = ()

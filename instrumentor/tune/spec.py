@@ -8,9 +8,10 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from instrumentor.options import Options
 from instrumentor.tune.outcome import Outcome
@@ -21,8 +22,7 @@ RESULT = "result.json"
 PROCESS = "process.json"
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """All that a trial needs.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, address
@@ -16,8 +17,7 @@ PASS = "tune"
 _COMPOUND = (*LOOPS, *FUNCTIONS, ast.ClassDef, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match)
 
 
-@dataclass(eq=False)
-class Changes:
+class Changes(Struct, eq=False):
     """What settings want done; several changes inside one statement become one edit of it."""
 
     _expressions: dict[ast.stmt, tuple[Source, dict[ast.expr, str], list[str]]] = field(

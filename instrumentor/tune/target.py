@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from instrumentor.errors import InstrumentError
 from instrumentor.locate import locate_file
@@ -35,8 +36,7 @@ class NotApplicable(InstrumentError):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Struct, frozen=True):
     """The YAML of the run.
 
     Attributes:
@@ -49,8 +49,7 @@ class Config:
     why_not: str = ""
 
 
-@dataclass(eq=False)
-class Target:
+class Target(Struct, eq=False):
     """The script, read once.
 
     Attributes:

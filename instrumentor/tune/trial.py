@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from instrumentor.errors import InstrumentError, Interrupted
 from instrumentor.outputs import write_json
 from instrumentor.process import excerpt, record_of
@@ -53,7 +55,7 @@ def run_trial(spec: Spec) -> None:
     started = time.monotonic()
     with _Memory() as memory:
         made = _run(spec)
-    made = dataclasses.replace(
+    made = replace(
         made, peak_rss_bytes=memory.peak or None, duration_s=round(time.monotonic() - started, 3)
     )
     write_json(spec.folder / RESULT, made.to_json())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.tune import outcome as words
 from instrumentor.tune.executors import Executor, Job, environment_of_trials
@@ -24,8 +25,7 @@ _LEAST_TIMEOUT_S = 300.0
 _TIMES_BASELINE = 10
 
 
-@dataclass(frozen=True)
-class _Running:
+class _Running(Struct, frozen=True):
     """A trial under way; without a job one that an earlier tuning began."""
 
     trial: Trial
@@ -33,8 +33,7 @@ class _Running:
     job: Job | None
 
 
-@dataclass
-class Trials:
+class Trials(Struct):
     """Runs trials and remembers them.
 
     Attributes:
@@ -110,11 +109,11 @@ class Trials:
 
     def _told(self, trial: Trial, made: Outcome, *, known: bool) -> Outcome:
         self.left = max(0, self.left - 1)
-        made = dataclasses.replace(made, batch_size=self._batch_size(trial, made))
+        made = replace(made, batch_size=self._batch_size(trial, made))
         asked = trial.configuration.get(BATCH_SIZE.name)
         if made.measured and asked is not None and made.batch_size != asked:
             why = f"its batches hold {made.batch_size}: something else decides their size"
-            made = dataclasses.replace(made, status=words.FAILED, reason=why, batch_size=None)
+            made = replace(made, status=words.FAILED, reason=why, batch_size=None)
         self.narrator.ends(trial, made, known=known)
         return made
 

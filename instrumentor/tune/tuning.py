@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from msgspec import Struct
 
 from instrumentor.errors import UsageError
 from instrumentor.outputs import new_folder
@@ -32,8 +32,7 @@ from instrumentor.tune.trials import Trials
 _KEPT = ("settings", "batch_sizes", "strategy", "loss_tolerance", "run")
 
 
-@dataclass(frozen=True)
-class Tuned:
+class Tuned(Struct, frozen=True):
     """A finished tuning.
 
     Attributes:

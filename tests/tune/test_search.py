@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.errors import RunFailed, UsageError
 from instrumentor.tune import judge as j
