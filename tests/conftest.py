@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forked
+from tests.shapes.forks import interpreter_with_torch
 from tests.waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -201,7 +202,7 @@ def run_cli(tool_server: forked.ForkServerContext) -> RunCli:
     """Runs ``python -m instrumentor ARGS`` and returns the finished process, whatever its code.
 
     ``env`` is added to the environment; ``timeout`` is in seconds. It is ``fresh`` when an
-    interpreter of its own is started for it.
+    interpreter of its own is started for it; else ``first`` is done in its process before.
     """
 
     def run(
@@ -210,10 +211,11 @@ def run_cli(tool_server: forked.ForkServerContext) -> RunCli:
         env: Mapping[str, str] | None = None,
         timeout: float = HANG_S,
         fresh: bool = False,
+        first: Callable[[], None] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         words, environment = [*map(str, arguments)], {**os.environ, **(env or {})}
         if not fresh:
-            return forked.run(tool_server, words, cwd, environment, timeout)
+            return forked.run(tool_server, words, cwd, environment, timeout, first)
         return subprocess.run(
             [sys.executable, "-m", "instrumentor", *words],
             cwd=cwd,
@@ -226,6 +228,14 @@ def run_cli(tool_server: forked.ForkServerContext) -> RunCli:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An interpreter for scripts that has torch imported already."""
+    pytest.importorskip("torch", reason="needs torch: make test installs it")
+    with interpreter_with_torch(tmp_path_factory.mktemp("forks")) as python:
+        yield python
 
 
 @pytest.fixture

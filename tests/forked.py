@@ -13,7 +13,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -40,15 +40,20 @@ def run(
     cwd: Path,
     env: Mapping[str, str],
     timeout_s: float,
+    first: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """``python -m instrumentor ARGUMENTS``, as :func:`subprocess.run` gives it back.
+
+    Args:
+        first: done in the process before that.
 
     Raises:
         TimeoutExpired: it is killed then.
     """
     with tempfile.TemporaryDirectory() as folder:
         streams = [Path(folder, name) for name in ("stdout", "stderr")]
-        process = context.Process(target=_tool, args=(arguments, str(cwd), dict(env), streams))
+        given = (arguments, str(cwd), dict(env), streams, first)
+        process = context.Process(target=_tool, args=given)
         process.start()
         process.join(timeout_s)
         if process.exitcode is None:
@@ -67,7 +72,13 @@ def _modules() -> list[str]:
     return found
 
 
-def _tool(arguments: list[str], cwd: str, env: dict[str, str], streams: list[Path]) -> None:
+def _tool(
+    arguments: list[str],
+    cwd: str,
+    env: dict[str, str],
+    streams: list[Path],
+    first: Callable[[], None] | None,
+) -> None:
     for number, path in enumerate(streams, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
     os.environ.clear()
@@ -77,6 +88,8 @@ def _tool(arguments: list[str], cwd: str, env: dict[str, str], streams: list[Pat
     sys.path[:] = [cwd, *paths, *sys.path]
     sys.argv[1:] = arguments
     sys.orig_argv[:] = [sys.executable, "-m", "instrumentor", *arguments]
+    if first is not None:
+        first()
     try:
         runpy.run_module("instrumentor", run_name="__main__", alter_sys=True)
     finally:

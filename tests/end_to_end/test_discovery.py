@@ -68,17 +68,18 @@ Trainer(model, torch.optim.AdamW(model.parameters()), data).fit()
 
 
 def test_a_step_behind_names_that_are_put_together(
-    git_repo: RepoFactory, measure: Measure, run_cli: RunCli
+    git_repo: RepoFactory, measure: Measure, run_cli: RunCli, torch_python: Path
 ) -> None:
     repo = git_repo({"train.py": CHOSEN_BY_NAME})
     assert run_cli("explain", "train.py", cwd=repo).returncode == 3
-    shown = run_cli("explain", "--discover", "train.py", cwd=repo)
+    env = {"VIRTUAL_ENV": str(torch_python.parent.parent)}
+    shown = run_cli("explain", "--discover", "train.py", cwd=repo, env=env)
     assert shown.returncode == 0, shown.stderr
     assert "timed region   lines 23-24 (step)" in shown.stdout
     assert f"forward   {repo}/train.py:23 in main" in shown.stderr
     assert f"backward  {repo}/train.py:12 in advance" in shown.stderr
 
-    ran = measure(repo, "train.py")
+    ran = measure(repo, "train.py", env=env)
     assert ran.code == 0, ran.err
     assert "running the unmodified script for two optimizer steps" in ran.err
     assert "region verified: forward, backward, optimizer" in ran.out
@@ -113,20 +114,21 @@ def test_whole_steps_of_a_trainer_of_an_installed_package(
     assert (ran.folder / "changes.diff").read_bytes() == b""
 
 
-def test_a_script_that_never_updates_stays_declined(measured: Measure) -> None:
+def test_a_script_that_never_updates_stays_declined(measured: Measure, torch_python: Path) -> None:
     source = (
         "import torch\nfor n in range(3):\n    torch.ones(2, requires_grad=True).sum().item()\n"
     )
-    ran = measured(source, "--mode", "train")
+    ran = measured(source, "--python", torch_python, "--mode", "train")
     assert ran.code == 3
     assert "before an optimizer" in ran.err
 
 
 def test_a_script_that_fails_unmodified_names_no_file_that_is_gone(
-    git_repo: RepoFactory, run_cli: RunCli
+    git_repo: RepoFactory, run_cli: RunCli, torch_python: Path
 ) -> None:
     repo = git_repo({"train.py": CHOSEN_BY_NAME.replace("x = torch", "x = n / 0 * torch")})
-    shown = run_cli("explain", "--discover", "train.py", cwd=repo)
+    env = {"VIRTUAL_ENV": str(torch_python.parent.parent)}
+    shown = run_cli("explain", "--discover", "train.py", cwd=repo, env=env)
     assert shown.returncode == 1, shown.stderr
     assert "ZeroDivisionError" in shown.stderr
     assert "discovery.log" not in shown.stderr

@@ -131,7 +131,12 @@ ARGUMENTS = (
 def test_everything_behind_the_script_is_its_own(
     git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], options: tuple[str, ...]
 ) -> None:
-    source = script(imports="import json\n", before="print(json.dumps(sys.argv))")
+    said = (
+        "print(json.dumps(sys.argv))\n"
+        "print('first', sys.path[0] == os.path.dirname(os.path.abspath(sys.argv[0])))\n"
+        "print('same', __file__ == os.path.abspath(sys.argv[0]))"
+    )
+    source = script(imports="import json\n", before=said)
     files = {"my dir/train it.py": source, "x.yaml": "lr: 1\n"}
     repo = git_repo(files, name="a repo;x")
     ran = measure(
@@ -142,6 +147,7 @@ def test_everything_behind_the_script_is_its_own(
     seen = json.loads(next(line for line in ran.log.splitlines() if line.startswith('["')))
     assert tuple(seen[1:]) == ARGUMENTS
     assert seen[0] == "my dir/train it.py"  # as typed
+    assert "first True\n" in ran.log and "same True\n" in ran.log
     assert read(ran.folder, "run.json")["arguments"] == list(ARGUMENTS)
     assert len(records(ran.folder, "sample")) == 4
     assert not list(repo.rglob("pwned"))
@@ -319,37 +325,13 @@ def test_records_of_the_script_itself_are_no_samples(measured: Measure) -> None:
 
 
 @pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
-def test_the_script_sees_its_name_as_it_was_typed(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], profiler: str
+def test_an_absolute_path_stays_one(
+    measure: Measure, git_repo: RepoFactory, tracy: dict[str, str], profiler: str
 ) -> None:
-    said = "print([sys.argv[0], __file__ == os.path.abspath(sys.argv[0]), sys.path[0]])"
-    repo = git_repo({"exp/train.py": script(before=said)})
-    for words in (["exp/train.py"], ["--in-place", "exp/train.py"]):
-        folder = "exp_baseline" if len(words) == 1 else "exp_baseline-2"
-        ran = measure(repo, *words, profiler=profiler, env=tracy, folder=folder)
-        assert ran.code == 0, ran.err
-        line = next(line for line in ran.log.splitlines() if line.startswith("["))
-        assert line.startswith("['exp/train.py', True, '/") and line.endswith("/exp']")
-    ran = measure(
-        repo, str(repo / "exp" / "train.py"), profiler=profiler, env=tracy, folder="exp_baseline-3"
-    )
-    line = next(line for line in ran.log.splitlines() if line.startswith("["))
-    assert line.startswith("['/") and "True" in line
-
-
-def test_keep_validation(git_repo: RepoFactory, measure: Measure) -> None:
-    pytest.importorskip("torch", reason="needs torch: make test installs it")
-    source = (
-        "import torch\n\nmodel = torch.nn.Linear(1, 1)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n\n\n"
-        "def validate(model):\n    with torch.no_grad():\n        model(torch.ones(1))\n"
-        "    print('validating')\n\n\nvalidate(model)\nfor batch in range(20):\n"
-        "    loss = model(torch.ones(1)).sum()\n    loss.backward()\n    optimizer.step()\n"
-    )
-    repo = git_repo({"train.py": source})
-    assert "validating" not in measure(repo, "train.py").log
-    kept = measure(repo, "--keep-validation", "train.py", folder="repo_baseline-2")
-    assert "validating" in kept.log
+    said = "print([os.path.isabs(sys.argv[0]), __file__ == sys.argv[0]])"
+    repo = git_repo({"train.py": script(before=said)})
+    ran = measure(repo, repo / "train.py", profiler=profiler, env=tracy)
+    assert "[True, True]" in ran.log, ran.err
 
 
 def test_warmup_steps_are_no_steady_ones(measured: Measure) -> None:

@@ -28,11 +28,12 @@ for size in sizes:
 
 
 def test_a_step_that_compiles_again_is_no_steady_one(
-    run_cli: RunCli, git_repo: RepoFactory
+    run_cli: RunCli, git_repo: RepoFactory, torch_python: Path
 ) -> None:
     repo = git_repo({"train.py": SCRIPT})
     made = run_cli(
-        *("run", "--json", "--profiler", "wallclock", "--steps", "5", "--no-history", "train.py"),
+        *("run", "--json", "--profiler", "wallclock", "--steps", "5", "--no-history"),
+        *("--python", torch_python, "train.py"),
         cwd=repo,
     )
     assert made.returncode == 0, made.stderr
@@ -51,10 +52,11 @@ def test_a_step_that_compiles_again_is_no_steady_one(
 
 @pytest.mark.slow
 def test_repeats_have_a_folder_each_and_are_compared_as_one(
-    run_cli: RunCli, git_repo: RepoFactory
+    run_cli: RunCli, git_repo: RepoFactory, torch_python: Path
 ) -> None:
     repo = git_repo({"train.py": SCRIPT.replace("[4, 4, 6, 4, 6, ", "[4, 4, 4, 4, ")})
     options = ("run", "--profiler", "wallclock", "--steps", "5", "--no-history")
+    options += ("--python", str(torch_python))
     made = run_cli(*options, "--repeat", "2", "-o", "base", "train.py", cwd=repo)
     assert made.returncode == 0, made.stderr
     assert "2 runs, medians " in made.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,8 +43,8 @@ train()
 LATE = "train.py:12-13"
 
 
-def test_the_verdict_stands_in_every_report(measured: Measure) -> None:
-    ran = measured(TRAIN, "--region", "train.py:10-14")
+def test_the_verdict_stands_in_every_report(measured: Measure, torch_python: Path) -> None:
+    ran = measured(TRAIN, "--python", torch_python, "--region", "train.py:10-14")
     assert ran.code == 0, ran.err
     said = "region verified: forward, backward, optimizer"
     assert said in ran.out
@@ -54,10 +55,17 @@ def test_the_verdict_stands_in_every_report(measured: Measure) -> None:
         assert said in (ran.folder / name).read_text(encoding="utf-8")
 
 
-def test_lines_that_were_chosen_say_what_they_leave_out(measured: Measure) -> None:
-    ran = measured(TRAIN, "--region", LATE)
+def test_lines_that_were_chosen_say_what_they_leave_out(
+    measured: Measure, torch_python: Path
+) -> None:
+    ran = measured(TRAIN, "--python", torch_python, "--region", LATE)
     assert ran.code == 0, ran.err
     assert "a forward that feeds the backward runs outside of the timed region" in ran.out
+
+
+def options(repo: Path, python: Path, **more: Any) -> RunOptions:
+    """Of a run without Tracy."""
+    return RunOptions(profiler="wallclock", cwd=repo, python=str(python), **more)
 
 
 def begins_late(located: Any, options: Any) -> Plan:
@@ -75,13 +83,12 @@ def begins_late(located: Any, options: Any) -> Plan:
 
 
 def test_a_wrong_region_has_no_figures(
-    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
+    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch, torch_python: Path
 ) -> None:
     monkeypatch.setattr("instrumentor.prepare.make_plan", begins_late)
     repo = git_repo({"train.py": TRAIN})
     with pytest.raises(NotVerified) as caught:
-        options = RunOptions(profiler="wallclock", cwd=repo, discover=False)
-        run(repo / "train.py", options=options)
+        run(repo / "train.py", options=options(repo, torch_python, discover=False))
     error = caught.value
     assert error.exit_code == 8
     assert f"outside of the timed region\n  {repo}/train.py:11" in error.message
@@ -98,16 +105,15 @@ def test_a_wrong_region_has_no_figures(
     assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
 
 
-def test_several_processes_are_refused(measured: Measure) -> None:
+def test_several_processes_are_refused(measured: Measure, torch_python: Path) -> None:
     """As a script that believes to be one of two."""
     pretended = """\
 torch.distributed.is_available = torch.distributed.is_initialized = lambda: True
 torch.distributed.get_backend = lambda: "gloo"
 torch.distributed.get_world_size = lambda: 2
 """
-    ran = measured(
-        TRAIN.replace("\n\n\ndef", f"\n{pretended}\n\ndef", 1), "--region", "train.py:13-17"
-    )
+    source = TRAIN.replace("\n\n\ndef", f"\n{pretended}\n\ndef", 1)
+    ran = measured(source, "--python", torch_python, "--region", "train.py:13-17")
     assert ran.code == 8
     assert "2 processes train together" in ran.err
     assert read(ran.folder)["wall_clock_ms"]["samples"] == 0
@@ -152,6 +158,7 @@ def without_the_layers(located: Any, options: Any) -> Plan:
 def test_an_interruption_of_the_unmodified_script_ends_the_run(
     git_repo: RepoFactory,
     monkeypatch: pytest.MonkeyPatch,
+    torch_python: Path,
     source: str,
     planned: Callable[[Any, Any], Plan],
     figures: bool,
@@ -163,17 +170,17 @@ def test_an_interruption_of_the_unmodified_script_ends_the_run(
     monkeypatch.setattr("instrumentor.discovery.Discovery.measure", interrupted)
     repo = git_repo({"train.py": source})
     with pytest.raises(Interrupted) as caught:
-        run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
+        run(repo / "train.py", options=options(repo, torch_python))
     assert (caught.value.result.summary.wall_clock is not None) == figures
 
 
 def test_a_statement_that_was_taken_out_and_is_needed(
-    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
+    git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch, torch_python: Path
 ) -> None:
     monkeypatch.setattr("instrumentor.prepare.make_plan", without_the_layers)
     repo = git_repo({"train.py": DEEP})
     with pytest.raises(NotVerified) as caught:
-        run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
+        run(repo / "train.py", options=options(repo, torch_python))
     said = caught.value.message
     assert "2 of 18 parameters get a gradient, 18 in the unmodified script" in said
     assert f"{repo}/train.py:15" in said

@@ -1,9 +1,9 @@
-"""One process that has imported torch and the tool, and forks for every command and script.
+"""One process that has imported torch, and forks for every script.
 
 Started as ``python server.py SOCKET``; ends when its stdin does. An order is one line of JSON with
 ``argv``, ``cwd`` and ``env``, sent with the three standard streams; the answer is the exit code.
-``tool`` orders are command lines of `instrument`; ``script`` orders are what the
-:mod:`interpreter` was asked to run, watched by the :mod:`observer` when OBSERVED names a file.
+It is what the :mod:`interpreter` was asked to run, watched by the :mod:`observer` when OBSERVED
+names a file.
 """
 
 import atexit
@@ -26,12 +26,6 @@ import observer
 PRELOADED = (
     *("torch", "torch._dynamo", "torch.distributed", "torch.func", "torch.nn.parallel"),
     *("torch.utils.checkpoint", "torch.utils.data", "torch.optim.swa_utils", "torch.profiler"),
-    *("instrumentor.app", "instrumentor.commands.run", "instrumentor.commands.explain"),
-    *("instrumentor.runner", "instrumentor.execution", "instrumentor.doctor"),
-    *("instrumentor.environment", "instrumentor.readiness", "instrumentor.workspace"),
-    *("instrumentor.reporting", "instrumentor.history", "instrumentor.proofs", "libcst"),
-    *("instrumentor_analysis.summary", "instrumentor_analysis.render", "yaml", "sqlite3"),
-    *("matplotlib.pyplot", "pandas", "rich.console", "typer.core", "filelock", "psutil"),
 )
 LIMIT_S = 600
 
@@ -73,8 +67,7 @@ def _answer(connection: socket.socket) -> None:
         os.chdir(order["cwd"])
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.alarm(LIMIT_S)
-        run = _tool if order["kind"] == "tool" else _script
-        code = run(order["argv"])
+        code = _script(order["argv"])
         sys.stdout.flush()
         sys.stderr.flush()
         connection.sendall(b"%d" % code)
@@ -82,17 +75,6 @@ def _answer(connection: socket.socket) -> None:
         traceback.print_exc()
     finally:
         os._exit(code)
-
-
-def _tool(argv: list[str]) -> int:
-    from instrumentor import cli
-
-    if os.environ.get("SEEDED"):
-        import seeding
-
-        seeding.install(os.environ["SEEDED"])
-    sys.argv[:] = ["instrument", *argv]
-    return cli.call(argv)
 
 
 def _script(argv: list[str]) -> int:

@@ -6,14 +6,15 @@ the run must not raise an alarm either.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import RepoFactory
+from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.small import read, records
 from tests.shapes.catalogue import SHAPES
-from tests.shapes.forks import Forks
+from tests.shapes.seeding import install
 from tests.shapes.test_shapes import run_of
 from tests.shapes.verdict import misplaced
 
@@ -47,15 +48,22 @@ SEEDED = [
     [*SEEDED[:4], *(pytest.param(*each, marks=pytest.mark.slow) for each in SEEDED[4:])],
 )
 def test_a_run_names_the_mistake_in_its_plan(
-    name: str, mistake: str, text: str, forks: Forks, git_repo: RepoFactory, tmp_path: Path
+    name: str,
+    mistake: str,
+    text: str,
+    run_cli: RunCli,
+    torch_python: Path,
+    git_repo: RepoFactory,
+    tmp_path: Path,
 ) -> None:
     shape = next(each for each in SHAPES if each.name == name)
-    done = run_of(shape, git_repo(shape.files()), forks, tmp_path / "out", seeded=mistake)
-    assert shape.promise is not None and done.observed is not None
-    wrong = misplaced(shape.promise, records(tmp_path / "out", "sample"), done.observed)
+    repo, out = git_repo(shape.files()), tmp_path / "out"
+    done, seen = run_of(shape, repo, run_cli, torch_python, out, first=partial(install, mistake))
+    assert shape.promise is not None
+    wrong = misplaced(shape.promise, records(out, "sample"), seen)
     assert bool(wrong) == bool(text), wrong
-    assert done.code == (8 if text else 0), done.output
-    assert text in done.output
-    summary = read(tmp_path / "out")
+    assert done.returncode == (8 if text else 0), done.stderr
+    assert text in done.stdout + done.stderr
+    summary = read(out)
     assert (summary["verification"]["status"] == "failed") == bool(text)
     assert (summary["wall_clock_ms"]["median"] is None) == bool(text)

@@ -6,15 +6,17 @@ What happened is told by :mod:`tests.shapes.observer`, which knows nothing of th
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.conftest import RepoFactory, git
+from tests.conftest import STANDINS, RepoFactory, RunCli, git
 from tests.end_to_end.small import records, snapshot
 from tests.shapes.catalogue import FOLDER, SHAPES, Shape
-from tests.shapes.forks import Done, Forks
-from tests.shapes.verdict import violations
+from tests.shapes.verdict import Observed, violations
 from tests.waiting import HANG_S
 
 
@@ -28,45 +30,54 @@ def _cases() -> list[object]:
     ]
 
 
-def run_of(shape: Shape, repo: Path, forks: Forks, out: Path, seeded: str = "") -> Done:
-    """`instrument run` of a shape, observed."""
-    python, done = str(forks.python), ("--no-history", "--profiler", "wallclock")
-    options = ("--output", str(out), "--timeout", str(HANG_S), *done, *shape.options)
+PACKAGES = f"{STANDINS / 'shapes'}:{STANDINS / 'accelerate'}"
+
+
+def run_of(
+    shape: Shape, repo: Path, run_cli: RunCli, python: Path, out: Path, **more: Any
+) -> tuple[subprocess.CompletedProcess[str], Observed]:
+    """`instrument run` of a shape, and what was observed in it."""
+    options = ("--output", out, "--timeout", str(HANG_S), "--no-history", *shape.options)
     if shape.promise is None or shape.open:  # what reading alone says of it
         options += ("--no-discover",)
-    return forks.tool(
-        *("run", "--python", python, *options, "train.py", *shape.arguments),
+    seen = out.with_name("seen.json")
+    done = run_cli(
+        *("run", "--python", python, "--profiler", "wallclock", *options),
+        *("train.py", *shape.arguments),
         cwd=repo,
-        observed=out.with_name("seen.json"),
-        seeded=seeded,
+        env={"PYTHONPATH": PACKAGES, "OBSERVED": str(seen)},
+        **more,
     )
+    return done, json.loads(seen.read_text()) if seen.exists() else {}
 
 
 @pytest.mark.parametrize("shape", _cases())
 def test_every_sample_is_the_step(
-    shape: Shape, forks: Forks, git_repo: RepoFactory, tmp_path: Path
+    shape: Shape, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
 ) -> None:
     repo = git_repo(shape.files())
     before = snapshot(repo)
-    done = run_of(shape, repo, forks, tmp_path / "out")
+    done, observed = run_of(shape, repo, run_cli, torch_python, tmp_path / "out")
     assert snapshot(repo) == before
     assert git(repo, "status", "--porcelain") == ""
     if shape.promise is None:
-        _is_declined(shape, done, repo, forks)
+        assert done.returncode == 3, done.stderr
+        told = run_cli("explain", "--json", *shape.options, "train.py", cwd=repo)
+        assert json.loads(told.stdout)["reasons"][0]["kind"] == shape.declined, told.stdout
         return
-    assert done.code == 0, done.output
-    alone = forks.script("train.py", *shape.arguments, cwd=repo, observed=tmp_path / "alone.json")
-    assert alone.code == 0, alone.output
-    assert done.observed is not None and alone.observed is not None
+    assert done.returncode == 0, done.stderr
+    seen = tmp_path / "alone.json"
+    alone = subprocess.run(
+        [torch_python, "train.py", *shape.arguments],
+        cwd=repo,
+        env={**os.environ, "PYTHONPATH": PACKAGES, "OBSERVED": str(seen)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert alone.returncode == 0, alone.stderr
     samples = records(tmp_path / "out", "sample")
-    assert violations(shape.promise, samples, done.observed, alone.observed) == []
-
-
-def _is_declined(shape: Shape, done: Done, repo: Path, forks: Forks) -> None:
-    assert done.code == 3, done.output
-    told = forks.tool("explain", "--json", *shape.options, "train.py", cwd=repo)
-    document = json.loads(told.output)
-    assert document["reasons"][0]["kind"] == shape.declined, told.output
+    assert violations(shape.promise, samples, observed, json.loads(seen.read_text())) == []
 
 
 def test_every_file_is_a_shape() -> None:
