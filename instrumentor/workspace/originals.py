@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from instrumentor.errors import NotReady
 from instrumentor.project import Project
 from instrumentor.workspace import git
 
@@ -88,9 +89,21 @@ def _clean_blobs(paths: Iterable[Path]) -> dict[Path, str]:
     """Blob ids of the files whose content is git's: as it is, or in git's line ends."""
     found: dict[Path, str] = {}
     for path in paths:
-        name = f":(literal){path.name}"
-        listed = git.names(path.parent, ["--stage", "--", name])
-        changes = ("diff", "--no-ext-diff", "--name-only", "--", name)
-        if listed and not git.converted(path.parent, *changes):
-            found[path] = listed[0].split(" ")[1]
+        listed = git.names(path.parent, ["--stage", "--", f":(literal){path.name}"])
+        blob = listed[0].split(" ")[1] if listed else ""
+        if blob and _is_of(path, blob):
+            found[path] = blob
     return found
+
+
+def _is_of(path: Path, blob: str) -> bool:
+    as_it_is = git.read(path.parent, "hash-object", "--no-filters", "--", path.name)
+    if as_it_is.decode().strip() == blob:
+        return True
+    # Unlike `git diff`, it leaves the index of the user's repository alone.
+    options = ("status", "--porcelain", "--untracked-files=no", "--no-renames")
+    try:
+        told = git.converted(path.parent, *options, "--", f":(literal){path.name}")
+    except NotReady:
+        return False
+    return told[1:2] in (b"", b" ")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from instrumentor.runtime.recorder.recorder import Recorder
+
+
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The regions here hold no step, which the witness would say where torch is there."""
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
 
 
 @pytest.fixture

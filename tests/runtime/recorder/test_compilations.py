@@ -27,12 +27,6 @@ class Xla:
 
 
 @pytest.fixture
-def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The regions here hold no step, which the witness would say where torch is there."""
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-
-
-@pytest.fixture
 def xla(monkeypatch: pytest.MonkeyPatch, untrained: None) -> Xla:
     made = Xla()
     monkeypatch.setitem(sys.modules, "torch_xla", SimpleNamespace(_XLAC=made))

@@ -23,7 +23,7 @@ def test_what_stays_ahead_of_the_first_sample_is_named_with_its_time(
 
 
 def test_an_iteration_that_does_not_train_begins_nothing(
-    recorder: Recorder, tmp_path: Path
+    untrained: None, recorder: Recorder, tmp_path: Path
 ) -> None:
     posts: list[str] = []
     recorder.signpost = posts.append
