@@ -34,18 +34,17 @@ class Sizes:
         """The integer that an expression is, or None."""
         if depth <= 0:
             return None
-        if isinstance(node, ast.Constant):
-            return node.value if type(node.value) is int else None
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            value = self.integer(node.operand, scope, depth - 1)
-            return None if value is None else -value
-        if isinstance(node, ast.Name):
-            found = self.bound(node.id, scope)
-            return None if found is None else self.integer(*found, depth - 1)
-        if isinstance(node, ast.BinOp):
-            left = self.integer(node.left, scope, depth - 1)
-            right = self.integer(node.right, scope, depth - 1)
-            return None if left is None or right is None else _calculate(node.op, left, right)
+        match node:
+            case ast.Constant(value=value):
+                return value if type(value) is int else None
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return _calculate(ast.Sub(), 0, self.integer(operand, scope, depth - 1))
+            case ast.Name(id=name):
+                found = self.bound(name, scope)
+                return None if found is None else self.integer(*found, depth - 1)
+            case ast.BinOp(left=left, op=op, right=right):
+                number = self.integer(left, scope, depth - 1)
+                return _calculate(op, number, self.integer(right, scope, depth - 1))
         return None
 
     def shape(
@@ -83,9 +82,11 @@ class Sizes:
         }
 
 
-def _calculate(kind: ast.operator, left: int, right: int) -> int | None:
+def _calculate(kind: ast.operator, left: int | None, right: int | None) -> int | None:
     operation = _OPERATIONS.get(type(kind))
-    if operation is None or (not right and operation in (operator.floordiv, operator.mod)):
+    if operation is None or left is None or right is None:
+        return None
+    if not right and operation in (operator.floordiv, operator.mod):
         return None
     value = operation(left, right)
     return value if abs(value) <= _LARGEST else None

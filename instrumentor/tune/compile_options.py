@@ -153,16 +153,17 @@ def _lookup(
     source: Source, scope: ScopeNode, given: ast.expr, option: str, depth: int = 0
 ) -> ast.expr | None:
     """The expression that an option gets, through a name of the scope or the module."""
-    if isinstance(given, ast.Dict):
-        pairs = zip(given.keys, given.values, strict=True)
-        return next((v for k, v in reversed([*pairs]) if _is_constant(k, option)), None)
-    if isinstance(given, ast.Call) and dotted(given.func) == "dict":
-        return next((k.value for k in given.keywords if k.arg == option), None)
-    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.BitOr):
-        right = _lookup(source, scope, given.right, option, depth)
-        return right or _lookup(source, scope, given.left, option, depth)
-    if isinstance(given, ast.Name) and depth <= _DEPTH:
-        return _of_name(source, scope, given.id, option, depth + 1)
+    match given:
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return next((v for k, v in reversed([*pairs]) if _is_constant(k, option)), None)
+        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+            return next((k.value for k in keywords if k.arg == option), None)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            found = _lookup(source, scope, right, option, depth)
+            return found or _lookup(source, scope, left, option, depth)
+        case ast.Name(id=name) if depth <= _DEPTH:
+            return _of_name(source, scope, name, option, depth + 1)
     return None
 
 

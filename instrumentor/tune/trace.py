@@ -58,23 +58,21 @@ def _refuse_without_cache(target: Target) -> None:
 def _early_os_import(source: Source) -> ast.stmt | None:
     """A plain `import os` with only the standard library before it."""
     for statement in source.tree.body:
-        if isinstance(statement, ast.Import):
-            modules = [alias.name for alias in statement.names]
-            if any(alias.name == "os" and not alias.asname for alias in statement.names):
-                return statement if _standard(modules) else None
-        elif isinstance(statement, ast.ImportFrom):
-            modules = ["." * statement.level + (statement.module or "")]
-        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            modules = []
-        else:
+        match statement:
+            case ast.Import(names=names):
+                modules = [alias.name for alias in names]
+            case ast.ImportFrom(module=module, level=level):
+                modules = ["." * level + (module or "")]
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case _:
+                return None
+        if not {name.partition(".")[0] for name in modules} <= sys.stdlib_module_names:
             return None
-        if not _standard(modules):
-            return None
+        plain = isinstance(statement, ast.Import) and [a for a in statement.names if not a.asname]
+        if plain and "os" in [alias.name for alias in plain]:
+            return statement
     return None
-
-
-def _standard(modules: list[str]) -> bool:
-    return all(name.partition(".")[0] in sys.stdlib_module_names for name in modules)
 
 
 def _keep_gradients(target: Target, changes: Changes) -> None:
