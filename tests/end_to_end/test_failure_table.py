@@ -78,16 +78,8 @@ def test_a_failure_of_tracy_is_explained(
     if failure == "overflow":
         assert "running once more with room for 10000 programs" in ran.err
         assert (ran.folder / "first_attempt_run.log").is_file()
-
-
-@pytest.mark.parametrize("failure", ["no-tools", "no-port"])
-def test_a_script_that_never_started_is_not_blamed(
-    measured: Measure, tracy: dict[str, str], failure: str
-) -> None:
-    env = {**tracy, "STANDIN_TRACY_FAIL": failure}
-    ran = measured(script(), profiler="tracy", env=env)
-    assert ran.code == 1
-    assert "the profiler ended with code 1 before the script started: " in ran.err
+    if failure in ("no-tools", "no-port"):
+        assert "the profiler ended with code 1 before the script started: " in ran.err
 
 
 def test_a_script_that_leaves_before_tracy_has_its_data_did_run(

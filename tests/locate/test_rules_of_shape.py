@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from instrumentor import Declined, Reason, rewrite
 from tests.locate.cases import HEAD, lines_of, looped, plan_of, timed
 from tests.locate.test_rules import line_of, reason_of
-
-
-def reasons_of(source: str) -> tuple[Reason, ...]:
-    """All reasons for which a script is declined."""
-    with pytest.raises(Declined) as caught:
-        rewrite(source, filename="train.py")
-    return caught.value.reasons
-
 
 # -- one loop, overridden methods ----------------------------------------------------------
 
