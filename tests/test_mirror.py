@@ -36,7 +36,7 @@ TESTED_IN = {
     ),
     "tests/locate/test_accumulation.py": "locate/modes",
     "tests/passes/test_golden.py": (
-        "locate/inference passes/cache_clears passes/checkpoints passes/early_stop "
+        "passes/cache_clears passes/checkpoints passes/early_stop "
         "passes/host_reads passes/names passes/recorder passes/region passes/validation"
     ),
     "tests/process/test_running.py": "process/model process/tree",

@@ -121,9 +121,11 @@ FUNCTIONS: tuple[tuple[str, Role], ...] = (
     ("builtins.breakpoint", Role.DEBUGGER),
     ("pdb.set_trace", Role.DEBUGGER),
     ("ipdb.set_trace", Role.DEBUGGER),
-    ("torch.profiler.*", Role.PROFILER),
-    ("torch_xla.debug.profiler.*", Role.PROFILER),
-    ("cProfile.*", Role.PROFILER),
+    ("torch.profiler.profile", Role.PROFILER),
+    ("torch.autograd.profiler.profile", Role.PROFILER),
+    ("torch_xla.debug.profiler.start_*", Role.PROFILER),
+    ("torch_xla.debug.profiler.Trace", Role.PROFILER),
+    ("cProfile.Profile", Role.PROFILER),
     ("builtins.next", Role.FETCH),
     ("torch.nn.utils.clip_grad_*", Role.CLIP),
 )
@@ -334,6 +336,7 @@ SPELLED_SAVE = re.compile(
     r"s?(_[a-z_]*)?$|^save_ckpt$|^checkpoint$",
     re.I,
 )
+SPELLED_FETCH = re.compile(r"^(get|next)_batch$")
 SPELLED_SYNC = re.compile(r"^(mark_step|sync|sync_device|synchronize|wait_device_ops)$")
 SPELLED_FORWARD = re.compile(
     r"forward|training_step|(compute|calc|calculate|get)_[a-z_]*loss|_loss_from|run_model|"
@@ -344,6 +347,25 @@ SPELLED_PREPARATION = re.compile(
     r"prepare|shard|register|watch|save|load|log|print|count|freeze|setup|init|sync|copy|update|"
     r"accumulate|clip|append|unwrap|isinstance",
     re.I,
+)
+SPELLED_VALIDATION = re.compile(
+    r"^_*((validate|evaluate|eval|evaluation|validation|test)(_[a-z0-9_]+)?|"
+    r"(run|do|perform|maybe|compute|calc|calculate|estimate|get)_(initial_)?"
+    r"(val|valid|validation|validate|eval|evaluate|evaluation|test)(_[a-z0-9_]*)?|"
+    r"[a-z0-9_]*_(validate|evaluate|evaluation|validation|eval)|"
+    r"estimate_loss|log_validation(_[a-z0-9]+)?)$",
+    re.I,
+)
+#: What is named after a validation and runs none.
+SPELLED_BESIDE_VALIDATION = re.compile(
+    r"load|dataset|data$|corpus|input|param|shape|schema|same_|_set$|device|type|version|token|"
+    r"prompt|consisten|check|config|_dl$|_ds$|split|transform|sampler|make_|build|create|"
+    r"^get_(eval|val|valid|validation|test)(_[a-z]*)?_?(set|env|envs|data|batch|loader|iter|file)|"
+    r"^get_loss|freq|steps?$|interval|args|prepare|mode$|path|name|should",
+    re.I,
+)
+SPELLED_LOG = re.compile(
+    r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress"
 )
 SPELLED_BOOKKEEPING = re.compile(r"save|checkpoint|ckpt|log|print|dump|load|state|resume", re.I)
 
@@ -412,6 +434,22 @@ PASSING_BUILTINS = frozenset(
         *("builtins.filter", "builtins.pow", "builtins.getattr", "builtins.vars", "builtins.any"),
         *("copy.copy", "itertools.chain", "functools.reduce", "functools.partial"),
         *("collections.OrderedDict", "collections.defaultdict", "itertools.islice"),
+    }
+)
+
+# -- what waits for the device -------------------------------------------------------------------
+
+#: Methods of a tensor that hand its values to the host.
+HANDS_TO_HOST = frozenset({"item", "tolist", "numpy", "cpu"})
+#: Functions that ask the tensor they are given for its value.
+ASKS_VALUE = frozenset({"print", "float", "int", "bool"})
+#: Functions and methods by which a test asks for values.
+TESTS_VALUES = frozenset({"isnan", "isinf", "isfinite", "any", "all"})
+#: Attributes, methods and functions that describe a tensor, without its values.
+DESCRIBES_TENSOR = frozenset(
+    {
+        *("shape", "size", "dtype", "device", "dim", "numel", "ndim", "requires_grad"),
+        *("len", "isinstance", "type", "hasattr", "id"),
     }
 )
 
@@ -594,6 +632,8 @@ READING_METHODS = (
 )
 #: What may be walked over only once: whoever does so changes it for all others.
 ITERATORS = (*_rows("builtins.", "iter map filter zip enumerate reversed open"), "itertools.*")
+#: What a loop walks over that only counts.
+_COUNTS = ("builtins.range", "itertools.count", "*trange")
 _DRAWS = (
     *_rows("torch.", "rand* normal bernoulli multinomial poisson nn.functional.dropout*"),
     *_rows("", "random.* numpy.random.*"),
@@ -613,6 +653,11 @@ def effect_of(name: str) -> Effect:
 def draws(name: str) -> bool:
     """Whether a function takes random numbers from a generator of the process."""
     return _matches(name, _DRAWS)
+
+
+def counts(name: str) -> bool:
+    """Whether what a function makes are numbers in order, and no data."""
+    return _matches(name, _COUNTS)
 
 
 def changes_module(method: str) -> bool:

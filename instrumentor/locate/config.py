@@ -21,16 +21,17 @@ _MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs
 
 def folder_reason(script: Path) -> Reason | None:
     """Multi-chip experiments are kept in folders of the machine's name."""
-    for part in script.parts[:-1]:
-        if part.lower() in MULTI_CHIP_FOLDERS:
-            return Reason(
-                script,
-                1,
-                "multi-chip",
-                f"the script lies in a {part} folder: a multi-chip experiment",
-                "Give the single-chip variant; multi-chip runs are out of scope.",
-            )
-    return None
+    part = _multi_chip(script)
+    if not part:
+        return None
+    message = f"the script lies in a {part} folder: a multi-chip experiment"
+    remedy = "Give the single-chip variant; multi-chip runs are out of scope."
+    return Reason(script, 1, "multi-chip", message, remedy)
+
+
+def _multi_chip(path: Path) -> str:
+    """The folder of a path that is named after a machine of several chips, or ''."""
+    return next((part for part in path.parts[:-1] if part.lower() in MULTI_CHIP_FOLDERS), "")
 
 
 def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | None:
@@ -107,10 +108,10 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
     relative = (
         path.relative_to(source.path.parent) if path.is_relative_to(source.path.parent) else path
     )
-    for part in relative.parts[:-1]:
-        if part.lower() in MULTI_CHIP_FOLDERS:
-            message = f"the configuration {relative} lies in a {part} folder: multi-chip"
-            return Reason(where, line, "multi-chip", message, _MULTI)
+    part = _multi_chip(relative)
+    if part:
+        message = f"the configuration {relative} lies in a {part} folder: multi-chip"
+        return Reason(where, line, "multi-chip", message, _MULTI)
     if not path.is_file() or not _SET_MESH.search(path.read_bytes()):
         return None
     found_mesh = next(_meshes(read_config(path)), None)
@@ -154,31 +155,26 @@ def mesh_default_warning(sources: Sequence[Source]) -> Caveat | None:
     for source in sources:
         for cls in source.classes:
             for statement in cls.body:
-                if (
-                    not isinstance(statement, ast.AnnAssign)
-                    or dotted(statement.target) != "mesh_shape"
-                ):
-                    continue
-                value = statement.value
-                if isinstance(value, ast.Call):
-                    value = next(
-                        (k.value for k in value.keywords if k.arg == "default"),
-                        value.args[0] if value.args else None,
-                    )
-                if isinstance(value, ast.Constant) and value.value:
+                shape = _default(statement) if isinstance(statement, ast.AnnAssign) else ""
+                if shape:
                     return Caveat(
                         "mesh-default",
-                        f"{cls.name}.mesh_shape defaults to {value.value!r}: a YAML without "
-                        "mesh_shape goes through SPMD on several chips",
-                        place=source.at(statement.lineno),
-                    )
-                if isinstance(value, (ast.List, ast.Tuple)) and value.elts:
-                    return Caveat(
-                        "mesh-default",
-                        f"{cls.name}.mesh_shape has a default: the run goes through SPMD",
+                        f"{cls.name}.mesh_shape defaults to {shape}: a YAML without mesh_shape "
+                        "goes through SPMD on several chips",
                         place=source.at(statement.lineno),
                     )
     return None
+
+
+def _default(field: ast.AnnAssign) -> str:
+    """The mesh that a field sets unless it is told otherwise, as written; '' for none."""
+    value = field.value if dotted(field.target) == "mesh_shape" else None
+    if isinstance(value, ast.Call):
+        named = (k.value for k in value.keywords if k.arg == "default")
+        value = next(named, value.args[0] if value.args else None)
+    sizes = getattr(value, "value", None) or getattr(value, "elts", None)
+    literal = isinstance(value, (ast.Constant, ast.List, ast.Tuple))
+    return ast.unparse(value) if value is not None and literal and sizes else ""
 
 
 __all__ = [

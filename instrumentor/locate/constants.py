@@ -73,15 +73,6 @@ def decided(test: ast.expr, known: Constants) -> bool | None:
     return None if value is _UNKNOWN else bool(value)
 
 
-def may_run(test: ast.If, known: Constants) -> list[ast.stmt]:
-    """The statements of an `if` that these constants leave possible."""
-    answer = decided(test.test, known)
-    return [
-        *(test.body if answer is not False else ()),
-        *(test.orelse if answer is not True else ()),
-    ]
-
-
 def _value(node: ast.expr | None, known: Constants) -> object:
     if isinstance(node, ast.Constant):
         return node.value

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.dataflow import binds, effects, uses
-from instrumentor.locate.gradients import Gradients
+from instrumentor.locate.gradients import SURE, Gradients
 from instrumentor.locate.held import Made
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
@@ -48,7 +48,7 @@ class Forward(Struct, frozen=True):
     @property
     def certain(self) -> bool:
         """Whether a model or a parameter was seen, not only a call that cannot be read."""
-        return self.evidence in _SURE[0]
+        return self.evidence in SURE
 
     @property
     def is_typed(self) -> bool:
@@ -57,11 +57,7 @@ class Forward(Struct, frozen=True):
 
 
 #: The first of these groups that has any is asked; in it the first statement is the start.
-_SURE = (
-    (Evidence.TYPE, Evidence.USE, Evidence.SPELLING),
-    (Evidence.UNREAD,),
-    (Evidence.PREPARATION,),
-)
+_SURE = (SURE, (Evidence.UNREAD,), (Evidence.PREPARATION,))
 
 
 def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forward]:

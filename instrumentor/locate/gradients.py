@@ -38,6 +38,8 @@ from instrumentor.locate.syntax import (
 )
 from instrumentor.locate.values import Group, Method, Object, Opaque
 
+#: A model or a parameter was seen, not only a call that cannot be read.
+SURE = (Evidence.TYPE, Evidence.USE, Evidence.SPELLING)
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
 
@@ -45,13 +47,15 @@ _DEPTH = 8
 class Summary(Struct):
     """What a function does with differentiable values, in terms of what it is given.
 
-    stores: what it leaves in variables of outside; filled: those it only adds elements to.
+    stores: what it leaves in variables of outside; filled: those it only adds elements to; runs:
+    whether it runs a model without switching gradients off.
     """
 
     result: Value = NO_VALUE
     stores: dict[Key, Value] = field(default_factory=dict)
     filled: set[Key] = field(default_factory=set)
     backwards: dict[ast.Call, Value] = field(default_factory=dict)
+    runs: bool = False
 
 
 class Gradients(Struct, eq=False):
@@ -89,6 +93,14 @@ class Gradients(Struct, eq=False):
             for place, value in walk.backwards.items()
         }
 
+    def forwards(
+        self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt]
+    ) -> Mapping[ast.stmt, bool]:
+        """Statements that run a model, themselves or by a call; whether gradients are on there."""
+        walk = _Walk(self, source, scope, 0)
+        walk.block(body)
+        return walk.runs
+
     def summary(self, function: Function, depth: int) -> Summary:
         """What a function does; of one that is being read nothing is known yet.
 
@@ -112,6 +124,7 @@ class Gradients(Struct, eq=False):
         )
         walk.block(node.body)
         found.result, found.filled = walk.result, walk.held.filled
+        found.runs = any(walk.runs.values())
         for key, value in walk.held.values.items():
             if key[0] is not node or key in found.filled or "." in key[1]:
                 found.stores[key] = value
@@ -139,6 +152,7 @@ class _Walk:
         self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
         self.visited: dict[ast.stmt, None] = {}
         self.ran: dict[resolved.Value, Value] = {}
+        self.runs: dict[ast.stmt, bool] = {}
         self.active: set[ast.Lambda] = set()
         self.enabled = True
 
@@ -330,6 +344,8 @@ class _Walk:
         found = NO_VALUE.union(*read)
         if _is_result(effect, call.func, owner):
             effect = PASSES
+        if effect.made in SURE or knowledge.is_model(source, scope, call.func):
+            self.runs[self.at] = self.enabled and effect.made is not None
         if effect.made is not None:
             found |= self._made(effect.made, effect.what)
             self.ran.update(dict.fromkeys(knowledge.values(source, scope, call.func), found))
@@ -379,6 +395,8 @@ class _Walk:
     def _applied(self, function: Function, call: ast.Call) -> Value:
         """What a function of the program does when it is called here."""
         summary = self.gradients.summary(function, self.depth + 1)
+        if summary.runs:
+            self.runs[self.at] = self.enabled
         put = _Call(self.held, self.value, function, call, self.at, self.source)
         for key, value in summary.stores.items():
             here = put.key(key)

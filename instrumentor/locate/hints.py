@@ -8,24 +8,35 @@ whose method runs it. A batch is never asked: a helper may move it to the device
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from instrumentor.locate import catalogue
+from instrumentor.locate.catalogue import Role
+from instrumentor.locate.control import START, Flow, flow_of
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
+from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Class, Function
 from instrumentor.locate.syntax import (
     FUNCTIONS,
+    ScopeNode,
+    Source,
     arguments,
     callee,
     dotted,
+    header,
     own_calls,
     own_nodes,
     parameters,
-    root_name,
 )
+from instrumentor.locate.values import Object, Value
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
@@ -37,47 +48,58 @@ COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
 # -- the batch -----------------------------------------------------------------------------------
 
 
-def batch_names(candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
+def batch_names(knowledge: Knowledge, candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
     """Names of the iteration's data: the loop's targets, or what `next(...)` was bound to."""
-    loop = candidate.loop
-    names: list[str] = []
-    if isinstance(loop, ast.For):
-        target: ast.expr = loop.target
-        made = [word for i in _iterables(candidate, loop.iter) for word in _wrapped(i)]
-        if "enumerate" in made and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            target = target.elts[1]
-        if not any(word in ("range", "count", "trange") for word in made):
-            names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
-    if not names:
-        for node in _nodes(loop.body):
-            if isinstance(node, ast.Assign) and node.lineno < begin.lineno:
-                if any(callee(c) in ("next", "get_batch") for c in own_calls(node.value)):
-                    names += [n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)]
-    gone = {n.id for n in _deletions(loop.body) if n.lineno < begin.lineno}
+    flow, names = candidate.flow, _of_the_header(knowledge, candidate)
+    ahead = [s for s in flow.statements if flow.path(flow.after(s), flow.before(begin))]
+    for statement in () if names else ahead:
+        if isinstance(statement, ast.Assign) and _fetches(knowledge, candidate, statement):
+            names += _names(statement.targets[0])
+    gone = {n for s in ahead if isinstance(s, ast.Delete) for t in s.targets for n in _names(t)}
     return tuple(n for n in dict.fromkeys(names) if n not in gone and n not in ("_", "self"))[:2]
 
 
-def _wrapped(iterable: ast.expr) -> Iterator[str]:
-    """Names of the calls one around the other: ``tqdm(enumerate(loader))``, not what fills them."""
-    waiting = [iterable]
+def _of_the_header(knowledge: Knowledge, candidate: Candidate) -> list[str]:
+    """What a loop over data binds; nothing where it only counts."""
+    loop = candidate.loop
+    if not isinstance(loop, ast.For):
+        return []
+    made = set(_makers(knowledge, candidate.source, candidate.scope, loop.iter))
+    if any(map(catalogue.counts, made)):
+        return []
+    target = loop.target
+    if "builtins.enumerate" in made and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        target = target.elts[1]
+    return _names(target)
+
+
+def _makers(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, iterable: ast.expr
+) -> Iterator[str]:
+    """The calls one around the other of ``tqdm(enumerate(loader))``, not what fills them."""
+    waiting, seen = [*knowledge.values(source, scope, iterable)], set[Value]()
     while waiting:
-        call = waiting.pop()
-        if isinstance(call, ast.Call):
-            word = callee(call)
-            yield word
-            waiting += call.args if word == "zip" else call.args[:1]
+        value = waiting.pop()
+        if value in seen or not isinstance(value, Object):
+            continue
+        seen.add(value)
+        if value.node is not None and value.where is not None:
+            name = external_name(value.made_by)
+            yield name
+            given = value.node.args if name == "builtins.zip" else value.node.args[:1]
+            waiting += [v for a in given for v in knowledge.values(*value.where, a)]
 
 
-def _iterables(candidate: Candidate, iterable: ast.expr) -> Iterator[ast.expr]:
-    """What a loop walks over; for a name (`pbar`) what the same function bound to it before."""
-    yield iterable
-    name = dotted(iterable)
-    for node in own_nodes(candidate.scope) if name else ():
-        if isinstance(node, ast.Assign) and node.lineno < candidate.loop.lineno:
-            if any(dotted(t) == name for t in node.targets):
-                yield node.value
-        elif isinstance(node, ast.withitem) and dotted(node.optional_vars) == name:
-            yield node.context_expr
+def _fetches(knowledge: Knowledge, candidate: Candidate, statement: ast.Assign) -> bool:
+    return any(
+        catalogue.SPELLED_FETCH.match(callee(call))
+        or knowledge.role(candidate.source, candidate.scope, call) is Role.FETCH
+        for call in own_calls(statement.value)
+    )
+
+
+def _names(target: ast.expr) -> list[str]:
+    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
 
 
 # -- the end -------------------------------------------------------------------------------------
@@ -93,159 +115,217 @@ def find_hints(
 
     With a warning when none of them is a tensor or holds one for certain.
     """
-    source = candidate.source
-    limit = max(
-        _branch_end(candidate, e) for e in (region.end, *(e.after for e in region.other_ends))
-    )
-    made = {
-        n.id
-        for n in _nodes(candidate.loop.body)
-        if isinstance(n, ast.Name)
-        and isinstance(n.ctx, ast.Store)
-        and region.begin.lineno <= n.lineno <= limit
-    }
-    gone = {
-        n.id
-        for n in _deletions(candidate.loop.body)
-        if n.lineno <= limit and (n.id not in made or n.lineno >= region.begin.lineno)
-    }
-    common: list[str] | None = None
-    for site in region.sites:
-        names = [n for n in dict.fromkeys(_losses(site, made)) if n not in gone and n != "_"]
-        common = names if common is None else [n for n in common if n in names]
-    hints = (common or [])[:2]
-    certain = any(_is_tensor(candidate, s, n, limit) for s in region.sites[:1] for n in hints)
-    if not certain or region.sites[0].chain:
-        model = _model_of(knowledge, candidate, forward)
-        if model and model.partition(".")[0] not in gone:
-            hints.append(model)
-            certain = True
-    if not certain:
-        held = [_holders(knowledge, candidate, s) for s in region.sites]
-        for name, sure in held[0].items():
-            if all(name in h for h in held[1:]) and name.partition(".")[0] not in gone:
-                hints.append(name)
-                certain = certain or sure
-    if not certain:
-        for name in ("self.model", "model", *_optimizers(candidate)):
-            if name.partition(".")[0] not in gone and any(
-                dotted(n) == name and isinstance(n.ctx, ast.Load) and n.lineno <= limit
-                for n in own_nodes(candidate.scope)
-                if isinstance(n, (ast.Name, ast.Attribute))
-            ):
-                hints.append(name)
-                certain = True
-                break
+    end = _End(knowledge, candidate, region)
+    found = end.loss()
+    if region.sites[0].chain or not any(found.values()):
+        found |= end.model(forward)
+    for more in (end.helpers, end.seen):
+        if not any(found.values()):
+            found |= more()
     unsure = Caveat(
         "no-tensor-in-sight",
         "nothing here is certain to be a tensor or to hold one: if the barrier finds none, "
         "it waits for the accelerator that the script has opened",
-        place=source.at(region.end.lineno),
+        place=candidate.source.at(region.end.lineno),
         hint="return the loss from the step as a tensor",
     )
-    return tuple(dict.fromkeys(hints)), None if certain else unsure
+    return tuple(found), None if any(found.values()) else unsure
 
 
-def _losses(site: Site, made: set[str]) -> Iterator[str]:
-    """Names of the loss: what is differentiated, or what a helper is given and returns."""
-    expression: ast.AST = site.loss if not site.chain else site.statement
-    for node in (expression, *own_nodes(expression)):
-        if isinstance(node, ast.Name) and (isinstance(node.ctx, ast.Store) or node.id in made):
-            yield node.id
-        elif (
-            isinstance(node, ast.Attribute)
-            and not site.chain
-            and dotted(node) == f"self.{node.attr}"
-            and not isinstance(node.ctx, ast.Store)
-            and "loss" in node.attr
-        ):
-            yield dotted(node)
+def called_model(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, statement: ast.stmt
+) -> tuple[str, ast.Call] | None:
+    """The name of the model that a statement calls or hands on, with the call."""
+    for call in own_calls(statement):
+        asked: list[ast.expr] = [*arguments(call)]
+        if isinstance(call.func, ast.Attribute):
+            asked.insert(0, call.func.value)
+        # a function of the program may be spelled like a model
+        if not knowledge.program.resolve(source, scope, call):
+            asked.insert(0, call.func)
+        for name in map(dotted, asked):
+            if knowledge.is_model_named(source, scope, name):
+                return name, call
+    return None
 
 
-def _is_tensor(candidate: Candidate, site: Site, name: str, limit: int) -> bool:
-    """Whether a name still stands for what was differentiated when the region ends."""
-    last = site.statement.end_lineno or site.statement.lineno
-    if any(
-        isinstance(n, ast.Name)
-        and n.id == name
-        and isinstance(n.ctx, ast.Store)
-        and last < n.lineno <= limit
-        for n in _nodes(candidate.loop.body)
-    ):
-        return False
-    stored = any(
-        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
-        for n in own_nodes(site.statement)
-    )
-    return not (site.chain and stored) or _returns_loss(site)
+class _End(Struct, frozen=True, dict=True):
+    """The variables of the loop's scope where a region ends: which tell the device, how surely."""
+
+    knowledge: Knowledge
+    candidate: Candidate
+    region: Region
+
+    @property
+    def flow(self) -> Flow:
+        return self.candidate.flow
+
+    @property
+    def where(self) -> tuple[Source, ScopeNode]:
+        return self.candidate.source, self.candidate.scope
+
+    @cached_property
+    def ends(self) -> list[ast.stmt]:
+        """Of each end the outermost `if` of the loop around it: it may close behind that."""
+        found = []
+        for end in (self.region.end, *(e.after for e in self.region.other_ends)):
+            around = [p for p in self.candidate.source.parents(end) if p in self.flow.begins]
+            found.append(next((p for p in reversed(around) if isinstance(p, ast.If)), end))
+        return found
+
+    @cached_property
+    def ahead(self) -> set[ast.stmt]:
+        """Statements of the iteration that may run before the region ends."""
+        points = {self.flow.after(end) for end in self.ends}
+        return {
+            s
+            for s in self.flow.statements
+            if self.flow.after(s) in points or self.flow.path(self.flow.after(s), points)
+        }
+
+    @cached_property
+    def inside(self) -> set[ast.stmt]:
+        """Those of them that run in the region."""
+        begin = self.flow.before(self.region.begin)
+        return {
+            s
+            for s in self.ahead
+            if s is self.region.begin or self.flow.path(begin, self.flow.before(s))
+        }
+
+    @cached_property
+    def bound(self) -> list[tuple[str, ast.stmt, bool]]:
+        """Names of the iteration that a statement binds, or (True) deletes."""
+        nodes = own_nodes(ast.Module(self.candidate.loop.body, []))
+        names = [n for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+        owners = [(n, self.candidate.source.statement_of(n)) for n in names]
+        return [(n.id, s, isinstance(n.ctx, ast.Del)) for n, s in owners if s is not None]
+
+    @cached_property
+    def made(self) -> set[str]:
+        """Names that the region binds."""
+        return {name for name, s, deleted in self.bound if not deleted and s in self.inside}
+
+    @cached_property
+    def gone(self) -> set[str]:
+        """Names that are deleted before the region ends."""
+        return {
+            name
+            for name, s, deleted in self.bound
+            if deleted and s in (self.inside if name in self.made else self.ahead)
+        }
+
+    def has(self, name: str) -> bool:
+        return bool(name) and name.partition(".")[0] not in self.gone
+
+    def loss(self) -> dict[str, bool]:
+        """What is differentiated, or what a helper is given and returns."""
+        names, *others = [self._losses(site) for site in self.region.sites]
+        common = [n for n in names if self.has(n) and all(n in other for other in others)]
+        return {name: self._is_tensor(self.region.sites[0], name) for name in common[:2]}
+
+    def _losses(self, site: Site) -> list[str]:
+        found: list[str] = []
+        expression: ast.AST = site.loss if not site.chain else site.statement
+        for node in (expression, *own_nodes(expression)):
+            if isinstance(node, ast.Name):
+                taken = isinstance(node.ctx, ast.Store) or node.id in self.made
+                found += [node.id] if taken else []
+            elif isinstance(node, ast.Attribute) and not site.chain:
+                name = dotted(node)
+                found += [name] if name == f"self.{node.attr}" and "loss" in node.attr else []
+        return [n for n in dict.fromkeys(found) if n != "_"]
+
+    def _is_tensor(self, site: Site, name: str) -> bool:
+        """Whether a name still stands for what was differentiated when the region ends."""
+        bound = {s for n, s, deleted in self.bound if n == name and not deleted}
+        order = self.flow.order
+        if any(order[s] > order[site.statement] for s in bound & self.ahead):
+            return False
+        return not (site.chain and site.statement in bound) or _returns_loss(site)
+
+    def model(self, forward: Forward) -> dict[str, bool]:
+        """The model that the first statement of the region calls or hands on."""
+        compound = isinstance(forward.unit, COMPOUND)
+        found = None if compound else called_model(self.knowledge, *self.where, forward.unit)
+        return {found[0]: True} if found is not None and found[0] in self.read else {}
+
+    def helpers(self) -> dict[str, bool]:
+        """What the calls of helpers show of the parameters."""
+        first, *others = [self._helper(site) for site in self.region.sites]
+        return {n: s for n, s in first.items() if self.has(n) and all(n in o for o in others)}
+
+    def _helper(self, site: Site) -> dict[str, bool]:
+        """What is given to a helper, its object, or what it reads from outside."""
+        if not site.chain:
+            return {}
+        found = {n: True for n in map(dotted, arguments(site.call)) if self._holds(n)}
+        function = site.call.func
+        if isinstance(function, ast.Attribute):
+            owner = dotted(function.value).partition("[")[0]
+            if owner == "super()" and "self" in reads(self.candidate.scope):
+                owner = "self"
+            if owner and "(" not in owner and not self._is_defined(owner):
+                found[owner] = any(_keeps_parameters(self.knowledge, f) for f in site.chain)
+        shared = list(self._shared_names(site.chain[0]))
+        models = [n for n in shared if self.knowledge.is_model_named(*self.where, n)]
+        return found | dict.fromkeys((models or list(filter(self._holds, shared)))[:1], True)
+
+    def _holds(self, name: str) -> bool:
+        asked = self.knowledge.is_model_named, self.knowledge.is_optimizer_named
+        return any(ask(*self.where, name) for ask in asked)
+
+    def _is_defined(self, name: str) -> bool:
+        """Whether it is a function, class or module of the program, and no object."""
+        return self.knowledge.program.lookup(self.candidate.source, name) is not None
+
+    def _shared_names(self, helper: Function) -> Iterator[str]:
+        """Names that a helper reads from outside and that are the same variable at the loop."""
+        source, scope = self.where
+        binder = self.knowledge.program.names.binder
+        if helper.source is not source or helper.node in source.class_of:
+            return
+        read = [n for n in own_nodes(helper.node) if isinstance(n, ast.Name)]
+        for name in dict.fromkeys(n.id for n in read if isinstance(n.ctx, ast.Load)):
+            where = binder(source, helper.node, name)
+            if where not in (None, helper.node) and where is binder(source, scope, name):
+                if where is not None and _is_bound_for_sure(where, name):
+                    yield name
+
+    def seen(self) -> dict[str, bool]:
+        """A model, else an optimizer, that the loop's function reads outright."""
+        own = {name for name, _, _ in self.bound}
+        names = [n for n in self.read if n.removeprefix("self.").isidentifier() and n not in own]
+        for ask in (self.knowledge.is_model_named, self.knowledge.is_optimizer_named):
+            for name in names:
+                if ask(*self.where, name):
+                    return {name: True}
+        return {}
+
+    @cached_property
+    def read(self) -> list[str]:
+        """Names that are read on every way to the end of the region, so that they are bound."""
+        flow, readers = flow_of(self.candidate.scope), defaultdict[str, set[int]](set)
+        for statement in flow.statements:
+            for node in header(statement):
+                if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                    readers[dotted(node)].add(flow.before(statement))
+        ends = {flow.after(end) for end in self.ends}
+        return [n for n, at in readers.items() if self.has(n) and not flow.path(START, ends, at)]
 
 
 def _returns_loss(site: Site) -> bool:
     """Whether the helper returns the very tensor that it differentiates."""
-    node = site.chain[0].node
-    losses = reads(site.loss)
-    rebound = {
-        n.id
-        for n in own_nodes(node)
-        if isinstance(n, ast.Name)
-        and isinstance(n.ctx, ast.Store)
-        and n.lineno > site.backward.lineno
-    }
+    node, flow = site.chain[0].node, flow_of(site.chain[0].node)
+    if len(site.chain) != 1:
+        return False
+    behind = flow.statements[flow.order[site.backward_statement] + 1 :]
+    kept = reads(site.loss).difference(*map(binds, behind))
     values = [n.value for n in own_nodes(node) if isinstance(n, ast.Return)]
-    return (
-        len(site.chain) == 1
-        and bool(values)
-        and all(
-            any(
-                isinstance(part, ast.Name) and part.id in losses - rebound
-                for part in (v.elts if isinstance(v, ast.Tuple) else (v,))
-            )
-            for v in values
-        )
+    parts = [v.elts if isinstance(v, ast.Tuple) else (v,) for v in values]
+    return bool(parts) and all(
+        any(isinstance(part, ast.Name) and part.id in kept for part in given) for given in parts
     )
-
-
-def _model_of(knowledge: Knowledge, candidate: Candidate, forward: Forward) -> str:
-    """The model that the first statement of the region calls or hands on, or ''."""
-    source = candidate.source
-    if isinstance(forward.unit, COMPOUND):
-        return ""
-    call = knowledge.forward_call(source, candidate.scope, forward.unit)
-    for node in (call.func, *arguments(call)) if call is not None else ():
-        name = dotted(node)
-        if call is not None and node is call.func:
-            # a function of the program may be spelled like a model
-            helpers = knowledge.program.resolve(source, candidate.scope, call)
-            if helpers or not knowledge.is_model_named(source, candidate.scope, name):
-                name = name.rpartition(".")[0]
-        if knowledge.is_model_named(source, candidate.scope, name):
-            return name
-    return ""
-
-
-def _holders(knowledge: Knowledge, candidate: Candidate, site: Site) -> dict[str, bool]:
-    """What a helper's call shows of the parameters: name -> whether it certainly holds some."""
-    source, found = candidate.source, dict[str, bool]()
-
-    def optimizer(name: str) -> bool:
-        return knowledge.is_optimizer_named(source, candidate.scope, name)
-
-    for argument in arguments(site.call) if site.chain else ():
-        name = dotted(argument)
-        if knowledge.is_model_named(source, candidate.scope, name) or optimizer(name):
-            found[name] = True
-    function = site.call.func
-    if site.chain and isinstance(function, ast.Attribute):
-        owner = dotted(function.value).partition("[")[0]
-        if owner == "super()" and "self" in reads(candidate.scope):
-            owner = "self"
-        if owner and "(" not in owner and knowledge.program.lookup(source, owner) is None:
-            found[owner] = any(_keeps_parameters(knowledge, f) for f in site.chain)
-    shared = [n for f in site.chain[:1] for n in _shared_names(candidate, f)]
-    models = [n for n in shared if knowledge.is_model_named(source, candidate.scope, n)]
-    for name in (models or [n for n in shared if optimizer(n)])[:1]:
-        found[name] = True
-    return found
 
 
 def _keeps_parameters(knowledge: Knowledge, function: Function) -> bool:
@@ -254,87 +334,20 @@ def _keeps_parameters(knowledge: Knowledge, function: Function) -> bool:
     if node is None:
         return False
     cls = Class(function.source, node)
+    held = (knowledge.is_model_named, knowledge.is_optimizer_named)
     return knowledge.is_module_class(cls) or any(
-        dotted(n) == f"self.{n.attr}"
-        and (
-            knowledge.is_model_named(owner.source, function.node, dotted(n))
-            or knowledge.is_optimizer_named(owner.source, function.node, dotted(n))
-        )
+        ask(owner.source, function.node, dotted(n))
         for owner in knowledge.program.bases(cls)
         for n in ast.walk(owner.node)
-        if isinstance(n, ast.Attribute)
+        if isinstance(n, ast.Attribute) and dotted(n) == f"self.{n.attr}"
+        for ask in held
     )
 
 
-def _shared_names(candidate: Candidate, helper: Function) -> Iterator[str]:
-    """Names that a helper reads from outside and that mean the same at the loop, bound for sure."""
-    source, scope = candidate.source, candidate.scope
-    if helper.source is not source or helper.node in source.class_of:
-        return
-    own = binds(ast.Module(helper.node.body, [])) | parameters(helper.node)
-    where = source.scope_of(helper.node)
-    local = (
-        _bound_for_sure(scope) | binds(ast.Module(scope.body, [])) | parameters(scope)
-        if isinstance(scope, FUNCTIONS)
-        else set[str]()
-    )
-    if where is scope:
-        visible = _bound_for_sure(scope)
-    elif where is source.tree:
-        visible = _bound_for_sure(source.tree) - local
-    else:
-        return
-    for node in own_nodes(helper.node):
-        if isinstance(node, ast.Name) and node.id in visible and node.id not in own:
-            yield node.id
-
-
-def _bound_for_sure(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Names that plain statements of a scope bind, and the parameters."""
-    found = parameters(scope) if isinstance(scope, FUNCTIONS) else set()
-    pending = list(scope.body)
-    for statement in pending:
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            found |= binds(statement)
-        elif isinstance(statement, (ast.With, ast.If)) and (
-            isinstance(statement, ast.With) or "__name__" in reads(statement.test)
-        ):
-            pending.extend(statement.body)
-    return found
-
-
-def _optimizers(candidate: Candidate) -> Iterator[str]:
-    """Optimizers that the loop's own function steps by a plain name."""
-    inside = {name for statement in candidate.loop.body for name in binds(statement)}
-    for update in candidate.updates:
-        name = update.optimizer
-        if (
-            update.scope is candidate.scope
-            and update.helper is None
-            and not update.manual
-            and root_name(update.call) not in inside
-            and "(" not in name
-            and "[" not in name
-        ):
-            yield name
-
-
-def _branch_end(candidate: Candidate, end: ast.stmt) -> int:
-    """Last line of the outermost `if` of the loop around an end: the region may end behind it."""
-    found = end.end_lineno or end.lineno
-    for parent in candidate.source.parents(end):
-        if parent is candidate.loop:
-            break
-        if isinstance(parent, ast.If):
-            found = parent.end_lineno or found
-    return found
-
-
-def _nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    for statement in body:
-        yield statement
-        yield from own_nodes(statement)
-
-
-def _deletions(body: list[ast.stmt]) -> Iterator[ast.Name]:
-    return (n for n in _nodes(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del))
+def _is_bound_for_sure(scope: ScopeNode, name: str) -> bool:
+    """A parameter, or bound on every way through its scope."""
+    if isinstance(scope, FUNCTIONS) and name in parameters(scope):
+        return True
+    flow = Flow(scope.body, lambda test: True if "__name__" in reads(test) else None)
+    binding = [s for s in flow.statements if not isinstance(s, COMPOUND) and name in binds(s)]
+    return flow.always(START, binding)

@@ -16,105 +16,100 @@ from instrumentor.locate.catalogue import Kind
 from instrumentor.locate.counter import Counter, header_count
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.forward import Forward
+from instrumentor.locate.gradients import Gradients
+from instrumentor.locate.hints import called_model
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update
 from instrumentor.locate.model import Declined, Located, Reason, Stop
 from instrumentor.locate.program import Program
 from instrumentor.locate.regions import Region
+from instrumentor.locate.rules.several_loops import several
 from instrumentor.locate.stop import strategy_of
 from instrumentor.locate.syncs import Sync
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
-    SCOPES,
     ScopeNode,
     Source,
     arguments,
     callee,
+    contains,
     own_calls,
     own_nodes,
-    path_to,
-    receiver,
 )
-from instrumentor.locate.vocabulary import (
-    host_read,
-)
+from instrumentor.locate.vocabulary import host_read
 from instrumentor_analysis.caveats import Caveat
 
-_REMEDY = "Give a script with a loop that runs the model under torch.no_grad() or inference_mode()."
+_SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
+_LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
+
+
+# -- loops of inference --------------------------------------------------------------------------
 
 
 def infers_only(program: Program, knowledge: Knowledge) -> bool:
     """Nothing in the program trains: no backward, no optimizer, no `.fit()` or `.train()`."""
-    if not any(word in program.entry.data for word in (b"no_grad", b"inference_mode")):
-        return False
-    for source in program.sources.values():
-        if b"backward" in source.data:
-            return False
-        for node in source.nodes:
-            if isinstance(node, ast.Call):
-                word = callee(node)
-                scope = program.scope_of(source, node)
-                if word in ("fit", "train_batch") or knowledge.kinds.is_a(
-                    source, scope, node, Kind.OPTIMIZER
-                ):
-                    return False
-                if word == "train" and not knowledge.is_model_named(source, scope, receiver(node)):
-                    return False
-    return True
+    return any(word in program.entry.data for word in (b"no_grad", b"inference_mode")) and not any(
+        b"backward" in source.data or any(_trains(knowledge, source, c) for c in source.calls)
+        for source in program.sources.values()
+    )
+
+
+def _trains(knowledge: Knowledge, source: Source, call: ast.Call) -> bool:
+    """Makes an optimizer, or is `.fit()`, or `.train()` of what is no model."""
+    scope = knowledge.program.scope_of(source, call)
+    if callee(call) == "train":
+        return not _is_of_a_model(knowledge, source, scope, call)
+    made = knowledge.kinds.is_a(source, scope, call, Kind.OPTIMIZER)
+    return made or callee(call) in ("fit", "train_batch")
+
+
+def _is_of_a_model(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+    function = call.func
+    return isinstance(function, ast.Attribute) and knowledge.is_model(source, scope, function.value)
 
 
 def inference_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
     """Innermost loops that run a model with gradients off, in order of file and line."""
     found: list[Candidate] = []
     for source in program.sources.values():
-        for statement in source.places:
-            if not isinstance(statement, (ast.For, ast.While)):
+        for loop in source.places:
+            if not isinstance(loop, (ast.For, ast.While)):
                 continue
-            scope = source.scope_of(statement)
-            calls = _model_statements(knowledge, source, scope, statement)
-            inner = [s for s in own_nodes(statement) if isinstance(s, (ast.For, ast.While))]
-            if not calls or any(_model_statements(knowledge, source, scope, i) for i in inner):
-                continue
-            if _gradients_off(knowledge, source, scope, statement, calls[0]):
-                found.append(Candidate(source, scope, statement))
+            scope = source.scope_of(loop)
+            calls = _model_statements(knowledge, source, scope, loop)
+            inner = [source.loops_around(call)[0] for call in calls]
+            if calls and all(each is loop for each in inner):
+                if _gradients_off(knowledge, source, scope, calls[0]):
+                    found.append(Candidate(source, scope, loop))
     return sorted(found, key=lambda c: c.key)
 
 
 def _model_statements(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, loop: ast.stmt
+    knowledge: Knowledge, source: Source, scope: ScopeNode, loop: ast.For | ast.While
 ) -> list[ast.stmt]:
     """Statements of a loop's own scope that run a model, gradients on or off."""
-    found: list[ast.stmt] = []
-    for node in own_nodes(loop):
-        if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)):
-            generates = any(
-                callee(c) == "generate" and knowledge.is_model_named(source, scope, receiver(c))
-                for c in own_calls(node)
-            )
-            if generates or knowledge.forward_call(source, scope, node) is not None:
-                found.append(node)
-    return sorted(found, key=lambda s: (s.lineno, s.col_offset))
+    found: set[ast.stmt | None] = {*Gradients(knowledge).forwards(source, scope, loop.body)}
+    for call in own_calls(ast.Module(loop.body, [])):
+        if callee(call) == "generate" and _is_of_a_model(knowledge, source, scope, call):
+            found.add(source.statement_of(call))
+    simple = [s for s in found if isinstance(s, _SIMPLE)]
+    return sorted(simple, key=lambda s: (s.lineno, s.col_offset))
 
 
 def _gradients_off(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, loop: ast.stmt, call: ast.stmt
+    knowledge: Knowledge, source: Source, scope: ScopeNode, statement: ast.stmt
 ) -> bool:
     """Under a `with no_grad`, in a decorated function, or called from such a place."""
-    program = knowledge.program
-    if any(knowledge.without_gradients(source, p) for p in source.parents(call)):
-        return True
-    if not isinstance(scope, FUNCTIONS):
-        return False
-    if any(knowledge.is_no_grad(source, source.scope_of(scope), d) for d in scope.decorator_list):
-        return True
+    program, places = knowledge.program, [(source, statement)]
+    if isinstance(scope, FUNCTIONS):
+        outside = source.scope_of(scope)
+        if any(knowledge.is_no_grad(source, outside, d) for d in scope.decorator_list):
+            return True
+        callers = program.callers.get(scope, ())
+        places += [(program.source_of_scope[caller], holder) for caller, _, holder in callers]
     return any(
-        any(
-            knowledge.without_gradients(where, p)
-            for where in (program.source_of_scope[caller],)
-            for p in where.parents(holder)
-        )
-        for caller, _, holder in program.callers.get(scope, ())
+        knowledge.without_gradients(where, p) for where, at in places for p in where.parents(at)
     )
 
 
@@ -137,123 +132,102 @@ def locate_inference(
         ]
         if not candidates:
             raise UsageError(f"--loop {file}:{line}: no inference loop starts there")
-    path = program.entry.path
     if not candidates:
         message = "no loop that runs a model with gradients off was found"
-        raise Declined(Reason(path, 1, "no-inference-loop", message, _REMEDY))
-    if len(candidates) > 1:
-        names = " or ".join(f"--loop {c.source.path.name}:{c.loop.lineno}" for c in candidates)
-        raise Declined(
-            *(
-                Reason(
-                    c.source.path,
-                    c.loop.lineno,
-                    "several-loops",
-                    f"one of {len(candidates)} inference loops",
-                    f"Say which one: {names}",
-                )
-                for c in candidates
-            )
+        remedy = (
+            "Give a script with a loop that runs the model under torch.no_grad() or "
+            "inference_mode()."
         )
-    return _understand(program, knowledge, candidates[0])
+        raise Declined(Reason(program.entry.path, 1, "no-inference-loop", message, remedy))
+    if len(candidates) > 1:
+        raise Declined(*several(candidates, "inference"))
+    return _understand(knowledge, candidates[0])
 
 
-def _understand(program: Program, knowledge: Knowledge, candidate: Candidate) -> Located:
+def _understand(knowledge: Knowledge, candidate: Candidate) -> Located:
     source, scope, loop = candidate.source, candidate.scope, candidate.loop
+    assert isinstance(loop, (ast.For, ast.While))
     calls = _model_statements(knowledge, source, scope, loop)
-    suite, first, last = _same_suite(source, loop, calls)
-    end = _read_back(knowledge, source, suite, first, last)
-    region = _region(knowledge, candidate, first, end, calls[0], "inference")
-    call = knowledge.forward_call(source, scope, calls[0])
-    if call is not None:
-        model = reads(call.func)
-        given = [n.id for n in arguments(call) if isinstance(n, ast.Name) and n.id not in model]
+    first, last = _span(source, calls)
+    end = _read_back(knowledge, source, first, last)
+    region = _region(knowledge, candidate, Forward(first, calls[0], source), end, "inference")
+    found = called_model(knowledge, source, scope, calls[0])
+    if found is not None:
+        model, call = found
+        given = [n.id for n in arguments(call) if isinstance(n, ast.Name) and n.id != model]
         hints = region.hints or tuple(sorted(reads(call)))[:2]
         region = replace(region, hints=hints, batch=tuple(given)[:2])
-    return _located(program, knowledge, candidate, region, Forward(first, calls[0], source))
+    return _located(knowledge, candidate, region, Forward(first, calls[0], source))
 
 
-def _same_suite(
-    source: Source, loop: ast.stmt, calls: list[ast.stmt]
-) -> tuple[list[ast.stmt], ast.stmt, ast.stmt]:
-    """The deepest suite that holds all model calls, and the first and last statement there."""
-    paths = [path_to(source, loop, c) for c in calls]
-    depth = 0
-    while all(len(p) > depth + 1 for p in paths) and len({id(p[depth + 1][0]) for p in paths}) == 1:
-        depth += 1
-    suite = paths[0][depth][0]
-    indices = [p[depth][1] for p in paths]
-    return suite, suite[min(indices)], suite[max(indices)]
+def _span(source: Source, calls: list[ast.stmt]) -> tuple[ast.stmt, ast.stmt]:
+    """First and last statement around the calls in the deepest suite that holds all of them."""
+    for around in (calls[0], *source.parents(calls[0])):
+        holding = [s for s in source.places[around].suite if any(contains(s, c) for c in calls)]
+        if all(any(contains(s, c) for s in holding) for c in calls):
+            return holding[0], holding[-1]
+    return calls[0], calls[-1]
 
 
-def _read_back(
-    knowledge: Knowledge, source: Source, suite: list[ast.stmt], first: ast.stmt, last: ast.stmt
-) -> ast.stmt:
+def _read_back(knowledge: Knowledge, source: Source, first: ast.stmt, last: ast.stmt) -> ast.stmt:
     """Statements behind the model that hand its result to the host belong to the sample."""
-    results = frozenset(binds(first) | binds(last))
-    end = last
-    for statement in suite[suite.index(last) + 1 :]:
-        if knowledge.sync_of(source, statement) is not None:
-            end = statement
-            continue
-        if isinstance(statement, (ast.Expr, ast.Assign)) and results & reads(statement):
-            if host_read(statement, frozenset()) is not None:
-                end = statement
-                continue
-        break
+    results, place, end = binds(first) | binds(last), source.places[last], last
+    for statement in place.suite[place.index + 1 :]:
+        shows = isinstance(statement, (ast.Expr, ast.Assign)) and results & reads(statement)
+        waits = shows and host_read(statement, frozenset()) is not None
+        if not waits and knowledge.sync_of(source, statement) is None:
+            break
+        end = statement
     return end
 
 
+# -- what both make ------------------------------------------------------------------------------
+
+
 def _region(
-    knowledge: Knowledge,
-    candidate: Candidate,
-    begin: ast.stmt,
-    end: ast.stmt,
-    forward: ast.stmt,
-    label: str,
+    knowledge: Knowledge, candidate: Candidate, forward: Forward, end: ast.stmt, label: str
 ) -> Region:
-    source = candidate.source
-    inside: set[str] = set()
+    source, begin = forward.source, forward.unit
     suite = source.places[begin].suite
-    for statement in suite[suite.index(begin) : suite.index(end) + 1]:
-        inside |= binds(statement)
+    inside = suite[suite.index(begin) : suite.index(end) + 1]
+    hints = tuple(sorted(set[str]().union(*map(binds, inside))))[:3]
     keeps = knowledge.sync_of(source, end) is not None
     sync = Sync("keep" if keeps else "insert", source, end if keeps else None, "")
-    hints = tuple(sorted(inside))[:3]
     return Region(
-        begin=begin,
-        end=end,
-        sync=sync,
+        begin,
+        end,
+        sync,
         label=label,
         candidate=candidate,
         sites=(),
-        forward=forward,
+        forward=forward.statement,
         forward_source=source,
         hints=hints,
     )
 
 
 def _located(
-    program: Program,
-    knowledge: Knowledge,
-    candidate: Candidate,
-    region: Region,
-    forward: Forward,
+    knowledge: Knowledge, candidate: Candidate, region: Region, forward: Forward
 ) -> Located:
-    source, scope = candidate.source, candidate.scope
+    source, scope, loop = candidate.source, candidate.scope, candidate.loop
     pseudo = Update(source, scope, region.end, ast.Call(ast.Name("x"), [], []), region.label)
-    strategy = strategy_of(knowledge, candidate, pseudo)
-    stop = Stop(source, scope, region.end, region.end, strategy)
-    counter = _counter(candidate)
+    stop = Stop(source, scope, region.end, region.end, strategy_of(knowledge, candidate, pseudo))
+    name = header_count(loop)
+    counter = Counter(name, loop.lineno, "enumerate", None) if name else None
     return Located(
-        program, knowledge, candidate, (region,), (forward,), counter, "none", (stop,), region.label
+        knowledge.program,
+        knowledge,
+        candidate,
+        (region,),
+        (forward,),
+        counter,
+        "none",
+        (stop,),
+        region.label,
     )
 
 
-def _counter(candidate: Candidate) -> Counter | None:
-    loop = candidate.loop
-    name = header_count(loop)
-    return Counter(name, loop.lineno, "enumerate", None) if name else None
+# -- marked lines --------------------------------------------------------------------------------
 
 
 def locate_marked(
@@ -265,52 +239,51 @@ def locate_marked(
         Declined: the lines are not whole statements of one block, or leave it on the way.
         UsageError: no such file in the program, or no statement starts there.
     """
-    file, start, stop = mark
-    sources = [s for s in program.sources.values() if not file or s.path.name == Path(file).name]
-    sources = [s for s in sources if s.path == Path(file)] or sources
-    if not sources:
-        raise UsageError(f"--region {file}: not a module of {program.entry.path.name}")
-    source = sources[0]
-    begin = _statement_at(source, start)
-    if begin is None:
-        raise UsageError(f"--region {file}:{start}-{stop}: no statement starts at line {start}")
-    suite = source.places[begin].suite
-    covered = [s for s in suite if s.lineno >= begin.lineno and (s.end_lineno or 0) <= stop]
-    if not covered or ((covered[-1].end_lineno or 0) < stop and _cuts(source, stop)):
-        message = f"lines {start}-{stop} are not whole statements of one block"
-        remedy = "Let the region start and end with statements of the same indentation."
-        raise Declined(Reason(source.path, start, "region", message, remedy))
-    for statement in covered:
-        inner = () if isinstance(statement, SCOPES) else own_nodes(statement)
-        for node in (statement, *inner):
-            if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)):
-                raise Declined(
-                    Reason(
-                        source.path,
-                        getattr(node, "lineno", start),
-                        "region",
-                        "the region is left before its end",
-                        "End the region before that line.",
-                    )
-                )
+    source = _named(program, mark)
+    covered = _covered(source, mark)
+    leaves = [n for n in own_nodes(ast.Module(covered, [])) if isinstance(n, _LEAVES)]
+    if leaves:
+        message, remedy = "the region is left before its end", "End the region before that line."
+        raise Declined(Reason(source.path, leaves[0].lineno, "region", message, remedy))
+    begin = covered[0]
     loops = source.loops_around(begin)
-    scope = source.scope_of(begin)
+    # lines in no loop run as if they were the body of one
     anchor = loops[0] if loops else begin
-    candidate = Candidate(source, scope, anchor)  # type: ignore[arg-type]
-    region = _region(knowledge, candidate, begin, covered[-1], begin, label)
-    located = _located(program, knowledge, candidate, region, Forward(begin, begin, source))
+    candidate = Candidate(source, source.scope_of(begin), anchor)  # type: ignore[arg-type]
+    region = _region(knowledge, candidate, Forward(begin, begin, source), covered[-1], label)
+    located = _located(knowledge, candidate, region, Forward(begin, begin, source))
     once = Caveat(
         "region-without-loop",
         "the region is in no loop of its function: it may run only once, and its first run "
         "is the compile sample",
-        place=source.at(start),
+        place=source.at(begin.lineno),
     )
     return located if loops else replace(located, warnings=(once,))
 
 
-def _statement_at(source: Source, line: int) -> ast.stmt | None:
-    at = [s for s in source.places if s.lineno == line]
-    return min(at, key=lambda s: s.col_offset) if at else None
+def _named(program: Program, mark: tuple[str, int, int]) -> Source:
+    """The program's module of a name; one of that very path goes before the others."""
+    file = mark[0]
+    sources = [s for s in program.sources.values() if not file or s.path.name == Path(file).name]
+    exact = [s for s in sources if s.path == Path(file)]
+    if not sources:
+        raise UsageError(f"--region {file}: not a module of {program.entry.path.name}")
+    return (exact or sources)[0]
+
+
+def _covered(source: Source, mark: tuple[str, int, int]) -> list[ast.stmt]:
+    """The statements between two lines."""
+    file, start, stop = mark
+    at = [s for s in source.places if s.lineno == start]
+    if not at:
+        raise UsageError(f"--region {file}:{start}-{stop}: no statement starts at line {start}")
+    place = source.places[min(at, key=lambda s: s.col_offset)]
+    covered = [s for s in place.suite[place.index :] if (s.end_lineno or 0) <= stop]
+    if not covered or ((covered[-1].end_lineno or 0) < stop and _cuts(source, stop)):
+        message = f"lines {start}-{stop} are not whole statements of one block"
+        remedy = "Let the region start and end with statements of the same indentation."
+        raise Declined(Reason(source.path, start, "region", message, remedy))
+    return covered
 
 
 def _cuts(source: Source, line: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from collections.abc import Callable, Iterator
 
@@ -10,15 +9,7 @@ from msgspec import structs
 
 from instrumentor.errors import UsageError
 from instrumentor.locate.model import Declined, Located, Reason
-from instrumentor.locate.syntax import (
-    FUNCTIONS,
-    LOOPS,
-    LoopNode,
-    Source,
-    callee,
-    contains,
-    parse,
-)
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, callee, own_calls, parse
 from instrumentor.options import Options
 
 #: Reasons that do not stand against lines which the user names.
@@ -55,25 +46,10 @@ def with_region(reason: Reason, source: Source, options: Options, place: Place) 
 
 def _around(source: Source, line: int) -> Iterator[tuple[int, int]]:
     """First and last line of the bodies of loops at a line, or that call its function."""
-    seen: set[tuple[int, int]] = set()
-    for loop in (*_loops_at(source, line), *_loops_that_call(source, line)):
-        span = loop.body[0].lineno, loop.body[-1].end_lineno or loop.body[-1].lineno
-        if span not in seen:
-            seen.add(span)
-            yield span
-
-
-def _loops_at(source: Source, line: int) -> list[LoopNode]:
-    held = [s for s in source.places if isinstance(s, LOOPS) and _holds(s, line)]
-    return sorted(held, key=lambda loop: -loop.lineno)
-
-
-def _loops_that_call(source: Source, line: int) -> list[LoopNode]:
-    names = {s.name for s in source.places if isinstance(s, FUNCTIONS) and _holds(s, line)}
-    calls = [call for call in source.calls if callee(call) in names]
-    held = [s for s in source.places if isinstance(s, LOOPS)]
-    return [s for s in reversed(held) if any(contains(s, call) for call in calls)]
-
-
-def _holds(statement: ast.stmt, line: int) -> bool:
-    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+    at = [s for s in source.places if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    names = {s.name for s in at if isinstance(s, FUNCTIONS)}
+    loops = [s for s in source.places if isinstance(s, LOOPS)]
+    calling = [s for s in loops if any(callee(c) in names for c in own_calls(s))]
+    innermost = sorted((s for s in at if isinstance(s, LOOPS)), key=lambda s: -s.lineno)
+    for loop in dict.fromkeys((*innermost, *calling[::-1])):
+        yield loop.body[0].lineno, loop.body[-1].end_lineno or loop.body[-1].lineno

@@ -21,13 +21,10 @@ from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import (
     LOOPS,
-    SCOPES,
     ScopeNode,
     Source,
-    arguments,
     below,
     callee,
-    children,
     dotted,
     last,
     own_calls,
@@ -335,68 +332,6 @@ class Knowledge(Struct, eq=False, dict=True):
             self.is_no_grad(source, source.scope_of(statement), item.context_expr)
             for item in statement.items
         )
-
-    def forward_call(self, source: Source, scope: ScopeNode, node: ast.AST) -> ast.Call | None:
-        """The first call below a node that runs a model with gradients, or None."""
-        calls = self._grad_calls(source, node)
-        return next((call for call in calls if self._is_forward(source, scope, call)), None)
-
-    def _grad_calls(self, source: Source, node: ast.AST) -> Iterator[ast.Call]:
-        """Calls below a node, `with no_grad` blocks and nested scopes left out, in order."""
-        if self.without_gradients(source, node):
-            return
-        if isinstance(node, ast.Call):
-            yield node
-        for child in children(node):
-            if not isinstance(child, SCOPES):
-                yield from self._grad_calls(source, child)
-
-    def _is_forward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        if self.is_backward(source, scope, call) or self.is_step(source, scope, call):
-            return False
-        if isinstance(call.func, ast.Attribute):
-            if call.func.attr in catalogue.NOT_FORWARD:
-                return False
-            if self.is_model(source, scope, call.func.value):
-                return True
-        elif self.is_model(source, scope, call.func):
-            return True
-        if self.role(source, scope, call) in (Role.FORWARD, Role.ACTIVATION_CHECKPOINT):
-            return True
-        functions = self.program.resolve(source, scope, call)
-        if any(map(self.runs_model, functions)):
-            return True
-        word = callee(call)
-        if isinstance(call.func, ast.Attribute) and self.is_model(source, scope, call.func):
-            return True
-        if catalogue.SPELLED_FORWARD.search(word) and not self._is_loss(source, scope, call):
-            return True
-        return not functions and self._is_given_model(source, scope, call)
-
-    def _is_loss(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        return self.kinds.is_a(source, scope, call.func, Kind.LOSS)
-
-    def _is_given_model(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        """A function that is not to be read, and is handed a model, may well run it."""
-        word = callee(call)
-        names = [external_name(v) for v in self.values(source, scope, call.func)]
-        if any(n.startswith("builtins.") for n in names) or word in catalogue.NOT_FORWARD:
-            return False
-        if catalogue.SPELLED_PREPARATION.search(word) or word in ("accumulate", "no_sync"):
-            return False
-        return any(self.is_model(source, scope, a) for a in arguments(call))
-
-    def runs_model(self, function: Function) -> bool:
-        """Whether a function runs a model with gradients, itself or through what it calls."""
-
-        def runs() -> bool:
-            source, node = function.source, function.node
-            outside = source.scope_of(node)
-            return not any(
-                self.is_no_grad(source, outside, d) for d in node.decorator_list
-            ) and any(self.forward_call(source, node, s) is not None for s in node.body)
-
-        return self._answers.ask(("runs", function.node), runs, False)
 
     def is_gradless(self, function: Function) -> bool:
         """Whether whatever a function runs, it runs with gradients off."""

@@ -174,7 +174,7 @@ def _region(
         sites=tuple(group),
         forward=forward.statement,
         forward_source=forward.source,
-        batch=batch_names(candidate, span.begin),
+        batch=batch_names(knowledge, candidate, span.begin),
     )
     hints, unsure = find_hints(knowledge, candidate, region, forward)
     timed = () if span.whole else flow.between(final.statement, span.end)

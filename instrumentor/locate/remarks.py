@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from instrumentor.locate.catalogue import Role
 from instrumentor.locate.config import mesh_default_warning
+from instrumentor.locate.control import START, flow_of
 from instrumentor.locate.counter import counters, header_count
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import UNKNOWN, Candidate
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.regions import Region
+from instrumentor.locate.rules.common import imported_roots
 from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
 from instrumentor.locate.vocabulary import host_read
 from instrumentor_analysis.caveats import Caveat
@@ -23,7 +25,7 @@ def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Cavea
         for call in source.calls:
             yield from _of_a_call(knowledge, candidate, source, call)
         yield from _distributed(knowledge, source)
-        yield from _own_instrumentation(knowledge, source)
+        yield from _own_signposts(source)
     yield from _own_limits(knowledge, candidate)
     mesh = mesh_default_warning(list(knowledge.program.sources.values()))
     if mesh:
@@ -40,29 +42,33 @@ def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Cavea
 def _of_a_call(
     knowledge: Knowledge, candidate: Candidate, source: Source, call: ast.Call
 ) -> Iterator[Caveat]:
-    role = knowledge.role(source, knowledge.program.scope_of(source, call), call)
-    name, place = dotted(call.func), source.at(call.lineno)
+    scope, place = knowledge.program.scope_of(source, call), source.at(call.lineno)
+    role, name = knowledge.role(source, scope, call), dotted(call.func)
+    starts = role is Role.PROCESS or (
+        callee(call) == "Process"  # of a context, `get_context("spawn").Process`
+        and not knowledge.program.names.qualified(source, scope, call.func)
+    )
     if role is Role.DEBUGGER and _before_stop(knowledge.program, candidate, source, call):
         yield Caveat("breakpoint", f"{name}() would wait for input", place=place)
-    elif role is Role.SPAWN and callee(call) in ("spawn", "launch"):
+    elif role is Role.PROFILER:
+        text = f"the script profiles itself ({name}); that stays and costs time"
+        yield Caveat("own-profiler", text, place=place)
+    elif role is Role.SPAWN:
         text = f"{name} may start workers; only the main process records"
         yield Caveat("several-processes", text, place=place)
-    elif callee(call) == "Process" and not any(k.arg == "daemon" for k in call.keywords):
+    elif starts and not any(k.arg == "daemon" for k in call.keywords):
         text = "a process started here may outlive the early stop: the run would wait"
         yield Caveat("outlives-stop", text, place=place)
 
 
 def _before_stop(program: Program, candidate: Candidate, source: Source, node: ast.AST) -> bool:
-    """Not behind the loop in its own function, nor behind the call that leads to it."""
-    statement = source.statement_of(node)
-    if statement is None:
-        return True
-    scope = source.scope_of(statement)
+    """Whether a run comes to it before the loop, or the call that leads there, is complete."""
+    statement, where = source.statement_of(node), candidate.scope
     anchor: ast.stmt = candidate.loop
-    where: ast.AST = candidate.scope
     for _ in range(6):
-        if scope is where:
-            return statement.lineno <= (anchor.end_lineno or anchor.lineno)
+        if statement is not None and source.scope_of(statement) is where:
+            flow = flow_of(where)
+            return flow.path(START, flow.before(statement), {flow.after(anchor)})
         callers = program.callers.get(where, ()) if isinstance(where, FUNCTIONS) else ()
         if len(callers) != 1:
             break
@@ -85,26 +91,11 @@ def _distributed(knowledge: Knowledge, source: Source) -> Iterator[Caveat]:
             return
 
 
-def _own_instrumentation(knowledge: Knowledge, source: Source) -> Iterator[Caveat]:
-    """Signposts and profilers of the script's own: they survive and are named."""
-    for statement in source.places:
-        if isinstance(statement, ast.Import):
-            modules = [a.name for a in statement.names]
-        elif isinstance(statement, ast.ImportFrom):
-            modules = [statement.module or ""]
-        else:
-            continue
-        if "tracy" in modules:
-            text = "the script has tracy signposts of its own; they stay"
-            yield Caveat("own-signposts", text, place=source.at(statement.lineno))
-    for call in source.calls:
-        role = knowledge.role(source, knowledge.program.scope_of(source, call), call)
-        name = dotted(call.func)
-        if role is Role.PROFILER and name.endswith(
-            ("profile", "Profile", "start_server", "start_trace", "Trace")
-        ):
-            text = f"the script profiles itself ({name}); that stays and costs time"
-            yield Caveat("own-profiler", text, place=source.at(call.lineno))
+def _own_signposts(source: Source) -> Iterator[Caveat]:
+    line = imported_roots(source).get("tracy")
+    if line is not None:
+        text = "the script has tracy signposts of its own; they stay"
+        yield Caveat("own-signposts", text, place=source.at(line))
 
 
 def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
@@ -112,19 +103,14 @@ def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
     source, scope = candidate.source, candidate.scope
     loops = [candidate.loop, *source.loops_around(candidate.loop)]
     counted = {c for loop in loops for c, _ in counters(loop)} | set(map(header_count, loops))
-    for top in candidate.loop.body:
-        for node in (top, *own_nodes(top)):
-            if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
-                yield Caveat(
-                    "own-limit",
-                    "the script ends its loop by a count of its own, possibly before --steps "
-                    "samples",
-                    place=source.at(node.lineno),
-                )
-            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                if knowledge.role(source, scope, node.value) is Role.CLOCK:
-                    text = "the script's own timer stays"
-                    yield Caveat("own-timer", text, "note", source.at(node.lineno))
+    for node in candidate.flow.statements:
+        place = source.at(node.lineno)
+        if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
+            text = "the script ends its loop by a count of its own, possibly before --steps samples"
+            yield Caveat("own-limit", text, place=place)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            if knowledge.role(source, scope, node.value) is Role.CLOCK:
+                yield Caveat("own-timer", "the script's own timer stays", "note", place)
 
 
 def _counts_out(node: ast.If, counted: set[str]) -> bool:

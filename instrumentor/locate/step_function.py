@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from instrumentor.locate.constants import Constants, along, decided
 from instrumentor.locate.control import END, START, Flow, flow_of
 from instrumentor.locate.forward import call_of, find_forwards
+from instrumentor.locate.gradients import Gradients
 from instrumentor.locate.knowledge import Knowledge, is_stub
 from instrumentor.locate.loops import Candidate, Site, find_updates, stepping
 from instrumentor.locate.program import Class, Function, Program
-from instrumentor.locate.syntax import FUNCTIONS, Source, callee, own_calls, own_nodes, receiver
+from instrumentor.locate.syntax import FUNCTIONS, Source, callee, own_calls, receiver
 
 
 class Departure(NamedTuple):
@@ -125,8 +126,7 @@ def _evaluates(
 def _is_evaluation(knowledge: Knowledge, function: Function, statement: ast.stmt) -> bool:
     source, scope = function.source, function.node
     if knowledge.without_gradients(source, statement):
-        inner = (node for node in own_nodes(statement) if isinstance(node, ast.stmt))
-        return any(knowledge.forward_call(source, scope, each) is not None for each in inner)
+        return bool(Gradients(knowledge).forwards(source, scope, [statement]))
     called = (knowledge.program.resolve(source, scope, call) for call in own_calls(statement))
     return any(
         knowledge.evaluates(target) and not knowledge.has_backward(target)

@@ -1,44 +1,21 @@
-"""Words of validation, logging and host reads: how a single call is spelled."""
+"""What waits for a value of the device, and how validation and logging are spelled."""
 
 from __future__ import annotations
 
 import ast
-import re
 
-from instrumentor.locate.syntax import (
-    callee,
-    dotted,
-    own_calls,
-    own_nodes,
-)
-
-_VALIDATE = re.compile(
-    r"^_*((validate|evaluate|eval|evaluation|validation|test)(_[a-z0-9_]+)?|"
-    r"(run|do|perform|maybe|compute|calc|calculate|estimate|get)_(initial_)?"
-    r"(val|valid|validation|validate|eval|evaluate|evaluation|test)(_[a-z0-9_]*)?|"
-    r"[a-z0-9_]*_(validate|evaluate|evaluation|validation|eval)|"
-    r"estimate_loss|log_validation(_[a-z0-9]+)?)$",
-    re.I,
-)
-_NOT_VALIDATE = re.compile(
-    r"load|dataset|dataloader|data$|corpus|input|param|shape|schema|same_|_set$|device|type|"
-    r"version|token|prompt|consisten|check|config|_dl$|_ds$|split|transform|sampler|make_|build|create|"
-    r"^get_(eval|val|valid|validation|test)(_[a-z]*)?_?(set|env|envs|data|batch|loader|iter|file)|"
-    r"^get_loss|freq|steps?$|interval|args|prepare|mode$|path|name|should",
-    re.I,
-)
-_LOGGER = re.compile(
-    r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress"
-)
+from instrumentor.locate import catalogue
+from instrumentor.locate.syntax import arguments, callee, dotted, own_nodes
 
 
 def is_validation_name(name: str) -> bool:
-    return bool(_VALIDATE.match(name)) and not _NOT_VALIDATE.search(name)
+    found = catalogue.SPELLED_VALIDATION.match(name)
+    return bool(found) and not catalogue.SPELLED_BESIDE_VALIDATION.search(name)
 
 
 def is_logging(call: ast.Call) -> bool:
     """A call whose purpose is to show or record values."""
-    return bool(_LOGGER.search(dotted(call.func).lower()))
+    return bool(catalogue.SPELLED_LOG.search(dotted(call.func).lower()))
 
 
 def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
@@ -49,73 +26,58 @@ def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
     one of `tensors`, the names computed by the forward.
     """
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and is_logging(node.value):
-        shown = [*node.value.args, *(k.value for k in node.value.keywords)]
-        if _reads_tensor(shown, tensors):
+        if _any_values(arguments(node.value), tensors):
             return node.value
-    for call in own_calls(node):
-        name = callee(call)
-        if isinstance(call.func, ast.Attribute):
-            if name in ("item", "tolist", "numpy", "cpu") and not call.args:
-                return call
-            if name == "to" and call.args:
-                first = call.args[0]
-                if isinstance(first, ast.Constant) and first.value == "cpu":
-                    return call
-                if isinstance(first, ast.Call) and callee(first) == "device" and first.args:
-                    inner = first.args[0]
-                    if isinstance(inner, ast.Constant) and inner.value == "cpu":
-                        return call
-        elif name in ("print", "float", "int", "bool") and _reads_tensor(call.args, tensors):
-            return call
-    for part in own_nodes(node):
-        if isinstance(part, ast.FormattedValue) and _reads_tensor([part.value], tensors):
-            return part
-    tests = [n.test for n in (node, *own_nodes(node)) if isinstance(n, (ast.If, ast.Assert))]
-    for test in tests:
-        if _is_value_test(test, tensors):
-            return test
-    return None
+    return next((part for part in (node, *own_nodes(node)) if _waits(part, tensors)), None)
 
 
-_SHAPE_WORDS = frozenset(
-    {"shape", "size", "dtype", "device", "dim", "numel", "ndim", "requires_grad"}
-)
-
-
-def _reads_tensor(nodes: list[ast.expr], tensors: frozenset[str]) -> bool:
-    return any(_tensor_value(node, tensors) for node in nodes)
-
-
-def _tensor_value(node: ast.AST, tensors: frozenset[str]) -> bool:
-    """True when the *values* of a tensor are read: not its shape, dtype or identity."""
-    if isinstance(node, ast.Attribute) and node.attr in _SHAPE_WORDS:
-        return False
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPE_WORDS:
-            return False
-        if callee(node) in ("len", "isinstance", "type", "hasattr", "id"):
-            return False
-    if isinstance(node, ast.Compare) and all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops):
-        return False
-    if isinstance(node, ast.Name):
-        return node.id in tensors
-    return any(_tensor_value(child, tensors) for child in ast.iter_child_nodes(node))
-
-
-def _is_value_test(test: ast.expr, tensors: frozenset[str]) -> bool:
-    for node in (test, *own_nodes(test)):
-        if isinstance(node, ast.Call) and callee(node) in (
-            "isnan",
-            "isinf",
-            "isfinite",
-            "any",
-            "all",
-        ):
-            if _reads_tensor([*node.args, node.func], tensors):
-                return True
-        elif isinstance(node, ast.Compare) and not all(
-            isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops
-        ):
-            if _reads_tensor([node.left, *node.comparators], tensors):
-                return True
+def _waits(node: ast.AST, tensors: frozenset[str]) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
+            return _is_cpu(device)
+        case ast.Call(func=ast.Attribute(attr=word), args=given):
+            return word in catalogue.HANDS_TO_HOST and not given
+        case ast.Call(func=ast.Name(id=word), args=given):
+            return word in catalogue.ASKS_VALUE and _any_values(given, tensors)
+        case ast.FormattedValue(value=value):
+            return _any_values([value], tensors)
+        case ast.If(test=test) | ast.Assert(test=test):
+            return any(_compares(part, tensors) for part in (test, *own_nodes(test)))
     return False
+
+
+def _is_cpu(node: ast.expr) -> bool:
+    """`"cpu"` or `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and callee(node) == "device" and node.args:
+        node = node.args[0]
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def _compares(node: ast.AST, tensors: frozenset[str]) -> bool:
+    """A part of a test that depends on the values of a tensor."""
+    match node:
+        case ast.Call(args=given) if callee(node) in catalogue.TESTS_VALUES:
+            return _any_values([*given, node.func], tensors)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            same = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+            return not all(isinstance(op, same) for op in ops) and _any_values(
+                [left, *others], tensors
+            )
+    return False
+
+
+def _any_values(nodes: list[ast.expr], tensors: frozenset[str]) -> bool:
+    return any(_has_values(node, tensors) for node in nodes)
+
+
+def _has_values(node: ast.AST, tensors: frozenset[str]) -> bool:
+    """Whether the *values* of a tensor are read: not its shape, dtype or identity."""
+    match node:
+        case ast.Name(id=name):
+            return name in tensors
+        case ast.Attribute(attr=word) | ast.Call(func=ast.Attribute(attr=word) | ast.Name(id=word)):
+            if word in catalogue.DESCRIBES_TENSOR:
+                return False
+        case ast.Compare(ops=ops) if all(isinstance(op, (ast.Is, ast.IsNot)) for op in ops):
+            return False
+    return any(_has_values(child, tensors) for child in ast.iter_child_nodes(node))

@@ -143,19 +143,24 @@ subprocess.run(["ls"])
 
 
 @pytest.mark.parametrize(
-    ("base", "what"), [("threading.Thread", "a thread"), ("multiprocessing.Process", "a process")]
+    ("base", "start", "what"),
+    [
+        ("threading.Thread", "start", "a thread"),
+        ("multiprocessing.Process", "start", "a process"),
+        ("threading.Thread", "run", ""),
+        ("Base", "run", ""),
+    ],
 )
-def test_a_loop_in_the_run_of_a_thread(base: str, what: str) -> None:
-    source = THREAD.format(base=base) + "learner.start()\n"
+def test_a_loop_in_a_run_that_the_main_thread_calls_or_not(
+    base: str, start: str, what: str
+) -> None:
+    source = THREAD.format(base=base) + f"learner.{start}()\n"
+    if not what:
+        assert plan_of(source)["loop"]["line"] == line_of(source, "for x, y in loader")
+        return
     reason = reason_of(source)
     assert (reason.kind, reason.line) == ("own-process", line_of(source, "def run"))
     assert what in reason.message
-
-
-@pytest.mark.parametrize("base", ["threading.Thread", "Base"])
-def test_a_run_that_the_main_thread_calls(base: str) -> None:
-    source = THREAD.format(base=base) + "learner.run()\n"
-    assert plan_of(source)["loop"]["line"] == line_of(source, "for x, y in loader")
 
 
 # -- closures ------------------------------------------------------------------------------
@@ -180,32 +185,37 @@ for x, y in loader:
 )
 
 
-def test_a_closure_that_the_helper_calls_itself() -> None:
-    source = CLOSURE.format(use="loss = closure()\n    optimizer.step()")
-    plan = plan_of(source)
-    assert plan["call"]["line"] == line_of(source, "loss = take_step(x, y)")
+CALLED = "loss = closure()\n    optimizer.step()"
+OTHERS = "def with_lbfgs():\n    def closure():\n        return 0\n    lbfgs.step(closure)\n"
+
+
+@pytest.mark.parametrize(("use", "before"), [(CALLED, ""), (CALLED, OTHERS)])
+def test_a_closure_that_the_helper_calls_itself(use: str, before: str) -> None:
+    """Whatever another function does with a closure of its own."""
+    source = CLOSURE.format(use=use).replace("\nfor x, y", f"\n{before}\nfor x, y")
+    assert plan_of(source)["call"]["line"] == line_of(source, "loss = take_step(x, y)")
 
 
 @pytest.mark.parametrize(
     "use",
     [
         "loss = optimizer.step(closure)",
+        "loss = optimizer.step(closure=lambda: closure())",
         "loss = optimizer.step(functools.partial(closure))",
         "loss = closure()\n    optimizer.step(closure)",
-        "loss = closure()\n    optimizer.step()\n    optimizer.closure = closure",
+        f"{CALLED}\n    optimizer.closure = closure",
     ],
 )
 def test_a_closure_that_is_handed_on(use: str) -> None:
     assert reason_of(CLOSURE.format(use=use)).kind == "closure"
 
 
-def test_another_function_may_hand_on_its_own_closure() -> None:
-    source = CLOSURE.format(use="loss = closure()\n    optimizer.step()").replace(
-        "\nfor x, y in loader:",
-        "\ndef with_lbfgs():\n    def closure():\n        return 0\n    lbfgs.step(closure)\n"
-        "\nfor x, y in loader:",
+@pytest.mark.parametrize("use", [CALLED, f"{CALLED}\n    log(callback=closure)"])
+def test_a_closure_by_any_name_that_no_optimizer_gets(use: str) -> None:
+    assert plan_of(CLOSURE.format(use=use))["label"] == "step"
+    assert (
+        plan_of(CLOSURE.format(use=use).replace("closure", "forward_backward"))["label"] == "step"
     )
-    assert plan_of(source)["call"]["line"] == line_of(source, "loss = take_step(x, y)")
 
 
 # -- what is said --------------------------------------------------------------------------

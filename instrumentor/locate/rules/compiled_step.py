@@ -10,30 +10,37 @@ from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source, dotted
+from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted
 
 
 def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
     if not any(b"torch_xla" in s.data for s in knowledge.program.sources.values()):
         return
-    for function in dict.fromkeys(f for site in candidate.sites for f in site.chain):
-        outside = function.source.scope_of(function.node)
-        for decorator in function.node.decorator_list:
-            role = _role(knowledge, function.source, outside, decorator)
-            if role is Role.STEP_CONTEXT:
-                yield _one_graph(function.source, function.node)
-            elif role is Role.COMPILE:
-                yield _compiled(function.source, function.node.lineno)
+    for source, scope, node, block in _blocks(candidate):
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        role = knowledge.role(source, scope, call)
+        if role is Role.COMPILE and isinstance(block, FUNCTIONS):
+            yield _compiled(source, block.lineno)
+        elif role in (Role.STEP_CONTEXT, Role.COMPILE):
+            yield _one_graph(source, block)
     for source, call, function in _compilations(knowledge):
         if any(function in site.chain for site in candidate.sites):
             yield _compiled(source, call.lineno)
-    source = candidate.source
+
+
+def _blocks(
+    candidate: Candidate,
+) -> Iterator[tuple[Source, ScopeNode, ast.expr, ast.With | FunctionNode]]:
+    """Decorators of the helpers, and contexts around the backwards, with what they stand for."""
     for site in candidate.sites:
-        for parent in source.parents(site.statement):
-            for item in parent.items if isinstance(parent, ast.With) else ():
-                role = _role(knowledge, source, candidate.scope, item.context_expr)
-                if role in (Role.STEP_CONTEXT, Role.COMPILE) and isinstance(parent, ast.With):
-                    yield _one_graph(source, parent)
+        for function in site.chain:
+            outside = function.source.scope_of(function.node)
+            for decorator in function.node.decorator_list:
+                yield function.source, outside, decorator, function.node
+        around = candidate.source.parents(site.statement)
+        for block in (p for p in around if isinstance(p, ast.With)):
+            for item in block.items:
+                yield candidate.source, candidate.scope, item.context_expr, block
 
 
 def handed_to_a_compiler(knowledge: Knowledge) -> Reason | None:
@@ -53,12 +60,6 @@ def _compilations(knowledge: Knowledge) -> Iterator[tuple[Source, ast.Call, Func
             if call.args and knowledge.role(source, scope, call) is Role.COMPILE:
                 for function in program.resolve(source, scope, ast.Call(call.args[0], [], [])):
                     yield source, call, function
-
-
-def _role(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> Role | None:
-    """Of a decorator or a context, called or not."""
-    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
-    return knowledge.role(source, scope, call)
 
 
 def _one_graph(source: Source, block: ast.With | FunctionNode) -> Reason:

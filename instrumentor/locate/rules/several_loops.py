@@ -6,20 +6,18 @@ from collections.abc import Iterator
 
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
-from instrumentor.locate.syntax import (
-    FUNCTIONS,
-)
+from instrumentor.locate.syntax import FUNCTIONS
 from instrumentor_analysis.caveats import Caveat
 
 
-def several(candidates: list[Candidate]) -> list[Reason]:
+def several(candidates: list[Candidate], what: str = "training") -> list[Reason]:
     """One reason per loop, so that the list can be shown."""
     return [
         Reason(
             c.source.path,
             c.loop.lineno,
             "several-loops",
-            f"one of {len(candidates)} training loops"
+            f"one of {len(candidates)} {what} loops"
             + (f", in {c.scope.name}()" if isinstance(c.scope, FUNCTIONS) else ""),
             "Say which one: "
             + " or ".join(f"--loop {x.source.path.name}:{x.loop.lineno}" for x in candidates),
