@@ -344,14 +344,20 @@ class _Walk:
         found = NO_VALUE.union(*read)
         if _is_result(effect, call.func, owner):
             effect = PASSES
-        if effect.made in SURE or knowledge.is_model(source, scope, call.func):
-            self.runs[self.at] = self.enabled and effect.made is not None
-        if effect.made is not None:
-            found |= self._made(effect.made, effect.what)
-            self.ran.update(dict.fromkeys(knowledge.values(source, scope, call.func), found))
+        found = self._new(call, effect, found)
         if not effect.passes:
             return found
         return found | given | owner | handed | self._of_parameters([*call.args, call.func])
+
+    def _new(self, call: ast.Call, effect: Effect, found: Value) -> Value:
+        """With the value that a call makes itself; where it runs a model, that is noted."""
+        source, scope = self.source, self.scope
+        if effect.made in SURE or self.knowledge.is_model(source, scope, call.func):
+            self.runs[self.at] = self.enabled and effect.made is not None
+        if effect.made is not None:
+            found |= self._made(effect.made, effect.what)
+            self.ran.update(dict.fromkeys(self.knowledge.values(source, scope, call.func), found))
+        return found
 
     def _owner(self, function: ast.expr) -> Value:
         """What a method is called on, and what a called variable holds."""

@@ -311,7 +311,9 @@ class _End(Struct, frozen=True, dict=True):
                 if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
                     readers[dotted(node)].add(flow.before(statement))
         ends = {flow.after(end) for end in self.ends}
-        return [n for n, at in readers.items() if self.has(n) and not flow.path(START, ends, at)]
+        return [
+            n for n, at in readers.items() if self.has(n) and not flow.path(START, ends - at, at)
+        ]
 
 
 def _returns_loss(site: Site) -> bool:

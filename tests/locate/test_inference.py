@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from instrumentor import Declined, Options, UsageError, rewrite
-from tests.locate.cases import lines_of, plan_of
+from tests.locate.cases import lines_of, plan_of, timed
 from tests.locate.test_hints import given
 from tests.locate.test_rules import reason_of
 
@@ -56,7 +56,7 @@ def test_from_the_first_call_to_the_read_back(
     offset = lines_of(source, "for step")[0] - 1
     plan = plan_of(source)
     assert plan["mode"] == "inference"
-    assert plan["region"] == {"start_line": start + offset, "end_line": end + offset}
+    assert timed(plan) == {"start_line": start + offset, "end_line": end + offset}
     assert given(source, "begin") == [batch]
     assert given(source, "end")[0].startswith(hints)
 
@@ -127,7 +127,7 @@ def test_marked_lines(first: int, last: int, problem: str) -> None:
     except (Declined, UsageError) as error:
         assert problem and problem in str(error)
     else:
-        assert plan.explanation["region"] == {"start_line": first, "end_line": last}
+        assert timed(plan.explanation) == {"start_line": first, "end_line": last}
         assert [problem in w.message for w in plan.warnings] == ([True] if problem else [])
 
 
