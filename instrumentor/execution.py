@@ -153,7 +153,7 @@ class _Listener:
         self.records.append(record)
         self._progress.record(record)
 
-    def stall(self, stall: process.Stall) -> bool:
+    def stall(self, stall: process.Stall) -> None:
         """What nothing-happens looks like."""
         known = reasons(diagnose("\n".join(stall.last_lines)))
         last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
@@ -167,7 +167,6 @@ class _Listener:
                 "waiting for a thread or process that it did not stop; Ctrl-C ends it and keeps "
                 "the samples"
             )
-        return False
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Once, when the run is being ended, that this may take a moment."""

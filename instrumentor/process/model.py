@@ -63,7 +63,7 @@ class Watch:
     Attributes:
         on_line: gets each line of output.
         on_record: gets each object of the record file.
-        on_stall: gets a :class:`Stall` once per standstill; a true answer ends the run.
+        on_stall: gets a :class:`Stall` once per standstill.
         on_event: gets what the guard does, as ``{"event": "signalled", "signal": ..., "pids"}``,
             and ``{"event": "outlived", "processes": [...]}`` ahead of an ending for that, or
             ``{"event": "closing", "why": ...}`` when the run is only slow to end.
@@ -79,7 +79,7 @@ class Watch:
 
     on_line: Callable[[str], None] | None = None
     on_record: Callable[[dict[str, Any]], None] | None = None
-    on_stall: Callable[[Stall], bool] | None = None
+    on_stall: Callable[[Stall], None] | None = None
     on_event: Callable[[dict[str, Any]], None] | None = None
     timeout_s: float | None = None
     stall_s: float | None = None

@@ -129,21 +129,20 @@ class _Run:
             if self.stop.requests > 1:
                 break
             if not why:
-                why = "interrupted" if interrupted else self._why_end(stall_detector, moved)
+                stall_detector.look(self.watch.clock(), moved, self.last_lines)
+                why = "interrupted" if interrupted else self._why_end()
                 if why:
                     self._send({"event": "end"})
         self._read(final=True)
         return self._result(why == "timed out", interrupted, why == "outlived" and not interrupted)
 
-    def _why_end(self, stall_detector: StallDetector, moved: bool) -> str:
+    def _why_end(self) -> str:
         """What the run is to be ended for, gently; empty while it may go on."""
         now, limit = self.watch.clock(), self.watch.timeout_s
         late = limit is not None and now - self.start >= limit
-        if self.returncode is None and self._outlives(now, late):
-            return "outlived"
-        if self.returncode is None and late:
-            return "timed out"
-        return "stalled" if stall_detector.ends(now, moved, self.last_lines) else ""
+        if self.returncode is not None:
+            return ""
+        return "outlived" if self._outlives(now, late) else "timed out" if late else ""
 
     def _outlives(self, now: float, late: bool) -> bool:
         """Whether the run goes on although its measurement is complete; tells it then."""

@@ -31,28 +31,26 @@ class StallDetector:
         self.half_way: tuple[float, float] | None = None  # time, CPU time
         self.told = False
 
-    def ends(self, now: float, moved: bool, last_lines: list[str]) -> bool:
-        """Whether the run is to be ended for standing still."""
+    def look(self, now: float, moved: bool, last_lines: list[str]) -> None:
+        """Tell a standstill, once."""
         watch = self.watch
         if watch.stall_s is None or watch.on_stall is None:
-            return False
+            return
         if moved:
             self._restart(now)
         idle = now - self.since
         if self.told or idle < watch.stall_s / 2:
-            return False
+            return
         if self.half_way is None:
             self.half_way = now, cpu_s(self.processes())
-            return False
-        if idle < watch.stall_s:
-            return False
-        then, cpu = self.half_way
-        if cpu_s(self.processes()) - cpu > STILL_CPU_SHARE * (now - then):
-            self._restart(now)
-            return False
-        self.told = True
-        pids = tuple(process.pid for process in self.processes())
-        return watch.on_stall(Stall(idle, pids, tuple(last_lines)))
+        elif idle >= watch.stall_s:
+            then, cpu = self.half_way
+            if cpu_s(self.processes()) - cpu > STILL_CPU_SHARE * (now - then):
+                self._restart(now)
+                return
+            self.told = True
+            pids = tuple(process.pid for process in self.processes())
+            watch.on_stall(Stall(idle, pids, tuple(last_lines)))
 
     def _restart(self, now: float) -> None:
         self.since, self.half_way, self.told = now, None, False

@@ -265,17 +265,18 @@ def test_a_wait_for_the_device_is_noticed_and_explained(
 ) -> None:
     lines: list[str] = []
 
-    def on_stall(stall: Stall) -> bool:
-        lines.extend(stall.last_lines)
-        return True
+    clock, stop = Clock(), Stop()
 
-    clock = Clock()
+    def on_stall(stall: Stall) -> None:
+        lines.extend(stall.last_lines)
+        stop.request()
+
     request = make_tracy_request(STEPS, fail="lock", env={"STANDIN_LOCK_PID": "31337"})
     watch = Watch(
         on_line=lambda line: clock.go() if "31337" in line else None,
         on_stall=on_stall, stall_s=30, clock=clock, linger_s=0.2, grace_s=1.0,
     )  # fmt: skip
-    finished = run(TRACY.launch(request), log=tmp_path / "run.log", watch=watch)
+    finished = run(TRACY.launch(request), log=tmp_path / "run.log", watch=watch, stop=stop)
     (found,) = diagnose("\n".join(lines))
     assert found.name == "device-locked"
     assert "kill -INT 31337" in found.remedy
