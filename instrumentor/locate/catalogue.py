@@ -581,7 +581,7 @@ EFFECTS: tuple[tuple[Effect, tuple[str, ...]], ...] = (
                 "traceback.* sys.* typing.* dataclasses.* contextlib.* collections.* tqdm.* "
                 "wandb.* mlflow.* matplotlib.* sklearn.* scipy.* einops.* PIL.* rich.* loguru.* "
                 "evaluate.* tabulate.* termcolor.* nltk.* sacrebleu.* rouge_score.* pickle.* "
-                "yaml.* pandas.*",
+                "yaml.* pandas.* struct.*",
             ),
         ),
     ),

@@ -31,6 +31,8 @@ _DEPTH = 24
 #: from each to every other one.
 _MOST = 100_000
 _BUILTINS = frozenset(dir(builtins))
+_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_WALK = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip", "builtins.next"}
 
 
 class Cell(Struct, frozen=True):
@@ -60,6 +62,7 @@ class Reach(Struct, frozen=True):
         plain: a number or a text, which nobody can change.
         own: an object of one of the program's classes, whose attributes no library reads.
         once: an iterator: walking over it changes it.
+        makes: walking over it makes new objects: a data loader that stacks its samples.
         path: how the outermost scope spells it, nothing when it cannot.
         constant: its text, when it is a text constant.
     """
@@ -70,6 +73,7 @@ class Reach(Struct, frozen=True):
     plain: bool = False
     own: bool = False
     once: bool = False
+    makes: bool = False
     path: Spelling = NOWHERE
     constant: str = ""
 
@@ -82,6 +86,7 @@ class Reach(Struct, frozen=True):
             self.plain and other.plain,
             self.own and other.own,
             self.once or other.once,
+            self.makes and other.makes,
             self.path if self.path == other.path else NOWHERE,
             self.constant if self.constant == other.constant else "",
         )
@@ -91,6 +96,11 @@ class Reach(Struct, frozen=True):
         """Of something that is taken out of it."""
         every = self.cells | self.held
         return Reach(every, fresh=self.fresh and not self.held, plain=self.plain)
+
+    @property
+    def element(self) -> Reach:
+        """Of what walking over it gives."""
+        return FRESH if self.makes else self.part
 
 
 class TooMuch(Exception):
@@ -164,8 +174,10 @@ class Storage(Struct, eq=False, dict=True):
                 return self._attribute(frame, node)
             case ast.Call():
                 return self._result(frame, node)
-            case ast.Subscript(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
+            case ast.Subscript(value=inner) | ast.Await(value=inner):
                 return self.of(frame, inner).part
+            case ast.Starred(value=inner):
+                return self.of(frame, inner).element
             case ast.NamedExpr(value=inner):
                 return self.of(frame, inner)
             case ast.IfExp(body=body, orelse=orelse):
@@ -263,7 +275,7 @@ class Storage(Struct, eq=False, dict=True):
 
     def _bound(self, frame: Frame, bound: Bound) -> Reach:
         whole = self.of(frame, bound.value)
-        return whole.part if bound.path else whole
+        return whole.element if bound.path else whole
 
     def _attribute(self, frame: Frame, node: ast.Attribute) -> Reach:
         owner = self.of(frame, node.value)
@@ -285,7 +297,7 @@ class Storage(Struct, eq=False, dict=True):
             own |= owner.part.cells  # `p.data` is p
         elif not stored:
             own |= owner.held  # a field of a dataclass
-        return Reach(own, found.held, plain=found.plain, once=found.once, path=path)
+        return replace(found, cells=own, fresh=False, own=False, path=path, constant="")
 
     def _put(self, stored: list[tuple[Source, Put]]) -> Iterator[Reach]:
         for source, put in stored:
@@ -307,10 +319,16 @@ class Storage(Struct, eq=False, dict=True):
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
         given = self._holding(frame, arguments(call))
-        if last(full)[:1].isupper():
-            return given  # an object that keeps what it is given
+        if last(full)[:1].isupper():  # an object that keeps what it is given
+            return replace(given, makes=full in _LOADERS and _stacks(call))
+        walked = [self.of(frame, a) for a in call.args if full in _WALK]
+        if full == "builtins.next" and walked:
+            return walked[0].element
+        makes = bool(walked) and all(r.makes or r.plain for r in walked)
         if catalogue.is_iterator(full):
-            return replace(given, once=True)
+            return replace(given, once=True, makes=makes)
+        if makes:
+            return replace(given, makes=True)
         if not isinstance(call.func, ast.Attribute) or not method:
             return given.part
         own = self.of(frame, call.func.value)
@@ -363,6 +381,14 @@ class Storage(Struct, eq=False, dict=True):
                 held = _one_of(given[several.arg]).part.cells
                 given[several.arg] = [Reach(held=held, fresh=True)]
         return tuple(sorted((name, _one_of(reaches)) for name, reaches in given.items()))
+
+
+def _stacks(loader: ast.Call) -> bool:
+    """Whether a data loader makes its batches of samples by itself, which makes new tensors."""
+    named = {k.arg: k.value for k in loader.keywords}
+    size = loader.args[1] if len(loader.args) > 1 else named.get("batch_size", loader)
+    as_stored = isinstance(size, ast.Constant) and size.value is None
+    return not as_stored and len(loader.args) < 7 and not {None, "collate_fn"} & named.keys()
 
 
 def _one_of(reaches: Iterable[Reach]) -> Reach:

@@ -99,6 +99,7 @@ BINDS_A_GLOBAL = {
     "import": "import os as calls",
     "function": "def calls():\n    pass",
 }
+LOADED = "from metrics import accuracy\nargs = load()\nvalid = torch.utils.data.DataLoader({})"
 FIELD = "class Own:\n    it = None\nown = Own()\n"
 
 
@@ -124,6 +125,19 @@ STAYS: dict[str, Evaluation] = {
     ),
     "default_of_a_lambda": Evaluation(
         "buf = [1]", "buf[0] = 2", "rate = lambda buf=buf: buf\nscale(rate())"
+    ),
+    "batches_as_they_are_stored": Evaluation(
+        LOADED.format("Data(args), batch_size=None"),
+        "for a in valid:\n    accuracy(a)",
+        "scale(args)",
+    ),
+    "batches_of_a_function": Evaluation(
+        LOADED.format("Data(args), 8, collate_fn=collate"),
+        "for n, a in enumerate(valid):\n    accuracy(a)",
+        "scale(args)",
+    ),
+    "data_set_of_a_loader": Evaluation(
+        LOADED.format("Data(args), 8"), "valid.dataset.update(3)", "scale(args)"
     ),
     "all_attributes": Evaluation(FIELD, "own.best = 1", "scale(vars(own))"),
     "attribute_by_any_name": Evaluation(FIELD, "own.best = 1", "scale(getattr(own, name))"),
@@ -381,6 +395,11 @@ GOES: dict[str, Evaluation] = {
         "buf = [1]\n" + FIELD + "".join(f"own.it = f{n}()\n" for n in range(9)),
         "own.it.append(3)",
         "scale(buf)",
+    ),
+    "batches_that_a_loader_makes": Evaluation(
+        "from tqdm import tqdm\n" + LOADED.format("Data(args), 8"),
+        "for n, a in enumerate(tqdm(valid)):\n    accuracy(a)",
+        "scale(args)",
     ),
     "attributes_of_another_kind": Evaluation(
         "import argparse\nargs = argparse.ArgumentParser().parse_args()\n" + FIELD,
