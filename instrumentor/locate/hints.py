@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Role
-from instrumentor.locate.control import START, Flow, flow_of
+from instrumentor.locate.control import OVER, START, Flow, flow_of
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
@@ -304,16 +304,22 @@ class _End(Struct, frozen=True, dict=True):
 
     @cached_property
     def read(self) -> list[str]:
-        """Names that are read on every way to the end of the region, so that they are bound."""
-        flow, readers = flow_of(self.candidate.scope), defaultdict[str, set[int]](set)
-        for statement in flow.statements:
-            for node in header(statement):
-                if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-                    readers[dotted(node)].add(flow.before(statement))
+        """Names that every way to the end of the region reads or binds."""
+        flow = flow_of(self.candidate.scope)
         ends = {flow.after(end) for end in self.ends}
-        return [
-            n for n, at in readers.items() if self.has(n) and not flow.path(START, ends - at, at)
-        ]
+        met = _mentions(flow).items()
+        return [n for n, at in met if self.has(n) and not flow.path(START, ends - at, at)]
+
+
+def _mentions(flow: Flow) -> Mapping[str, set[int]]:
+    """Where names are read, or bound by a statement that does nothing else."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for statement in flow.statements:
+        for node in header(statement):
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                if isinstance(node.ctx, ast.Load) or not isinstance(statement, COMPOUND):
+                    found[dotted(node)].add(flow.before(statement))
+    return found
 
 
 def _returns_loss(site: Site) -> bool:
@@ -347,9 +353,8 @@ def _keeps_parameters(knowledge: Knowledge, function: Function) -> bool:
 
 
 def _is_bound_for_sure(scope: ScopeNode, name: str) -> bool:
-    """A parameter, or bound on every way through its scope."""
+    """A parameter, or read or bound on every way through its scope."""
     if isinstance(scope, FUNCTIONS) and name in parameters(scope):
         return True
     flow = Flow(scope.body, lambda test: True if "__name__" in reads(test) else None)
-    binding = [s for s in flow.statements if not isinstance(s, COMPOUND) and name in binds(s)]
-    return flow.always(START, binding)
+    return not flow.path(START, OVER, _mentions(flow).get(name, ()))

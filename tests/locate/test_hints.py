@@ -112,9 +112,13 @@ def test_a_global_that_the_function_of_the_loop_shadows() -> None:
     shadowing = "def run(model):\n    for epoch in range(9):\n        train()\n\nrun(None)\n"
     source = HEAD + STEP.format("1.0") + "\n" + shadowing
     assert given(source, "end") == ['optimizer, label="step"']
-    unbound = source.replace("model = torch", "if device:\n    model = torch")
-    unbound = unbound.replace("run(model)", "run(anything)")
-    assert given(unbound, "end") == ['optimizer, label="step"']
+    unshadowed = source.replace("run(model)", "run(anything)")
+    assert given(unshadowed, "end") == ['model, label="step"']
+    maybe = unshadowed.replace("\nmodel =", "\nif device:\n    model =")
+    assert given(maybe, "end") == ['model, label="step"']  # the optimizer is made of it
+    for name in ("criterion", "optimizer"):
+        maybe = maybe.replace(f"\n{name} =", f"\n    {name} =")
+    assert given(maybe, "end") == ['label="step"']
 
 
 def test_a_method_that_is_spelled_like_a_model() -> None:
@@ -137,6 +141,20 @@ def run(parts):
 
 run(everything)
 """
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("net = torch.nn.Linear(4, 4)\nnet.train()", 'net, label="step"'),
+        ("net = torch.nn.Linear(4, 4)\nif verbose:\n    print(net)", 'net, label="step"'),
+        ("if large:\n    net = torch.nn.Linear(4, 4)\n    net.train()", 'label="step"'),
+    ],
+)
+def test_a_model_is_given_where_every_way_to_the_end_has_met_it(before: str, expected: str) -> None:
+    source = NOTHING.partition("def run")[0] + before + "\nfor x in loader:\n    train(*parts, x)\n"
+    assert given(source, "end") == [expected]
+    assert warns(source) is (expected == 'label="step"')
 
 
 def test_nothing_in_sight() -> None:
