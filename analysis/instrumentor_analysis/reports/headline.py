@@ -6,6 +6,7 @@ console, Markdown and HTML only lay them out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -130,12 +131,7 @@ def _untraced(summary: Summary) -> Figures:
     wall = summary.untraced
     if wall is None:
         return Figures("", ())
-    lines = [
-        _line("mean", wall.mean_ms, _plus_minus(wall)),
-        _line("median", wall.median_ms),
-        _line("min", wall.min_ms),
-        _line("max", wall.max_ms),
-    ]
+    lines = _statistics(wall)
     if summary.profiler_cost_percent is not None:
         cost = f"{summary.profiler_cost_percent:+.1f} %"
         lines.append(Line("profiler's cost", cost, "of the median step, in the figures above"))
@@ -147,11 +143,7 @@ def _wall_clock(wall: WallClock) -> Figures:
     samples = words.plural(wall.samples, "steady step")
     lines = [
         *_throughput(wall),
-        _line("mean", wall.mean_ms, _plus_minus(wall)),
-        _line("median", wall.median_ms, _between(wall)),
-        *_latencies(wall),
-        _line("min", wall.min_ms),
-        _line("max", wall.max_ms),
+        *_statistics(wall, _between(wall), _latencies(wall)),
         _line("compile", wall.compile_ms, "the first step, not in the figures above"),
     ]
     if wall.warmup_ms:
@@ -164,6 +156,17 @@ def _wall_clock(wall: WallClock) -> Figures:
         note = "from the first steady step to the last, by a linear fit"
         lines.append(Line("trend", change, note, "bad" if wall.drifts else "plain"))
     return Figures(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+
+
+def _statistics(wall: WallClock, median: str = "", latencies: Sequence[Line] = ()) -> list[Line]:
+    spread = "" if wall.stdev_ms is None else f"± {words.number(wall.stdev_ms)}"
+    return [
+        _line("mean", wall.mean_ms, spread),
+        _line("median", wall.median_ms, median),
+        *latencies,
+        _line("min", wall.min_ms),
+        _line("max", wall.max_ms),
+    ]
 
 
 def _between(wall: WallClock) -> str:
@@ -246,10 +249,6 @@ def _latencies(wall: WallClock) -> list[Line]:
             return [*lines, Line(name, words.NOT_MEASURED, note, "absent")]
         lines.append(Line(name, words.ms(value)))
     return lines
-
-
-def _plus_minus(wall: WallClock) -> str:
-    return "" if wall.stdev_ms is None else f"± {words.number(wall.stdev_ms)}"
 
 
 def _line(name: str, value: float | None, note: str = "") -> Line:
@@ -344,31 +343,28 @@ def _host_ops(summary: Summary) -> str:
 
 
 def _utilisation(summary: Summary) -> list[Line]:
-    lines: list[Line] = []
-    device = summary.device_time
-    if device is not None and words.measured(device.busy_percent):
-        span_us = None if device.span_ms is None else device.span_ms * 1000
-        note = f"of the {words.readable_us(span_us)} from its first op to its last"
-        lines.append(Line("device busy", words.percent(device.busy_percent), note))
+    device, matmul, dram = summary.device_time, summary.matmul_flops_percent, summary.dram_percent
+    span_ms, busy = (device.span_ms, device.busy_percent) if device else (None, None)
+    span = words.readable_us(None if span_ms is None else span_ms * 1000)
     matmuls = "of the peak of the cores used, weighted by device time"
-    for name, value, note in (
-        ("matmul FLOPs", summary.matmul_flops_percent, matmuls),
-        ("DRAM", summary.dram_percent, "of the peak, over the whole device time"),
-    ):
-        if value is not None and words.measured(value):
-            tone: Tone = "bad" if value > MOST_PERCENT else utilisation_tone(value)
-            lines.append(Line(name, words.percent(value), note, tone))
-    hits = summary.program_cache_hit_percent
-    if words.measured(hits):
-        lines.append(Line("program cache", words.percent(hits), "of the ops hit it"))
-    return lines
+    found: tuple[tuple[str, float | None, str, Tone], ...] = (
+        ("device busy", busy, f"of the {span} from its first op to its last", "plain"),
+        ("matmul FLOPs", matmul, matmuls, _tone(matmul)),
+        ("DRAM", dram, "of the peak, over the whole device time", _tone(dram)),
+        ("program cache", summary.program_cache_hit_percent, "of the ops hit it", "plain"),
+    )
+    return [
+        Line(name, words.percent(value), note, tone)
+        for name, value, note, tone in found
+        if words.measured(value)
+    ]
 
 
-def utilisation_tone(value: float | None) -> Tone:
-    """Good from the share at which an op counts as bound by it, else room."""
-    if value is None or not words.measured(value):
-        return "absent"
-    return "good" if value >= GOOD_PERCENT else "room"
+def _tone(value: float | None) -> Tone:
+    """Good from the share at which an op counts as bound by it, else room; bad beyond a peak."""
+    if value is None or value < GOOD_PERCENT:
+        return "room"
+    return "bad" if value > MOST_PERCENT else "good"
 
 
 def _gaps(summary: Summary) -> list[Line]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.report_options import per_op_report
+from instrumentor_analysis.report_options import ReportOptions, per_op_report
 from instrumentor_analysis.reports import csv
 from tests.analysis import theirs
-from tests.analysis.ops_rows import op, write
+from tests.analysis.ops_rows import FIXTURES, op, write
 from tests.analysis.reports.summaries import step_rows
 
 
@@ -26,17 +26,23 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_cells_are_those_of_tt_perf_report(path: Path, tmp_path: Path) -> None:
-    report = per_op_report(path)
-    (their,) = theirs.run([((path,), ())], tmp_path)
-    assert their.crashed is None
-    ours = rows(csv.render(report))
-    assert list(ours[0]) == list(their.rows[0])
-    for mine, other in zip(ours, their.rows, strict=True):
-        for name, cell in other.items():
-            assert _same(mine[name], cell), (name, mine[name], cell)
-    stacked = rows(csv.render_stacked(report))
-    assert list(stacked[0]) == list(their.stacked[0])
-    assert sorted(map(str, stacked)) == sorted(map(str, their.stacked))
+    named = ("training_v2_1.csv", "models_v2_1.csv", "two_devices_v1.csv")
+    paths = [path, *(FIXTURES / name for name in named)]
+    whole = ("--ignore-signposts", "--raw-op-codes", "--group-by", "op")
+    options = ReportOptions(ignore_signposts=True, group_by="op")
+    for source, their in zip(
+        paths, theirs.run([((p,), whole) for p in paths], tmp_path), strict=True
+    ):
+        assert their.crashed is None
+        report = per_op_report(source, options)
+        ours = rows(csv.render(report, raw_op_codes=True))
+        assert list(ours[0]) == list(their.rows[0])
+        for mine, other in zip(ours, their.rows, strict=True):
+            for name, cell in other.items():
+                assert _same(mine[name], cell), (source.name, name, mine[name], cell)
+        stacked = rows(csv.render_stacked(report))
+        assert list(stacked[0]) == list(their.stacked[0])
+        assert sorted(map(str, stacked)) == sorted(map(str, their.stacked))
 
 
 def _same(ours: str, theirs: str) -> bool:
