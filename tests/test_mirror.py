@@ -62,7 +62,6 @@ TESTED_IN = {
     ),
     "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
     "tests/analysis/test_load.py": "analysis/ops",
-    "tests/analysis/test_summary.py": "analysis/analysis",
     "tests/analysis/test_timings.py": "analysis/waiting",
     "tests/analysis/reports/test_markdown.py": (
         "analysis/reports/breakdown analysis/reports/document analysis/reports/files "

@@ -33,6 +33,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+def number(value: Any) -> float | None:
+    """A finite figure out of a document; None for anything else."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if known and math.isfinite(value) else None
+
+
 @cache
 def kept(name: str) -> Any:
     """The document of that name in the package's data; not to be changed."""

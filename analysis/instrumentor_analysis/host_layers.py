@@ -44,18 +44,11 @@ class Zone(Struct, frozen=True):
         return "run" if _RUN.search(self.name) else "other"
 
 
-def layers_of_steps(folder: Path, marks: Sequence[StepMarks]) -> tuple[HostLayer, ...]:
-    """The layers of the steps that are shown, where the run folder has tt-crank's zones."""
-    path = find_zones(folder)
+def layers_of_steps(zones: Path | None, marks: Sequence[StepMarks]) -> tuple[HostLayer, ...]:
+    """The layers of the steps that are shown, where the run has Tracy's export of all zones."""
     borders = [(mark.start.host_ns, mark.end.host_ns) for mark in marks if mark.end is not None]
     windows = [(a, b) for a, b in borders if a is not None and b is not None]
-    return host_layers(read_zones(path), windows) if path is not None and windows else ()
-
-
-def find_zones(folder: Path) -> Path | None:
-    """Tracy's export of all zones in a run folder, or None."""
-    path = folder / "tracy_profile" / ".logs" / ZONES
-    return path if path.is_file() else None
+    return host_layers(read_zones(zones), windows) if zones is not None and windows else ()
 
 
 def read_zones(path: Path) -> tuple[Zone, ...]:

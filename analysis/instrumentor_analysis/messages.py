@@ -7,15 +7,7 @@ from pathlib import Path
 from instrumentor_analysis.perf_trace import DEVICE_BITS, read_messages
 from instrumentor_analysis.table import Categorical, Table
 
-
-def find_messages(folder: Path) -> Path | None:
-    """The message log of a run folder, or None.
-
-    Of a Tracy folder with several reports there is none to be had: every run wipes ``.logs``, so
-    the one that lies there may belong to another report.
-    """
-    path = folder / "tracy_profile" / ".logs" / "tracy_ops_data.csv"
-    return path if path.is_file() else None
+LOGS = "tracy_ops_data.csv"
 
 
 def with_locations(ops: Table, messages: Path) -> Table:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.documents import number
 
 #: Share of the machine's CPUs that others may keep busy before a word is said.
 BUSY_SHARE = 0.25
@@ -23,14 +23,14 @@ def doubts(machine: Any) -> tuple[Caveat, ...]:
 
 def other_cpus(machine: Any) -> float | None:
     """CPUs that other processes kept busy on average; None where it was not recorded."""
-    return _number(machine, "other_cpus") if isinstance(machine, Mapping) else None
+    return number(machine.get("other_cpus")) if isinstance(machine, Mapping) else None
 
 
 def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
-    others, cpus = _number(machine, "other_cpus"), _number(machine, "cpus")
+    others, cpus = number(machine.get("other_cpus")), number(machine.get("cpus"))
     if others is None or not cpus or others < BUSY_SHARE * cpus:
         return []
-    load = _number(machine, "load_before")
+    load = number(machine.get("load_before"))
     before = "" if load is None else f", load average {load:.1f} before it"
     text = (
         f"the machine was busy: other processes kept {others:.1f} of its {cpus:.0f} CPUs at work "
@@ -40,8 +40,8 @@ def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
 
 
 def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
-    before = _number(machine, "frequency_mhz_before")
-    after = _number(machine, "frequency_mhz_after")
+    before = number(machine.get("frequency_mhz_before"))
+    after = number(machine.get("frequency_mhz_after"))
     if not before or not after or after > (1 - SLOWER_SHARE) * before:
         return []
     text = (
@@ -52,16 +52,9 @@ def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
 
 
 def _shared(machine: Mapping[str, Any]) -> list[Caveat]:
-    count = _number(machine, "device_holders")
+    count = number(machine.get("device_holders"))
     if not count:
         return []
     who = "another process" if count == 1 else f"{count:.0f} other processes"
     text = f"{who} had the device open at the end of the run and may have used it"
     return [Caveat("shared-device", text, "wrong")]
-
-
-def _number(machine: Mapping[str, Any], key: str) -> float | None:
-    value = machine.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)

@@ -65,6 +65,15 @@ class RunFolder(Struct, frozen=True):
         path = self.path / "untraced.jsonl"
         return path if self.mapping("untraced") and path.is_file() else None
 
+    def tracy_log(self, name: str) -> Path | None:
+        """A file of Tracy's own logs of the run, or None.
+
+        Of a Tracy folder with several reports there is none to be had: every run wipes ``.logs``,
+        so the one that lies there may belong to another report.
+        """
+        path = self.path / "tracy_profile" / ".logs" / name
+        return path if path.is_file() else None
+
     @property
     def is_run(self) -> bool:
         """A folder that `instrument run` made, not one of Tracy's alone."""

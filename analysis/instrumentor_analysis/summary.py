@@ -233,7 +233,7 @@ def _tracy(
     named: Named | None,
 ) -> Analysis:
     from instrumentor_analysis import figures
-    from instrumentor_analysis.host_layers import layers_of_steps
+    from instrumentor_analysis.host_layers import ZONES, layers_of_steps
     from instrumentor_analysis.locations import by_source_line
     from instrumentor_analysis.savings import savings
     from instrumentor_analysis.skew import compare_devices
@@ -249,7 +249,7 @@ def _tracy(
         missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
         return Analysis(_warn(summary, missing, *_tracy_notes(summary)), timings, folder)
     ops, pooled = _located(folder, device.ops), device.pooled
-    rows = device.rows
+    rows, shown = device.rows, [device.marks[at] for at in device.chosen]
     times = figures.device_time(rows, ops, pooled)
     wall_ms, why_not = _same_step_wall(timings, device)
     count = round(len(ops) / pooled)
@@ -273,7 +273,7 @@ def _tracy(
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),
         locations=by_source_line(ops, folder.diff, pooled),
         architecture=device.architecture.name,
-        host_layers=layers_of_steps(folder.path, [device.marks[at] for at in device.chosen]),
+        host_layers=layers_of_steps(folder.tracy_log(ZONES), shown),
     )
     remarks = [
         *figures.unbalanced(summary.devices),
@@ -295,11 +295,11 @@ def _tracy(
 
 def _located(folder: RunFolder, ops: Table) -> Table:
     """The ops with their source locations, from Tracy's messages where the CSV has none."""
-    from instrumentor_analysis.messages import find_messages, with_locations
+    from instrumentor_analysis.messages import LOGS, with_locations
 
     if "location" in ops:
         return ops
-    messages = find_messages(folder.path)
+    messages = folder.tracy_log(LOGS)
     return ops if messages is None else with_locations(ops, messages)
 
 

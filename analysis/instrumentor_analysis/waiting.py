@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.documents import number
 from instrumentor_analysis.model import Barrier
 
 
@@ -20,7 +21,7 @@ def barrier(events: Sequence[Mapping[str, Any]]) -> Barrier | None:
     for each in events:
         if each["event"] != "barrier" or each.get("device") != device:
             continue
-        left, used = _number(each.get("left_ms")), str(each.get("method"))
+        left, used = number(each.get("left_ms")), str(each.get("method"))
         if each.get("idle") is True and used == method:
             passed = each
         elif each.get("idle") is False and used != method:
@@ -28,8 +29,8 @@ def barrier(events: Sequence[Mapping[str, Any]]) -> Barrier | None:
     return Barrier(
         device=device,
         method=method,
-        left_ms=_number(passed.get("left_ms")),
-        tensors_read=int(_number(passed.get("reads")) or 0),
+        left_ms=number(passed.get("left_ms")),
+        tensors_read=int(number(passed.get("reads")) or 0),
         given_up=given_up,
     )
 
@@ -53,7 +54,3 @@ def remarks(events: Sequence[Mapping[str, Any]]) -> Iterator[Caveat]:
             f"{found.device}: no tensor of the step was in sight to be read",
             "wrong",
         )
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) else None

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.host_layers import Zone, find_zones, host_layers, read_zones
+from instrumentor_analysis.host_layers import ZONES, Zone, host_layers, read_zones
 from instrumentor_analysis.model import HostLayer
 from instrumentor_analysis.reports import markdown
+from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import op, step, text
 
@@ -87,7 +88,7 @@ def test_a_report_shows_them(tmp_path: Path) -> None:
     head = EXPORT.splitlines()[0]
     lines = [head, f"tt_crank::ExecutionPayload::run,x.cpp,3,,,{start},2500000,8,,"]
     (logs / "tracy_ops_times.csv").write_text("\n".join(lines) + "\n")
-    assert find_zones(tmp_path) == logs / "tracy_ops_times.csv"
+    assert RunFolder(tmp_path).tracy_log(ZONES) == logs / "tracy_ops_times.csv"
     summary = analyse(tmp_path).summary
     assert summary.host_layers == (HostLayer("run", 2.5, 1, ("ExecutionPayload::run",)),)
     assert summary.to_json()["host_layers"][0]["time_ms"] == 2.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from instrumentor_analysis.messages import find_messages
 from instrumentor_analysis.perf_trace import read_messages
 from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import op, step, text
@@ -42,7 +41,7 @@ def test_a_run_without_loc_column_is_located_by_messages(tmp_path: Path) -> None
     (tmp_path / "tracy_profile" / ".logs").mkdir(parents=True)
     rows = text(step("step_steady_1", [op(us=5.0), op(us=6.0), op(us=7.0), op(us=8.0)]))
     (tmp_path / "tracy_perf" / "ops_perf_results.csv").write_text(rows, encoding="utf-8")
-    assert find_messages(tmp_path) is None
+    assert analyse(tmp_path).summary.locations.lines == ()
     log = tmp_path / "tracy_profile" / ".logs" / "tracy_ops_data.csv"
     log.write_text(MESSAGES, encoding="utf-8")
     locations = analyse(tmp_path).summary.locations

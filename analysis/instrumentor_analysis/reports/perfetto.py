@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from instrumentor_analysis.documents import number
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Summary
-from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.headline import title
 
@@ -129,11 +129,11 @@ def _device(detail: Detail, parts: Sequence[_Part]) -> Iterator[Event]:
         every = {d for part in parts for d in part.ops["device_id"].tolist() if d == d}
         devices = sorted(every) or devices
     tracks: dict[int, str] = {}
-    for number, device in enumerate(devices):
+    for at, device in enumerate(devices):
         which = f" {device:.0f}" if len(devices) > 1 else ""
         if detail.merged_devices > 1:
             which = f", the slowest of {detail.merged_devices} devices"
-        tracks |= {2 * number + 1: f"ops{which}", 2 * number + 2: f"gaps{which}"}
+        tracks |= {2 * at + 1: f"ops{which}", 2 * at + 2: f"gaps{which}"}
     yield from _names(DEVICE, "Device", tracks)
     yield from _names(HOST, "Host dispatch", {1: "ops"})
     for part in parts:
@@ -148,27 +148,26 @@ def _part(part: _Part, devices: Sequence[float]) -> Iterator[Event]:
     if start:
         yield _instant(DEVICE, 1, start, origin)
     for row in part.ops.records(_DEVICE_COLUMNS):
-        number = devices.index(row["device_id"]) if row["device_id"] in devices else 0
-        track = 2 * number + 1
+        at = devices.index(row["device_id"]) if row["device_id"] in devices else 0
+        track = 2 * at + 1
         if row["is_signpost"]:
-            yield _instant(DEVICE, track, str(row["op"]), cursors[number])
+            yield _instant(DEVICE, track, str(row["op"]), cursors[at])
             continue
-        gap, duration = _known(row["gap_us"]), _known(row["device_time_us"])
+        gap, duration = number(row["gap_us"]), number(row["device_time_us"])
         if gap:
             long = gap > GAP_THRESHOLD_US
             name = f"gap > {GAP_THRESHOLD_US} us" if long else "gap"
-            yield _slice(DEVICE, track + 1, name, cursors[number], gap, {"us": gap}, "gap")
-            cursors[number] += gap
+            yield _slice(DEVICE, track + 1, name, cursors[at], gap, {"us": gap}, "gap")
+            cursors[at] += gap
         if not row["is_host"] and duration is not None:
-            yield _slice(
-                DEVICE, track, str(row["op"]), cursors[number], duration, _facts(row), "op"
-            )
-            cursors[number] += duration
-        host = _known(row["host_start_ns"])
+            yield _slice(DEVICE, track, str(row["op"]), cursors[at], duration, _facts(row), "op")
+            cursors[at] += duration
+        host = number(row["host_start_ns"])
         if host is not None and first_host is not None:
-            at = origin + (host - first_host) / 1000
-            spent = _known(row["host_duration_us"]) or 0.0
-            yield _slice(HOST, 1, str(row["op"]), at, spent, {"id": int(row["id"])}, "dispatch")
+            start_us = origin + (host - first_host) / 1000
+            spent = number(row["host_duration_us"]) or 0.0
+            facts = {"id": int(row["id"])}
+            yield _slice(HOST, 1, str(row["op"]), start_us, spent, facts, "dispatch")
     if end:
         yield _instant(DEVICE, 1, end, max(cursors.values()))
 
@@ -178,9 +177,9 @@ def _facts(row: dict[str, Any]) -> Event:
         "id": int(row["id"]),
         "category": str(row["category"]),
         "bound": str(row["bound"]) or None,
-        "cores": _known(row["cores"]),
-        "dram_percent": _known(row["dram_percent"]),
-        "flops_percent": _known(row["flops_percent"]),
+        "cores": number(row["cores"]),
+        "dram_percent": number(row["dram_percent"]),
+        "flops_percent": number(row["flops_percent"]),
         "math_fidelity": row["math_fidelity"] if isinstance(row["math_fidelity"], str) else None,
     }
 
@@ -203,20 +202,16 @@ def _torch(ops: Table, origin: float) -> Iterator[Event]:
     columns = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
     for thread, row in zip(threads, ops.records(columns), strict=True):
         op, start, duration, own, device = row.values()
-        if _known(start) is None or _known(duration) is None:
+        if number(start) is None or number(duration) is None:
             continue
         track = known.index(thread) + 1
-        facts = {"self_time_us": _known(own), "device_time_us": _known(device)}
+        facts = {"self_time_us": number(own), "device_time_us": number(device)}
         yield _slice(TORCH, track, str(op), origin + start - first, duration, facts, "op")
 
 
 def _first(values: Floats) -> float | None:
     known = values[values == values]
     return float(known.min()) if len(known) else None
-
-
-def _known(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and words.measured(value) else None
 
 
 def _names(pid: int, process: str, threads: dict[int, str]) -> Iterator[Event]:
