@@ -66,24 +66,27 @@ def first_difference(
         line = getattr(right, "lineno", line)
         if type(left) is not type(right):
             return line
-        if isinstance(left, ast.AST):
-            for name in reversed(left._fields):
-                one_field, other_field = getattr(left, name, None), getattr(right, name, None)
-                # names, None, Load() ... are the same object; so may a block be that changes
-                if one_field is not other_field or isinstance(one_field, list):
-                    pairs.append((one_field, other_field))
-        elif isinstance(left, list) and isinstance(right, list):
-            if len(left) != len(right):
-                # The first statement that differs says more than the block's length.
-                pairs.append((left[len(right) : len(right) + 1], right[len(left) :]))
-                pairs.extend(reversed(list(zip(left, right, strict=False))))
-                if not left or not right:
-                    return getattr(right[0], "lineno", line) if right else line
-                continue
-            pairs.extend(reversed(list(zip(left, right, strict=True))))
+        if isinstance(left, list) and isinstance(right, list):
+            if len(left) != len(right) and not (left and right):
+                return getattr(right[0], "lineno", line) if right else line
+            # The first statement that differs says more than the block's length.
+            rest = (left[len(right) : len(right) + 1], right[len(left) :])
+            pairs += [rest] if len(left) != len(right) else []
+            pairs.extend(reversed(list(zip(left, right, strict=False))))
+        elif isinstance(left, ast.AST):
+            pairs.extend(_fields(left, right))
         elif left != right or repr(left) != repr(right):
             return line
     return None
+
+
+def _fields(one: ast.AST, other: object) -> Iterator[tuple[object, object]]:
+    """The fields of two nodes, the last one first."""
+    for name in reversed(one._fields):
+        left, right = getattr(one, name, None), getattr(other, name, None)
+        # names, None, Load() ... are the same object; so may a block be that changes
+        if left is not right or isinstance(left, list):
+            yield left, right
 
 
 def _blocks(tree: ast.Module) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:

@@ -10,7 +10,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor.locate.skips.storage import NOWHERE, Cell, Frame, Reach, Spelling
+from instrumentor.locate.syntax import Source
 
+#: What changes something.
+Change = tuple[Source, ast.AST]
 _MANY = 8
 _WIDEST = 60
 
@@ -35,7 +38,7 @@ class Effects(Struct):
     Attributes:
         bound: names bound in their own scope.
         changed: names and attributes whose objects may be changed, attributes that are set; with
-            what does so, as `TEXT at FILE:LINE`.
+            what does so.
         saves: a file is written or removed.
         loads: a file is read that may have been saved.
         modes: the last switch of each module.
@@ -45,7 +48,7 @@ class Effects(Struct):
     """
 
     bound: set[Cell] = field(default_factory=set)
-    changed: dict[Cell, str] = field(default_factory=dict)
+    changed: dict[Cell, Change] = field(default_factory=dict)
     saves: bool = False
     loads: bool = False
     modes: dict[Spelling, Mode] = field(default_factory=dict)
@@ -74,14 +77,17 @@ class Effects(Struct):
 
 def changes(frame: Frame, node: ast.AST, cells: Iterable[Cell]) -> Effects:
     """What a node may change."""
-    written = shown(node.func) + "()" if isinstance(node, ast.Call) else shown(node)
-    line = getattr(node, "lineno", 0)
-    return Effects(changed=dict.fromkeys(cells, f"{written} at {frame.source.at(line)}"))
+    return Effects(changed=dict.fromkeys(cells, (frame.source, node)))
 
 
-def shown(node: ast.AST) -> str:
-    """An expression as it is written, a long one by its beginning."""
-    return textwrap.shorten(ast.unparse(node), _WIDEST, placeholder="...")
+def shown(change: Change) -> str:
+    """`TEXT at FILE:LINE`, of a long text the beginning."""
+    source, node = change
+    called = isinstance(node, ast.Call)
+    text = textwrap.shorten(
+        ast.unparse(node.func if isinstance(node, ast.Call) else node), _WIDEST, placeholder="..."
+    )
+    return f"{text}{'()' if called else ''} at {source.at(getattr(node, 'lineno', 0))}"
 
 
 def cells_of(reach: Reach) -> set[Cell]:

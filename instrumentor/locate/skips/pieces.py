@@ -17,8 +17,8 @@ from instrumentor.locate.syntax import (
     LoopNode,
     ScopeNode,
     Source,
+    callee,
     contains,
-    last,
     own_calls,
     path_to,
     suites,
@@ -141,9 +141,8 @@ class _Search(Struct, eq=False):
             functions = self.facts.reader.functions(frame, call)
             if any(self._is_evaluation(f) for f in functions):
                 return True, ""
-            name = ast.unparse(call.func)
-            if not functions and is_validation_name(last(name)) and self._hides(frame, call):
-                hidden = f"{name}() is not in the program's own files"
+            if not functions and is_validation_name(callee(call)) and self._hides(frame, call):
+                hidden = f"{ast.unparse(call.func)}() is not in the program's own files"
         return False, hidden
 
     def _hides(self, frame: Frame, call: ast.Call) -> bool:

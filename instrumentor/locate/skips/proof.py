@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from instrumentor.locate.model import Kept, Skipped
 from instrumentor.locate.skips.aliases import Mention
-from instrumentor.locate.skips.effects import Effects
+from instrumentor.locate.skips.effects import Change, Effects, shown
 from instrumentor.locate.skips.facts import Facts, Place
 from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.pieces import Piece, Pieces
@@ -139,27 +139,21 @@ class _Attempt(Struct, eq=False):
 
     # -- what goes along -----------------------------------------------------------------------
 
-    def _dependent(self, piece: Piece, use: Mention, change: str) -> ast.stmt | str:
+    def _dependent(self, piece: Piece, use: Mention, change: Change | None) -> ast.stmt | str:
         """The statement that goes with the piece because of a read, or why none can."""
         source, scope, node = use
-        name = node.id if isinstance(node, ast.Name) else node.attr
-        where = "line " if source is piece.source else f"{source.path.name}:"
-        stays = f"{name} is read at {where}{node.lineno}"
-        stays += f", and {change} may change it" if change else ""
         statement = source.statement_of(node)
         if statement is None or scope is not piece.scope:
-            return stays
+            return _stays(piece, use, change)
         if statement in self.facts.of_the_step or self.facts.holds_step(statement):
-            return stays
+            return _stays(piece, use, change)
         if _jumps(statement):
-            return f"{name} decides at {where}{node.lineno} how the script goes on"
-        if not isinstance(statement, _REMOVABLE):
-            return stays
+            return _read(piece, use, "decides at") + " how the script goes on"
         effects = self.facts.reader.of(source, scope, [statement])
-        if effects.unknown or effects.modes:
-            return stays
+        if not isinstance(statement, _REMOVABLE) or effects.unknown or effects.modes:
+            return _stays(piece, use, change)
         if self._reads_the_step(statement, piece):
-            return f"{stays}, beside values of the step"
+            return _stays(piece, use, change) + ", beside values of the step"
         return statement
 
     def _reads_the_step(self, statement: ast.stmt, piece: Piece) -> bool:
@@ -199,6 +193,18 @@ class _Attempt(Struct, eq=False):
                 if isinstance(loop, LOOPS):
                     for statement in loop.body:
                         yield source, scope, statement
+
+
+def _read(piece: Piece, use: Mention, how: str) -> str:
+    source, _, node = use
+    name = node.id if isinstance(node, ast.Name) else node.attr
+    where = "line " if source is piece.source else f"{source.path.name}:"
+    return f"{name} {how} {where}{node.lineno}"
+
+
+def _stays(piece: Piece, use: Mention, change: Change | None) -> str:
+    changed = f", and {shown(change)} may change it" if change is not None else ""
+    return _read(piece, use, "is read at") + changed
 
 
 def _jumps(statement: ast.stmt) -> str:

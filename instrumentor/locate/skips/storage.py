@@ -314,27 +314,36 @@ class Storage(Struct, eq=False, dict=True):
         if functions:
             return self._returned(frame, call, functions)
         full = names.qualified(frame.source, frame.scope, call.func)
-        method = "" if full or not isinstance(call.func, ast.Attribute) else call.func.attr
-        gives = catalogue.method_gives(method) if method else catalogue.gives(full)
+        if not full and isinstance(call.func, ast.Attribute):
+            return self._of_method(frame, call, call.func)
+        gives = catalogue.gives(full)
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
         given = self._holding(frame, arguments(call))
         if last(full)[:1].isupper():  # an object that keeps what it is given
             return replace(given, makes=full in _LOADERS and _stacks(call))
+        return self._walked(frame, call, full, given)
+
+    def _walked(self, frame: Frame, call: ast.Call, full: str, given: Reach) -> Reach:
+        """What a library's function gives back, which may be another way to walk over something."""
         walked = [self.of(frame, a) for a in call.args if full in _WALK]
         if full == "builtins.next" and walked:
             return walked[0].element
         makes = bool(walked) and all(r.makes or r.plain for r in walked)
         if catalogue.is_iterator(full):
             return replace(given, once=True, makes=makes)
-        if makes:
-            return replace(given, makes=True)
-        if not isinstance(call.func, ast.Attribute) or not method:
-            return given.part
-        own = self.of(frame, call.func.value)
+        return replace(given, makes=True) if makes else given.part
+
+    def _of_method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Reach:
+        gives = catalogue.method_gives(function.attr)
+        if gives in (Gives.NUMBER, Gives.NEW):
+            return PLAIN if gives is Gives.NUMBER else FRESH
+        own = self.of(frame, function.value)
         if gives is Gives.OBJECT:
             return own
-        return own.part.either(given.part) if method in catalogue.GIVES_ARGUMENTS else own.part
+        if function.attr in catalogue.GIVES_ARGUMENTS:
+            return own.part.either(self._holding(frame, arguments(call)).part)
+        return own.part
 
     def _returned(self, frame: Frame, call: ast.Call, functions: list[Function]) -> Reach:
         """What the program's function gives back: one of its arguments, or its own making."""

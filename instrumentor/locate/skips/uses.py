@@ -9,6 +9,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from instrumentor.locate.skips.aliases import Aliases, Mention
+from instrumentor.locate.skips.effects import Change
 from instrumentor.locate.skips.facts import Facts
 from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.liveness import reads_of, variables
@@ -33,7 +34,9 @@ class Uses(Struct, eq=False, dict=True):
     def _aliases(self) -> Aliases:
         return Aliases(self.facts)
 
-    def of(self, piece: Piece, statements: list[ast.stmt]) -> Iterator[tuple[Mention, str]]:
+    def of(
+        self, piece: Piece, statements: list[ast.stmt]
+    ) -> Iterator[tuple[Mention, Change | None]]:
         """Reads of what a piece's statements write: of names that they bind, and of objects that
         they change, with what changes them.
         """
@@ -48,7 +51,7 @@ class Uses(Struct, eq=False, dict=True):
                 for read in sorted(reads, key=lambda r: (r.lineno, r.col_offset)):
                     scope = self.facts.program.scope_of(source, read)
                     if not self._is_gone(source, scope, read):
-                        yield (source, scope, read), ""
+                        yield (source, scope, read), None
         seen: set[Cell] = set()
         local = {cell for cell in effects.bound if cell.scope is piece.scope}
         for cell in sorted(effects.changed.keys() - local, key=self._position):
