@@ -8,9 +8,10 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from instrumentor.any_command import ONE_PROCESS, meant_for_a_shell, split, understand
 from instrumentor.doctor import PlannedRun
@@ -36,8 +37,7 @@ NO_LOCATIONS = (
 NO_SHELL = "no shell reads the command: {} stays as written; give the words that it stands for"
 
 
-@dataclass(frozen=True)
-class Profiled:
+class Profiled(Struct, frozen=True):
     """A finished profile.
 
     Attributes:
@@ -59,16 +59,8 @@ class Profiled:
 
     def to_json(self) -> dict[str, Any]:
         """The document ``instrument-profile/1``."""
-        return {
-            "schema": "instrument-profile/1",
-            "csv": str(self.csv),
-            "trace": str(self.trace) if self.trace else None,
-            "log": str(self.log),
-            "rows": self.rows,
-            "located": self.located,
-            "exit_code": self.exit_code,
-            "warnings": list(self.warnings),
-        }
+        plain = to_builtins(self, enc_hook=str)
+        return {"schema": "instrument-profile/1", **plain, "warnings": list(self.warnings)}
 
 
 def profile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,15 +101,7 @@ def _document(planned: PlannedRun, checks: tuple[Check, ...]) -> dict[str, Any]:
         "ready": not failed(checks),
         "profiler": planned.profiler,
         "python": str(planned.machine.python),
-        "checks": [
-            {
-                "name": check.name,
-                "status": check.status.value,
-                "text": check.text,
-                "remedy": check.remedy,
-            }
-            for check in checks
-        ],
+        "checks": [asdict(check) for check in checks],
     }
 
 
