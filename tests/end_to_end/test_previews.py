@@ -87,13 +87,3 @@ def test_a_script_beside_a_json_py_runs(git_repo: RepoFactory) -> None:
     repo = git_repo({"exp/train.py": script(), "json.py": "raise SystemExit('not me')\n"})
     done = instrument("run", "--profiler", "wallclock", "exp/train.py", cwd=repo, marks=repo)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("key", ["yes", "reset"])
-def test_a_repository_cannot_have_processes_ended_or_boards_reset(
-    git_repo: RepoFactory, run_cli: RunCli, key: str
-) -> None:
-    config = f"[tool.instrument]\n{key} = true\n"
-    repo = git_repo({"train.py": script(), "pyproject.toml": config})
-    done = run_cli("run", "train.py", cwd=repo)
-    assert done.returncode == 2 and f"no option {key!r}" in done.stderr.replace('"', "'")

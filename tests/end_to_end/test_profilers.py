@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import STANDINS, RepoFactory
+from tests.conftest import STANDINS
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read, records, script
 from tests.warned import texts
@@ -167,14 +167,3 @@ def test_iterations_that_do_not_train_leave_no_signpost(
     summary = read(ran.folder)
     assert summary["wall_clock_ms"]["samples"] == len(names) - 1 == 4
     assert not any("begun and never ended" in text for text in texts(summary["warnings"]))
-
-
-def test_odd_folders(tmp_path: Path, git_repo: RepoFactory, measure: Measure,
-                     tracy: dict[str, str]) -> None:  # fmt: skip
-    """Tracy hands its command to a shell; spaces and signs in the user's paths must not matter."""
-    repo = git_repo({"my exp; rm -rf x/train.py": script()}, name="a b'c $HOME")
-    out = tmp_path / "out & more"
-    ran = measure(repo, "--output", out, "my exp; rm -rf x/train.py", "it's", profiler="tracy",
-                  env=tracy, folder=str(out))  # fmt: skip
-    assert ran.code == 0, ran.err
-    assert read(ran.folder)["op_count"] == 18

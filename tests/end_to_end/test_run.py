@@ -128,25 +128,31 @@ ARGUMENTS = (
 @pytest.mark.parametrize(
     "options", [("wallclock",), ("tracy",), ("tracy", "--in-place")], ids=" ".join
 )
-def test_everything_behind_the_script_is_its_own(
-    git_repo: RepoFactory, measure: Measure, tracy: dict[str, str], options: tuple[str, ...]
+def test_everything_behind_the_script_is_its_own_in_folders_of_any_name(
+    git_repo: RepoFactory,
+    measure: Measure,
+    tracy: dict[str, str],
+    tmp_path: Path,
+    options: tuple[str, ...],
 ) -> None:
+    """Tracy hands its command to a shell; spaces and signs in the user's paths must not matter."""
     said = (
         "print(json.dumps(sys.argv))\n"
         "print('first', sys.path[0] == os.path.dirname(os.path.abspath(sys.argv[0])))\n"
         "print('same', __file__ == os.path.abspath(sys.argv[0]))"
     )
     source = script(imports="import json\n", before=said)
-    files = {"my dir/train it.py": source, "x.yaml": "lr: 1\n"}
-    repo = git_repo(files, name="a repo;x")
+    path, out = "my exp; rm -rf x/train it.py", tmp_path / "out & more"
+    repo = git_repo({path: source, "x.yaml": "lr: 1\n"}, name="a b'c $HOME;x")
     ran = measure(
-        *(repo, *options[1:], "--steps", "4", "my dir/train it.py", *ARGUMENTS),
-        profiler=options[0], env=tracy, folder="train it_baseline",
+        *(repo, *options[1:], "--steps", "4", "--output", out, path, *ARGUMENTS),
+        profiler=options[0], env=tracy, folder=str(out),
     )  # fmt: skip
     assert ran.code == 0, ran.err
+    assert read(ran.folder)["op_count"] == (18 if options[0] == "tracy" else None)
     seen = json.loads(next(line for line in ran.log.splitlines() if line.startswith('["')))
     assert tuple(seen[1:]) == ARGUMENTS
-    assert seen[0] == "my dir/train it.py"  # as typed
+    assert seen[0] == path  # as typed
     assert "first True\n" in ran.log and "same True\n" in ran.log
     assert read(ran.folder, "run.json")["arguments"] == list(ARGUMENTS)
     assert len(records(ran.folder, "sample")) == 4
