@@ -51,36 +51,33 @@ def default_configs(source: Source) -> Iterator[tuple[Path, int]]:
     `os.path.join(os.path.dirname(__file__), "x.yaml")`.
     """
     for node in source.nodes:
-        relative: str | None = None
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            relative = _joined(node)
-        elif isinstance(node, ast.Call) and dotted(node.func) == "os.path.join":
-            relative = _path_join(node)
-        if relative is not None and relative.endswith((".yaml", ".yml")):
-            yield source.path.parent / relative, getattr(node, "lineno", 1)
+        if isinstance(node, (ast.BinOp, ast.Call)):
+            relative = _relative(node) or ""
+            if relative.endswith((".yaml", ".yml")):
+                yield source.path.parent / relative, node.lineno
 
 
-def _joined(node: ast.expr) -> str | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        left = _joined(node.left)
-        if left is None or not isinstance(node.right, ast.Constant):
-            return None
-        return f"{left}/{node.right.value!s}".lstrip("/")
-    return "" if _is_own_folder(node) else None
+def _relative(node: ast.AST) -> str | None:
+    """The path that an expression has from the script's own folder; None for any other."""
+    match node:
+        case ast.BinOp(left=first, op=ast.Div(), right=right):
+            rest = [right]
+        case ast.Call(args=[first, *rest]) if dotted(node.func) == "os.path.join":
+            pass
+        case _:
+            return "" if _is_own_folder(node) else None
+    base, words = _relative(first), [str(n.value) for n in rest if isinstance(n, ast.Constant)]
+    if base is None or len(words) < len(rest):
+        return None
+    return "/".join([base, *words]).lstrip("/")
 
 
-def _is_own_folder(node: ast.expr) -> bool:
+def _is_own_folder(node: ast.AST) -> bool:
+    """`Path(__file__).parent` or `os.path.dirname(__file__)`."""
     text = dotted(node)
     if text.startswith(("Path()", "pathlib.Path()")):
         return text.endswith("parent")
     return text == "os.path.dirname()" and "__file__" in ast.unparse(node)
-
-
-def _path_join(call: ast.Call) -> str | None:
-    if not call.args or not _is_own_folder(call.args[0]):
-        return None
-    parts = [a.value for a in call.args[1:] if isinstance(a, ast.Constant)]
-    return "/".join(map(str, parts)) if len(parts) == len(call.args) - 1 else None
 
 
 def read_config(path: Path) -> Mapping[str, object]:

@@ -18,14 +18,30 @@ from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_no
 from instrumentor.locate.vocabulary import host_read
 from instrumentor_analysis.caveats import Caveat
 
+#: What a call is told of by its role: kind and text, with the call's name.
+_TOLD = {
+    Role.DEBUGGER: ("breakpoint", "{}() would wait for input"),
+    Role.PROFILER: ("own-profiler", "the script profiles itself ({}); that stays and costs time"),
+    Role.SPAWN: ("several-processes", "{} may start workers; only the main process records"),
+    Role.PROCESS: (
+        "outlives-stop",
+        "a process started here may outlive the early stop: the run would wait",
+    ),
+    Role.DISTRIBUTED: (
+        "several-processes",
+        "{}: measured as one process; with more than one the run stops",
+    ),
+}
+
 
 def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
     """Of the entry and of the module with the loop, what may disturb a run or its times."""
     for source in dict.fromkeys((knowledge.program.entry, candidate.source)):
-        for call in source.calls:
-            yield from _of_a_call(knowledge, candidate, source, call)
-        yield from _distributed(knowledge, source)
-        yield from _own_signposts(source)
+        yield from _of_the_calls(knowledge, candidate, source)
+        line = imported_roots(source).get("tracy")
+        if line is not None:
+            text = "the script has tracy signposts of its own; they stay"
+            yield Caveat("own-signposts", text, place=source.at(line))
     yield from _own_limits(knowledge, candidate)
     mesh = mesh_default_warning(list(knowledge.program.sources.values()))
     if mesh:
@@ -39,26 +55,38 @@ def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Cavea
         )
 
 
-def _of_a_call(
-    knowledge: Knowledge, candidate: Candidate, source: Source, call: ast.Call
-) -> Iterator[Caveat]:
-    scope, place = knowledge.program.scope_of(source, call), source.at(call.lineno)
-    role, name = knowledge.role(source, scope, call), dotted(call.func)
-    starts = role is Role.PROCESS or (
-        callee(call) == "Process"  # of a context, `get_context("spawn").Process`
-        and not knowledge.program.names.qualified(source, scope, call.func)
-    )
-    if role is Role.DEBUGGER and _before_stop(knowledge.program, candidate, source, call):
-        yield Caveat("breakpoint", f"{name}() would wait for input", place=place)
-    elif role is Role.PROFILER:
-        text = f"the script profiles itself ({name}); that stays and costs time"
-        yield Caveat("own-profiler", text, place=place)
-    elif role is Role.SPAWN:
-        text = f"{name} may start workers; only the main process records"
-        yield Caveat("several-processes", text, place=place)
-    elif starts and not any(k.arg == "daemon" for k in call.keywords):
-        text = "a process started here may outlive the early stop: the run would wait"
-        yield Caveat("outlives-stop", text, place=place)
+def _of_the_calls(knowledge: Knowledge, candidate: Candidate, source: Source) -> Iterator[Caveat]:
+    distributed = False
+    for call in source.calls:
+        role = _role(knowledge, source, call)
+        if role not in _TOLD or not _matters(knowledge, candidate, source, call, role):
+            continue
+        if role is Role.DISTRIBUTED and distributed:
+            continue  # the first call tells
+        distributed |= role is Role.DISTRIBUTED
+        kind, text = _TOLD[role]
+        yield Caveat(kind, text.format(dotted(call.func)), place=source.at(call.lineno))
+
+
+def _role(knowledge: Knowledge, source: Source, call: ast.Call) -> Role | None:
+    scope = knowledge.program.scope_of(source, call)
+    role = knowledge.role(source, scope, call)
+    if role is None and callee(call) == "Process":  # of a context: `get_context("spawn")`
+        known = knowledge.program.names.qualified(source, scope, call.func)
+        return None if known else Role.PROCESS
+    return role
+
+
+def _matters(
+    knowledge: Knowledge, candidate: Candidate, source: Source, call: ast.Call, role: Role
+) -> bool:
+    """Whether the run comes to a call, and its own end does not end what is started there."""
+    program = knowledge.program
+    if role is Role.DEBUGGER:
+        return _before_stop(program, candidate, source, call)
+    if role is Role.DISTRIBUTED:
+        return program.scope_of(source, call) in program.reached
+    return role is not Role.PROCESS or not any(k.arg == "daemon" for k in call.keywords)
 
 
 def _before_stop(program: Program, candidate: Candidate, source: Source, node: ast.AST) -> bool:
@@ -74,28 +102,6 @@ def _before_stop(program: Program, candidate: Candidate, source: Source, node: a
             break
         where, _call, anchor = callers[0]
     return True
-
-
-def _distributed(knowledge: Knowledge, source: Source) -> Iterator[Caveat]:
-    """The first call that sets several processes up, where the script comes to it at all."""
-    program = knowledge.program
-    for call in source.calls:
-        scope = program.scope_of(source, call)
-        role = knowledge.role(source, scope, call)
-        if role is Role.DISTRIBUTED and scope in program.reached:
-            yield Caveat(
-                "several-processes",
-                f"{dotted(call.func)}: measured as one process; with more than one the run stops",
-                place=source.at(call.lineno),
-            )
-            return
-
-
-def _own_signposts(source: Source) -> Iterator[Caveat]:
-    line = imported_roots(source).get("tracy")
-    if line is not None:
-        text = "the script has tracy signposts of its own; they stay"
-        yield Caveat("own-signposts", text, place=source.at(line))
 
 
 def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
