@@ -81,8 +81,12 @@ def departures(knowledge: Knowledge, candidate: Candidate) -> Iterator[Departure
         for depth, (function, known) in enumerate(along(knowledge.program, site), 1):
             inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
             steps = [s.statement for s in inner]
-            made = [*steps, *stepping(knowledge, function.source, function.node, function.node)]
-            told = _without(function, known, made) or _evaluates(knowledge, function, steps)
+            made = stepping(knowledge, function.source, function.node, function.node)
+            told = (
+                _without(function, known, [*steps, *made])
+                or _accumulates(function, steps, made)
+                or _evaluates(knowledge, function, steps)
+            )
             if told is not None:
                 yield Departure(depth, function, function.source, told)
             for other in _run_instead(knowledge, called[-1], function) if called else ():
@@ -94,19 +98,34 @@ def departures(knowledge: Knowledge, candidate: Candidate) -> Iterator[Departure
 def _without(function: Function, known: Constants, steps: Sequence[ast.stmt]) -> ast.stmt | None:
     """What a call that comes to its end past every backward and update meets last."""
     flow = Flow(function.node.body, partial(decided, known=known), returned=END)
-    # a loop of backwards is one: that it walks over nothing says nothing of the call
-    met = {
-        flow.before(around)
-        for step in steps
-        if step in flow.begins
-        for around in (step, *function.source.loops_around(step))
-    }
+    met = _met(function, flow, steps)
     if not flow.path(START, END, met):
         return None
     returns = [s for s in flow.statements if isinstance(s, ast.Return)]
     tests = flow.deciders(START, *met)
     past = [s for s in returns if flow.path(START, flow.before(s), met)]
     return next(iter([*past, *tests]), function.node.body[0])
+
+
+def _accumulates(
+    function: Function, steps: Sequence[ast.stmt], updates: Sequence[ast.stmt]
+) -> ast.stmt | None:
+    """An update that follows a backward in some calls only, where none comes with the backward."""
+    flow = flow_of(function.node)
+    met = _met(function, flow, updates)
+    later = [u for u in updates if any(flow.path(flow.after(s), flow.before(u)) for s in steps)]
+    skips = any(flow.path(flow.after(step), END, met) for step in steps if step not in updates)
+    return later[0] if later and skips else None
+
+
+def _met(function: Function, flow: Flow, statements: Sequence[ast.stmt]) -> set[int]:
+    """The points of statements; for those in a loop, which may walk over nothing, the loop's."""
+    return {
+        flow.before(around)
+        for statement in statements
+        if statement in flow.begins
+        for around in (statement, *function.source.loops_around(statement))
+    }
 
 
 def _evaluates(

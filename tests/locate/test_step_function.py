@@ -196,3 +196,20 @@ def test_a_call_whose_every_path_comes_to_the_update_is_the_step() -> None:
     assert is_inside(
         source.replace("    optimizer.step()\n", "    if score > 0:\n        optimizer.step()\n")
     )
+
+
+@pytest.mark.parametrize(
+    ("update", "inside"),
+    [
+        ("    if (i + 1) % 4 == 0:\n        optimizer.step()", True),
+        ("    if amp:\n        scaler.step(optimizer)\n    else:\n        optimizer.step()", False),
+        ("    for each in optimizers:\n        each.step()", False),
+    ],
+)
+def test_an_update_that_not_every_call_makes(update: str, inside: bool) -> None:
+    helper = "def learn(batch, i):\n    loss = criterion(model(batch[0]), batch[1])\n"
+    call = "for batch in loader:\n    learn(batch, i)\n    i += 1\n"
+    before = "scaler = torch.amp.GradScaler()\noptimizers = [optimizer]\n\n"
+    source = f"{HEAD}{before}{helper}    loss.backward()\n{update}\n\n{call}"
+    assert is_inside(source) is inside
+    assert plan_of(source)["label"] == ("fwd+bwd" if inside else "step")

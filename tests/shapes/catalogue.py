@@ -90,6 +90,7 @@ SHAPES = (
     accepted("accumulation_continue", micro=2),
     accepted("accumulation_modulo", micro=4),
     accepted("accumulation_nested", micro=2),
+    accepted("accumulation_in_the_step_function", micro=3),
     accepted("accumulation_slices", micro=2),
     accepted("fused_last_micro_batch", "fwd+bwd+optimizer", micro=2),
     accepted("grad_scaler"),
