@@ -103,9 +103,9 @@ def _show(document: dict[str, Any]) -> None:
         f"{loop['line']}-{loop['end_line']}"
     )
     _margin(Path(loop["file"]), document)
-    console.out(
-        f"  timed region   lines {region['start_line']}-{region['end_line']} ({document['label']})"
-    )
+    elsewhere = f"{Path(region['file']).name}, " if region["file"] != loop["file"] else ""
+    lines = f"lines {region['start_line']}-{region['end_line']}"
+    console.out(f"  timed region   {elsewhere}{lines} ({document['label']})")
     for found in document["evidence"]:
         guessed = "" if found["by"] in ("type", "use") else " (a guess)"
         place = f"{Path(found['file']).name}:{found['line']}"
@@ -151,7 +151,8 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
     for number in range(first, loop["end_line"] + 1):
         near = number >= loop["line"] or any(abs(number - m) <= 1 for m in marks)
         if near:
-            bar = "|" if region["start_line"] <= number <= region["end_line"] else " "
+            timed = region["start_line"] <= number <= region["end_line"]
+            bar = "|" if timed and region["file"] == loop["file"] else " "
             console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {lines[number - 1]}")
         elif previous_shown:
             console.out("        ...")

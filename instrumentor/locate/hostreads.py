@@ -167,7 +167,7 @@ class _Reads(Struct, eq=False, dict=True):
         stays: list[Caveat] = []
         for statement in self.statements:
             read = self._read_in(statement)
-            if read is None:
+            if read is None or not self._is_timed(read):
                 continue
             group = self._group(statement, moving)
             if isinstance(group, str):
@@ -177,6 +177,15 @@ class _Reads(Struct, eq=False, dict=True):
             else:
                 moving.extend(s for s in group if s not in moving)
         return sorted(moving, key=_position), stays
+
+    def _is_timed(self, read: ast.AST) -> bool:
+        """Whether a path leads on to the end: what leaves the iteration is in no sample."""
+        statement = read if isinstance(read, ast.stmt) else self.source.statement_of(read)
+        flow, end = self.candidate.flow, self.region.end
+        if statement is None or statement not in flow.begins or end not in flow.begins:
+            return True
+        at, ends = flow.before(statement), (flow.before(end), flow.after(end))
+        return at in ends or flow.path(at, ends)
 
     def _read_in(self, statement: ast.stmt) -> ast.AST | None:
         """The host read of a statement; of one that holds the backward in its header only."""

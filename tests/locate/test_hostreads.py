@@ -184,3 +184,14 @@ def test_a_read_in_a_helper_is_named() -> None:
     )
     (line,) = [w for w in texts(plan_of(source)["warnings"]) if "host read" in w]
     assert line.startswith("train.py:9:") and "finish()" in line
+
+
+@pytest.mark.parametrize(
+    ("leaves", "told"), [("print(loss.item())\n    continue", False), ("print(loss.item())", True)]
+)
+def test_a_read_on_the_way_out_of_the_iteration_is_in_no_sample(leaves: str, told: bool) -> None:
+    body = (
+        f"loss = criterion(model(x), y)\nif skip:\n    {leaves}\nloss.backward()\noptimizer.step()"
+    )
+    warnings = rewritten(looped(body)).plan.warnings
+    assert any("host read" in text for text in texts(warnings)) is told

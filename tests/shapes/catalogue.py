@@ -156,6 +156,7 @@ SHAPES = (
     accepted("phase_by_the_optimizer"),
     accepted("phase_in_the_step_function"),
     accepted("phase_by_the_class"),
+    accepted("step_function_across_modules"),
     accepted("prefetch_after_backward"),
     accepted("inline_validation"),
     accepted("relative_imports"),
