@@ -49,8 +49,6 @@ class KernelPlan(Struct, frozen=True):
             at run time counts.
         path: numbers of the sites that lead to it; None for the first call at run time.
         edits: by file, in the order of the file.
-        held_back: the other invocations of all kernels.
-        warnings: what a reader of the measurement should know.
     """
 
     project: Project
@@ -59,8 +57,16 @@ class KernelPlan(Struct, frozen=True):
     invocation: Invocation | None
     path: tuple[int, ...] | None
     edits: Mapping[Path, tuple[Edit, ...]]
-    held_back: tuple[Invocation, ...]
-    warnings: tuple[str, ...]
+
+    @property
+    def held_back(self) -> tuple[Invocation, ...]:
+        """The other invocations of all kernels."""
+        return tuple(i for i in self.found.invocations if i is not self.invocation)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the measurement should know."""
+        return (*self.found.warnings, *_warnings(self.found, self.kernel, self.invocation))
 
     def bound_names(self, path: Path) -> set[str]:
         """Names of a file that the edits bind again: those of its kernels."""
@@ -86,7 +92,7 @@ class KernelPlan(Struct, frozen=True):
                 for path, edits in self.edits.items()
                 for edit in edits
             ],
-            "warnings": [*self.found.warnings, *self.warnings],
+            "warnings": list(self.warnings),
         }
 
 
@@ -118,25 +124,17 @@ def plan_for(project: Project, found: Found, choice: Choice) -> KernelPlan:
     invocation = choose_call(found, kernel, choice)
     refuse_lost_results(found, kernel, invocation)
     numbers = {site: number for number, site in enumerate(_numbered(found), 1)}
-    path = None if invocation is None else tuple(numbers[s] for s in invocation.told_apart)
+    path = None
     if invocation is not None:
+        path = tuple(numbers[site] for site in invocation.told_apart)
         for site in invocation.told_apart:
             refuse_unwrappable(site)
-    held_back = tuple(i for i in found.invocations if i is not invocation)
     edits = {
         source.path: tuple(_edits(source, found, numbers, kernel, path, invocation))
         for source in found.sources
     }
-    return KernelPlan(
-        project,
-        found,
-        kernel,
-        invocation,
-        path,
-        {file: some for file, some in edits.items() if some},
-        held_back,
-        tuple(_warnings(found, kernel, invocation)),
-    )
+    kept = {file: some for file, some in edits.items() if some}
+    return KernelPlan(project, found, kernel, invocation, path, kept)
 
 
 def _numbered(found: Found) -> list[CallSite]:

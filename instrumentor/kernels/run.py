@@ -108,7 +108,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         """Find the kernel and its invocation; put all calls behind a gate."""
         self.prepared = prepare_kernel(self.script, self.options.choice)
         self.plan = self.prepared.plan
-        for text in (*self.plan.found.warnings, *self.plan.warnings):
+        for text in self.plan.warnings:
             self._warn(text)
         self.progress.stage("Kernel", _described(self.prepared))
 
