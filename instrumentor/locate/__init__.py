@@ -78,26 +78,29 @@ def _locate(
     if options.region is not None or options.mode == "inference":
         return _locate_other(source, options, roots)
     program = Program.single(source, roots or ())
-    chosen = choose(program, options, arguments) if b"backward" in source.data else None
-    if isinstance(chosen, Located) and all(f.is_typed for f in chosen.forwards):
-        return chosen
+    found = _training(program, options, arguments)
+    if isinstance(found, Reason) and options.mode == "auto" and found.kind == "no-loop":
+        found = _own_inference(program.whole, options) or found
+    if isinstance(found, Reason):
+        raise Declined(found)
+    return found
+
+
+def _training(program: Program, options: Options, arguments: Sequence[str]) -> Located | Reason:
+    """The loop by the entry alone, or by all modules where that leaves something to be guessed."""
+    alone = choose(program, options, arguments) if b"backward" in program.entry.data else None
+    if isinstance(alone, Located) and all(f.is_typed for f in alone.forwards):
+        return alone
     wider = program.whole
-    if len(wider.sources) > 1:
-        found = choose(wider, options, arguments)
-        if isinstance(found, Located):
-            return found
-        names_more = found is not None and (chosen is None or found.kind != "no-loop")
-        if names_more and not isinstance(chosen, Located):
-            chosen = found
-        program = wider
-    if isinstance(chosen, Located):
-        return chosen
-    reason = chosen or no_loop(program, Knowledge(program), [])
-    if options.mode == "auto" and reason.kind == "no-loop":
-        inference = _own_inference(program, options)
-        if inference is not None:
-            return inference
-    raise Declined(reason)
+    found = choose(wider, options, arguments) if len(wider.sources) > 1 else None
+    if isinstance(found, Located) or found is None:
+        return found or alone or no_loop(wider, Knowledge(wider), [])
+    # that all modules show no loop says less than why the entry's own is none
+    return alone if alone is not None and not _says_more(found, alone) else found
+
+
+def _says_more(found: Reason, alone: Located | Reason) -> bool:
+    return isinstance(alone, Reason) and found.kind != "no-loop"
 
 
 def _own_inference(program: Program, options: Options) -> Located | None:

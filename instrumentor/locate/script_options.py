@@ -6,18 +6,20 @@ that runs is the one that the options leave.
 
 from __future__ import annotations
 
+import argparse
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any, NoReturn
 
 from instrumentor.locate.constants import decided
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import Source, dotted, parse
 from instrumentor.locate.values import Item, Member, Object, Value
 
-_UNKNOWN = object()
-#: Actions of argparse by the value without the option, and the one with it.
-_SWITCHES = {"store_true": (False, True), "store_false": (True, False)}
+#: Keywords of `add_argument` that a value hangs on.
+_READ = ("action", "const", "default", "dest", "nargs", "required", "type")
+_TYPES = {"bool": bool, "float": float, "int": int, "str": str}
 
 
 class ScriptOptions:
@@ -66,7 +68,7 @@ class ScriptOptions:
             dotted(node): self._values[node.attr]
             for node in ast.walk(test)
             if isinstance(node, ast.Attribute)
-            and self._values.get(node.attr, _UNKNOWN) is not _UNKNOWN
+            and node.attr in self._values
             and self._is_parsed(source, node.value)
         }
         return decided(test, known) if known else None
@@ -79,15 +81,16 @@ class ScriptOptions:
 
     @cached_property
     def _values(self) -> dict[str, object]:
-        """By their names in the namespace, those that are known."""
-        found: dict[str, object] = {}
+        """By their names in the namespace, those that are known: argparse itself reads them."""
+        parser, known = _Parser(add_help=False), dict[str, bool]()
         for _, _, call in self.program.calls_named("add_argument"):
-            name, value = self._value(call)
-            found[name] = value if found.get(name, value) == value else _UNKNOWN
-        for name in found:
-            if self._is_set_later(name):
-                found[name] = _UNKNOWN
-        return found
+            name, is_plain = _add(parser, call)
+            known[name] = is_plain and name not in known
+        try:
+            found = vars(parser.parse_known_args(list(self.arguments))[0])
+        except ValueError:
+            return {}
+        return {n: v for n, v in found.items() if known.get(n) and not self._is_set_later(n)}
 
     def _is_set_later(self, name: str) -> bool:
         """By `parser.set_defaults(name=...)` or `args.name = ...`."""
@@ -95,37 +98,30 @@ class ScriptOptions:
         puts = self.program.names.puts_of(name)
         return name in defaults or any(self._is_parsed(where, put.owner) for where, put in puts)
 
-    def _value(self, call: ast.Call) -> tuple[str, object]:
-        """An option's name and value by its `add_argument`."""
-        given = {k.arg: k.value for k in call.keywords}
-        flags = [a.value for a in call.args if isinstance(a, ast.Constant)]
-        options = [f for f in flags if isinstance(f, str)]
-        long = next((f for f in options if f.startswith("--")), options[0] if options else "")
-        name = _constant(given.get("dest"), long.lstrip("-").replace("-", "_"))
-        action = _constant(given.get("action"), "store")
-        absent, present = _SWITCHES.get(str(action), (None, _UNKNOWN))
-        default = _constant(given.get("default"), absent)
-        if not long.startswith("-") or "nargs" in given or _constant(given.get("required"), False):
-            default = _UNKNOWN
-        said = [word.partition("=")[0] for word in self.arguments]
-        flag = next((word for word in reversed(said) if word in options), None)
-        if flag is None:
-            return str(name), default
-        plain = action == "store" and "type" not in given and "nargs" not in given
-        return str(name), self._said(flag) if plain else present
 
-    def _said(self, flag: str) -> object:
-        """The value that the arguments give to a flag last."""
-        words = list(reversed(self.arguments))
-        at = next(i for i, word in enumerate(words) if word.partition("=")[0] == flag)
-        _, equals, value = words[at].partition("=")
-        return value if equals else words[at - 1] if at else _UNKNOWN
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
 
 
-def _constant(node: ast.expr | None, absent: object) -> object:
-    if node is None:
-        return absent
-    return node.value if isinstance(node, ast.Constant) else _UNKNOWN
+def _add(parser: argparse.ArgumentParser, call: ast.Call) -> tuple[str, bool]:
+    """Add what a call of `add_argument` adds; its name, and whether its value can be known."""
+    flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    given = {k.arg: k.value for k in call.keywords if k.arg in _READ}
+    plain: dict[str, Any] = {
+        str(name): node.value for name, node in given.items() if isinstance(node, ast.Constant)
+    }
+    kind = given.get("type")
+    if isinstance(kind, ast.Name) and kind.id in _TYPES:
+        plain["type"] = _TYPES[kind.id]
+    required = plain.pop("required", False)
+    try:
+        if plain.get("action") in ("help", "version"):
+            raise ValueError("it ends the script")
+        name = parser.add_argument(*flags, **plain).dest
+    except (ValueError, TypeError, argparse.ArgumentError):  # given twice, or nothing of argparse
+        return flags[-1].lstrip("-").replace("-", "_") if flags else "", False
+    return name, flags[0].startswith("-") and not required and len(plain) >= len(given)
 
 
 def _is_namespace(value: Value) -> bool:

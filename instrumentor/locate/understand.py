@@ -42,9 +42,7 @@ from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, contains
 from instrumentor.options import Options
 
 
-def choose(
-    program: Program, options: Options, arguments: Sequence[str] = ()
-) -> Located | Reason | None:
+def choose(program: Program, options: Options, arguments: Sequence[str] = ()) -> Located | Reason:
     """The located loop, or the reason why this program has none.
 
     Args:

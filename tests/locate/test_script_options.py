@@ -40,6 +40,8 @@ OPTIONS = {
     "off": "parser.add_argument('--first', action='store_false', dest='other')",
     "word": "parser.add_argument('--net', default='a')",
     "typed": "parser.add_argument('--net', type=str, default='a')",
+    "made": "parser.add_argument('--net', type=Network, default='a')",
+    "counted": "parser.add_argument('--other', type=int, default=0)",
     "open": "parser.add_argument('net')",
     "required": "parser.add_argument('--net', required=True)",
     "set": "parser.add_argument('--net', default='a')\nparser.set_defaults(net='b')",
@@ -84,6 +86,9 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
         ("word", ON_WORD, ("--net=b",), "second"),
         ("word", ON_WORD, ("--net", "a", "--net", "b"), "second"),
         ("typed", ON_WORD, (), "first"),
+        ("typed", ON_WORD, ("--net", "b"), "second"),
+        ("counted", ON_SWITCH, (), "first"),
+        ("counted", ON_SWITCH, ("--other=1", "--help", "data.csv"), "second"),
         ("switch", ON_SWITCH.replace("args.other", "not (args.other and args.fast)"), (), "second"),
         ("switch", f"if args.other:\n{textwrap.indent(ON_SWITCH, '    ')}{ON_SWITCH}", (), "first"),
     ],
@@ -103,7 +108,8 @@ def test_the_loop_that_the_options_leave(
         ("required", ON_WORD, ()),
         ("set", ON_WORD, ()),
         ("twice", ON_WORD, ()),
-        ("typed", ON_WORD, ("--net", "b")),  # a type may change the word
+        ("made", ON_WORD, ("--net", "b")),  # a type may change the word
+        ("counted", ON_SWITCH, ("--other", "many")),  # no number: the script itself will refuse it
         ("word", "args.net = load()\n" + ON_WORD, ()),
         ("word", ON_WORD, ("--net",)),
         ("switch", ON_SWITCH.replace("args.other", "len(loader) > 3"), ()),
