@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -60,6 +61,14 @@ class Object:
     made_by: Value
     node: ast.Call | None = None
     where: tuple[Source, ScopeNode] | None = field(default=None, compare=False)
+
+    def __hash__(self) -> int:
+        """Kept: what it calls may be a long chain of objects."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.made_by, self.node))
 
 
 class Member(Struct, frozen=True):
