@@ -82,7 +82,14 @@ def inference_candidates(program: Program, knowledge: Knowledge) -> list[Candida
             if calls and all(each is loop for each in inner):
                 if _gradients_off(knowledge, source, scope, calls[0]):
                     found.append(Candidate(source, scope, loop))
-    return sorted(found, key=lambda c: c.key)
+    # a loop in a helper of another one's iteration is part of that iteration
+    helpers = {
+        scope
+        for c in found
+        for scope in program.called_from(c.scope, c.loop.body)
+        if scope is not c.scope
+    }
+    return sorted((c for c in found if c.scope not in helpers), key=lambda c: c.key)
 
 
 def _model_statements(

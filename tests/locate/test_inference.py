@@ -81,6 +81,16 @@ def test_where_gradients_are_off_and_nothing_trains(decorator: str, call: str, f
         assert reason_of(source).kind == "no-loop"
 
 
+def test_a_loop_in_a_helper_of_the_loop_is_no_rival() -> None:
+    source = script("y = model(batch)\npredict(y)").replace(
+        "def predict(x):\n",
+        "@torch.no_grad()\ndef predict(x):\n    for part in x:\n        part = model(part)\n",
+    )
+    assert timed(plan_of(source)) == dict.fromkeys(
+        ("start_line", "end_line"), lines_of(source, "y = model(batch)")[0]
+    )
+
+
 def test_several_loops_and_none_that_was_named() -> None:
     source = script(
         "for part in batch:\n    y = model(part)\nfor part in batch:\n    y = model(part)"
