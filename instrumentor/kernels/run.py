@@ -170,6 +170,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         except KeyboardInterrupt:
             kept = f"What was measured is kept in {self.folder}."
             self.failure = Interrupted("interrupted during the validation", kept)
+        except InstrumentError as error:  # the measurement is none the worse for it
+            self.failure = error
 
     def measure(self) -> None:
         self.process(self.profiler, record=self.folder / RECORD)

@@ -79,7 +79,8 @@ class Validation(Struct, frozen=True):
         try:
             ended = process.run(launch, log=self.log, watch=watch)
         except NotReady as error:
-            raise UsageError(f"--validate: {error.message}", error.hint) from error
+            hint = "Give a program that exists, with its path or on PATH."
+            raise UsageError(f"--validate: {error.message}", hint) from error
         if ended.interrupted:
             raise KeyboardInterrupt
         if ended.timed_out:

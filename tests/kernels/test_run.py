@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from instrumentor.device import LOCKS, held
-from instrumentor.errors import NotReady, RunFailed
+from instrumentor.errors import NotReady, RunFailed, UsageError
 from instrumentor.kernels.options import Choice, Criteria, KernelOptions
 from instrumentor.kernels.run import KernelRun, run_kernel
 from instrumentor.workspace.names import is_our_run
@@ -139,6 +139,16 @@ def test_sigterm_during_the_validation_keeps_what_was_measured(
     assert "interrupted during the validation" in done.stderr
     folder = kernels / "add_one_core_kernel"
     assert (folder / "run.json").is_file() and (folder / "summary.json").is_file()
+
+
+def test_a_validation_that_cannot_start_keeps_what_was_measured(
+    kernels: Path, standin: Environment
+) -> None:
+    nowhere = Criteria(("/nowhere/check",))
+    with pytest.raises(UsageError, match="--validate: /nowhere/check could not be") as caught:
+        measure(kernels, "add_one_core.py", standin(), criteria=nowhere)
+    partial: KernelRun = caught.value.result
+    assert partial.report.wall_us and (partial.folder / "run.json").is_file()
 
 
 def test_a_script_that_writes_into_its_original_is_told(
