@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 
 class Kind(Enum):
@@ -304,8 +304,26 @@ def used_as(words: Collection[str]) -> Kind | None:
 
 # -- how things are spelled: evidence of last resort ----------------------------------------------
 
-_SPELLED: tuple[tuple[re.Pattern[str], Kind], ...] = tuple(
-    (re.compile(pattern, re.I), kind)
+
+class Spelling:
+    """A pattern of words, compiled when it is first asked for: a start needs few of them."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._pattern, self._flags = pattern, flags
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self._pattern, self._flags)
+
+    def search(self, word: str) -> re.Match[str] | None:
+        return self._compiled.search(word)
+
+    def match(self, word: str) -> re.Match[str] | None:
+        return self._compiled.match(word)
+
+
+_SPELLED: tuple[tuple[Spelling, Kind], ...] = tuple(
+    (Spelling(pattern, re.I), kind)
     for pattern, kind in (
         (r"sched|(^|_)lr(_|$)|warm", Kind.SCHEDULER),
         (r"tokeni[sz]er|loader|dataset|(^|_)batch", Kind.DATA),
@@ -323,32 +341,32 @@ _SPELLED: tuple[tuple[re.Pattern[str], Kind], ...] = tuple(
 
 
 #: Words of functions that are not to be read: an optimizer step, a forward, what prepares data.
-SPELLED_STEP = re.compile(
+SPELLED_STEP = Spelling(
     r"(^|_)(optim(izer)?s?_step|step_optim(izer)?s?|optimizer_update|apply_grad(ient)?s|"
     r"(run|apply|do|call|take)_(the_)?optim(izer)?s?(_step)?)$",
     re.I,
 )
 #: Of several names that are counted up the one that counts steps, and those that do not.
-SPELLED_COUNT = re.compile(r"step|iter|(^|[_.])(it|itr|update|updates)(_|$)", re.I)
-SPELLED_OTHER_COUNT = re.compile(r"accum|micro|sample|token|correct|epoch|patience|since", re.I)
-SPELLED_SAVE = re.compile(
+SPELLED_COUNT = Spelling(r"step|iter|(^|[_.])(it|itr|update|updates)(_|$)", re.I)
+SPELLED_OTHER_COUNT = Spelling(r"accum|micro|sample|token|correct|epoch|patience|since", re.I)
+SPELLED_SAVE = Spelling(
     r"^_?(maybe_)?save(_[a-z_]*)?(checkpoint|ckpt|model|state|weights|pretrained|snapshot|adapter)"
     r"s?(_[a-z_]*)?$|^save_ckpt$|^checkpoint$",
     re.I,
 )
-SPELLED_FETCH = re.compile(r"^(get|next)_batch$")
-SPELLED_SYNC = re.compile(r"^(mark_step|sync|sync_device|synchronize|wait_device_ops)$")
-SPELLED_FORWARD = re.compile(
+SPELLED_FETCH = Spelling(r"^(get|next)_batch$")
+SPELLED_SYNC = Spelling(r"^(mark_step|sync|sync_device|synchronize|wait_device_ops)$")
+SPELLED_FORWARD = Spelling(
     r"forward|training_step|(compute|calc|calculate|get)_[a-z_]*loss|_loss_from|run_model|"
     r"model_fn|(get|compute)_logits|logps",
     re.I,
 )
-SPELLED_PREPARATION = re.compile(
+SPELLED_PREPARATION = Spelling(
     r"prepare|shard|register|watch|save|load|log|print|count|freeze|setup|init|sync|copy|update|"
     r"accumulate|clip|append|unwrap|isinstance",
     re.I,
 )
-SPELLED_VALIDATION = re.compile(
+SPELLED_VALIDATION = Spelling(
     r"^_*((validate|evaluate|eval|evaluation|validation|test)(_[a-z0-9_]+)?|"
     r"(run|do|perform|maybe|compute|calc|calculate|estimate|get)_(initial_)?"
     r"(val|valid|validation|validate|eval|evaluate|evaluation|test)(_[a-z0-9_]*)?|"
@@ -357,17 +375,17 @@ SPELLED_VALIDATION = re.compile(
     re.I,
 )
 #: What is named after a validation and runs none.
-SPELLED_BESIDE_VALIDATION = re.compile(
+SPELLED_BESIDE_VALIDATION = Spelling(
     r"load|dataset|data$|corpus|input|param|shape|schema|same_|_set$|device|type|version|token|"
     r"prompt|consisten|check|config|_dl$|_ds$|split|transform|sampler|make_|build|create|"
     r"^get_(eval|val|valid|validation|test)(_[a-z]*)?_?(set|env|envs|data|batch|loader|iter|file)|"
     r"^get_loss|freq|steps?$|interval|args|prepare|mode$|path|name|should",
     re.I,
 )
-SPELLED_LOG = re.compile(
+SPELLED_LOG = Spelling(
     r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress"
 )
-SPELLED_BOOKKEEPING = re.compile(r"save|checkpoint|ckpt|log|print|dump|load|state|resume", re.I)
+SPELLED_BOOKKEEPING = Spelling(r"save|checkpoint|ckpt|log|print|dump|load|state|resume", re.I)
 
 
 @lru_cache(maxsize=4096)
