@@ -1,6 +1,7 @@
 """Two runs, or several of each code: which is faster, by how much, and where from.
 
-    from instrumentor_analysis.compare import compare, load_side
+    from instrumentor_analysis.compare import compare
+    from instrumentor_analysis.comparison.side import load_side
 
     result = compare(load_side(Path("mnist_baseline")), load_side(Path("mnist_trace")))
     result.timing.statement      # "new is 1.31 times as fast (95 % interval 1.28 .. 1.35)"
@@ -30,7 +31,7 @@ from instrumentor_analysis.comparison.notes import notes
 from instrumentor_analysis.comparison.ops import compare_ops
 from instrumentor_analysis.comparison.ratio import ratio_of_medians
 from instrumentor_analysis.comparison.runs import ASSUMED, ASSUMED_BUSY, Runs, between
-from instrumentor_analysis.comparison.side import Side, load_side, side_of_document
+from instrumentor_analysis.comparison.side import Side
 from instrumentor_analysis.comparison.statement import statement, statement_of_runs
 from instrumentor_analysis.errors import NotComparable
 from instrumentor_analysis.model import Interval
@@ -233,14 +234,3 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
         new_rate=_rate(pair.new, pair.per[1], medians[1]),
         between=by_runs,
     )
-
-
-__all__ = [
-    "Side",
-    "compare",
-    "compare_all",
-    "compare_runs",
-    "judge",
-    "load_side",
-    "side_of_document",
-]

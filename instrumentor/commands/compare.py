@@ -198,7 +198,7 @@ def _name(run: str) -> re.Match[str] | None:
 def _side(run: str, entry: Entry | None, size: int | None, history: History) -> Side:
     from msgspec.structs import replace
 
-    from instrumentor_analysis.compare import load_side, side_of_document
+    from instrumentor_analysis.comparison.side import load_side, side_of_document
 
     if entry is None:
         return load_side(Path(run), batch_size=size)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from instrumentor_analysis.compare import Side, compare, compare_all, compare_runs, judge
+from instrumentor_analysis.compare import compare, compare_all, compare_runs, judge
+from instrumentor_analysis.comparison.side import Side
 from instrumentor_analysis.errors import NotComparable
 from instrumentor_analysis.model import Category, Locations, SourceLine, Step
 from tests.analysis.comparison.sides import side, summary, wall

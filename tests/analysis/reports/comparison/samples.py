@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from instrumentor_analysis.compare import Comparison, compare_all, load_side
+from instrumentor_analysis.compare import compare_all
+from instrumentor_analysis.comparison.model import Comparison
+from instrumentor_analysis.comparison.side import load_side
 from tests.analysis.comparison.sides import side
 from tests.analysis.reports.summaries import run_folder
 
