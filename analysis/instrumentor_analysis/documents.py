@@ -39,6 +39,17 @@ def number(value: Any) -> float | None:
     return float(value) if known and math.isfinite(value) else None
 
 
+def in_words(value: Any) -> str:
+    """A recorded fact as a reader sees it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " ".join(str(item) for item in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+
+
 @cache
 def kept(name: str) -> Any:
     """The document of that name in the package's data; not to be changed."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from instrumentor_analysis.comparison.model import Difference, Weight
 from instrumentor_analysis.comparison.side import Side
+from instrumentor_analysis.documents import in_words
 from instrumentor_analysis.errors import NotComparable
 
 _TRACY = "Tracy inflates the wall clock by some 10 to 15 %"
@@ -153,10 +154,4 @@ def _ended(side: Side) -> str:
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return " ".join(str(item) for item in value) or "none"
-    return str(value)
+    return "unknown" if value is None else in_words(value) or "none"

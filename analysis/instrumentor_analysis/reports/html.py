@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from instrumentor_analysis.documents import in_words
 from instrumentor_analysis.model import GAP_THRESHOLD_US, SourceLine, Summary
 from instrumentor_analysis.reports import breakdown, charts, page, words
 from instrumentor_analysis.reports.detail import Detail
@@ -199,20 +200,10 @@ def facts(summary: Summary) -> tuple[tuple[str, str], ...]:
     if summary.script_exit_code is not None:
         every["script_exit_code"] = summary.script_exit_code
     return tuple(
-        (key.replace("_", " "), _fact(value))
+        (key.replace("_", " "), in_words(value))
         for key, value in every.items()
         if value not in (None, "", [], {})
     )
-
-
-def _fact(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return " ".join(str(item) for item in value)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={item}" for key, item in value.items())
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
 
 
 def _link(path: str) -> str | None:
