@@ -86,6 +86,7 @@ LAST = "reading the loss, the first and the last gradient and parameter"
 def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     own_experiments_repo: Path,
     measure: Measure,
+    torch_python: Path,
     tmp_path: Path,
     script: str,
     folder: str,
@@ -95,7 +96,7 @@ def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     repo = own_experiments_repo
     config = shortened(repo, script.partition("/")[0])
     env = environment(repo, tmp_path, TT_STANDIN_READ=reads)
-    arguments = (f"{SCRIPTS}/{script}", "--config", config)
+    arguments = ("--python", torch_python, f"{SCRIPTS}/{script}", "--config", config)
     ran = measure(repo, *arguments, env=env, folder=f"{folder}_baseline")
     assert ran.code == 0, ran.err
 
@@ -127,7 +128,9 @@ def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     assert mfu["hfu_percent"] == pytest.approx(int(told) / median_s / 152.064e12 * 100)
 
 
-def test_where_nothing_can_be_read_nothing_is_recorded(measured: Measure) -> None:
+def test_where_nothing_can_be_read_nothing_is_recorded(
+    measured: Measure, torch_python: Path
+) -> None:
     """A helper that keeps its tensors to itself, on a device that only a read waits for."""
     script = """\
 import torch
@@ -148,7 +151,8 @@ def main():
 main()
 """
     env = {"PYTHONPATH": str(STANDINS / "crank")}
-    ran = measured(script, "--region", "train.py:13-13", env=env)
+    asked = ("--python", torch_python, "--region", "train.py:13-13")
+    ran = measured(script, *asked, env=env)
     assert ran.code == 1
     assert records(ran.folder, "sample") == []
     assert "nothing proves that the device tt is idle" in ran.err

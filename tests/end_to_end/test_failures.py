@@ -331,15 +331,14 @@ def test_workers_never_record(
     )
 
 
-def test_workers_of_a_data_loader_never_record(measured: Measure) -> None:
-    pytest.importorskip("torch", reason="needs torch: make test installs it")
+def test_workers_of_a_data_loader_never_record(measured: Measure, torch_python: Path) -> None:
     source = (
         "import torch\nfrom torch.utils.data import DataLoader\n\n"
         "model = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
         "for batch in DataLoader([torch.ones(1)] * 20, num_workers=2):\n"
         "    loss = model(batch).sum()\n    loss.backward()\n    optimizer.step()\n"
     )
-    ran = measured(source)
+    ran = measured(source, "--python", torch_python)
     assert ran.code == 0, ran.err
     assert len({record["pid"] for record in records(ran.folder)}) == 1
     assert len(records(ran.folder, "sample")) == 5

@@ -128,11 +128,12 @@ def _execute(argv: list[str]) -> None:
         runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
         return
     sys.argv[:] = argv
-    sys.path.insert(0, str(Path(argv[0]).absolute().parent))
+    script = Path(argv[0]).absolute()  # as the interpreter names it
+    sys.path.insert(0, str(script.parent))
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=argv[0], __builtins__=__builtins__)
+    module.__dict__.update(__file__=str(script), __builtins__=__builtins__)
     sys.modules["__main__"] = module
-    exec(compile(Path(argv[0]).read_bytes(), argv[0], "exec"), module.__dict__)
+    exec(compile(script.read_bytes(), script, "exec"), module.__dict__)
 
 
 if __name__ == "__main__":
