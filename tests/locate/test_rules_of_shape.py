@@ -201,6 +201,8 @@ def test_a_closure_that_the_helper_calls_itself(use: str, before: str) -> None:
     [
         "loss = optimizer.step(closure)",
         "loss = optimizer.step(closure=lambda: closure())",
+        "optimizer.step(lambda: criterion(model(x), y).backward())",
+        f"{CALLED}\n    optimizer.closure = lambda: closure()",
         "loss = optimizer.step(functools.partial(closure))",
         "loss = closure()\n    optimizer.step(closure)",
         f"{CALLED}\n    optimizer.closure = closure",

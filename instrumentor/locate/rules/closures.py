@@ -9,7 +9,7 @@ from instrumentor.locate.catalogue import Kind
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
-from instrumentor.locate.syntax import ScopeNode, arguments, callee
+from instrumentor.locate.syntax import ScopeNode, arguments, callee, own_calls
 
 
 def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
@@ -40,7 +40,7 @@ def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
         if put.scope is scope and knowledge.kinds.is_a(source, scope, put.owner, Kind.OPTIMIZER)
     ]
     for line, node in given:
-        if isinstance(node, ast.Lambda) or _runs_backward(knowledge, scope, node):
+        if _runs_backward(knowledge, scope, node):
             yield Reason(
                 source.path,
                 line,
@@ -54,5 +54,9 @@ def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
 def _runs_backward(knowledge: Knowledge, scope: ScopeNode, node: ast.expr) -> bool:
     """Whether calling a value runs a backward."""
     source = knowledge.program.source_of_scope[scope]
-    functions = knowledge.program.resolve(source, scope, ast.Call(node, [], []))
-    return any(map(knowledge.has_backward, functions))
+    calls = own_calls(node.body) if isinstance(node, ast.Lambda) else [ast.Call(node, [], [])]
+    return any(
+        knowledge.is_backward(source, scope, call)
+        or any(map(knowledge.has_backward, knowledge.program.resolve(source, scope, call)))
+        for call in calls
+    )
