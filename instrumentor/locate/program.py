@@ -268,6 +268,17 @@ class Program(Struct, eq=False, dict=True):
         return found
 
     @cached_property
+    def in_lambdas(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]]:
+        """Calls in lambdas of each function: they may run at any time."""
+        found: dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]] = defaultdict(list)
+        for source in self.sources.values():
+            for call in (c for inner in source.lambdas for c in own_calls(inner)):
+                scope = self.scope_of(source, call)
+                for function in self.resolve(source, scope, call):
+                    found[function.node].append((scope, call))
+        return found
+
+    @cached_property
     def source_of_scope(self) -> dict[ScopeNode, Source]:
         table: dict[ScopeNode, Source] = {}
         for source in self.sources.values():

@@ -32,22 +32,11 @@ class Gone:
 
     def _called_elsewhere(self, function: FunctionNode, found: Collection[ScopeNode]) -> bool:
         places = [(scope, holder) for scope, _, holder in self.program.callers.get(function, ())]
-        others = self.program.handed.get(function, ()), self._in_lambdas.get(function, ())
+        others = self.program.handed.get(function, ()), self.program.in_lambdas.get(function, ())
         return any(
             scope not in found and not self.holds(self.program.source_of_scope[scope], node)
             for scope, node in (*places, *others[0], *others[1])
         )
-
-    @cached_property
-    def _in_lambdas(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.Call]]]:
-        """Functions that lambdas call, which may run at any time."""
-        found: dict[FunctionNode, list[tuple[ScopeNode, ast.Call]]] = {}
-        for source in self.program.sources.values():
-            for call in (c for inner in source.lambdas for c in own_calls(inner)):
-                scope = self.program.scope_of(source, call)
-                for function in self.program.resolve(source, scope, call):
-                    found.setdefault(function.node, []).append((scope, call))
-        return found
 
     def _called(self) -> set[FunctionNode]:
         found: set[FunctionNode] = set()
