@@ -169,12 +169,7 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
     """
     options = options or ReportOptions()
     arch, apart = device.architecture, options.no_merge_devices
-    tables: Sequence[Table] = device.tables
-    if apart or options.active_experts is not None:
-        parts = [part if apart else merge_devices(part)[0] for part in device.parts]
-        tables = [per_op(part, arch, options.active_experts) for part in parts]
-    if not (options.print_signposts or options.ignore_signposts):
-        tables = [without_signposts(table) for table in tables]
+    tables = _tables(device, options)
     bounds = None if options.id_range is None else parse_id_range(options.id_range)
     table = pool(tables, per_device=apart) if len(tables) > 1 else tables[0]
     table = _filtered(table, bounds, options.no_host_ops)
@@ -202,6 +197,19 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
         per_device=apart,
         notes=by_weight(warnings),
     )
+
+
+def _tables(device: DeviceSteps, options: ReportOptions) -> Sequence[Table]:
+    """Figures per op of each part of the window; made anew where devices stay apart, or experts."""
+    tables: Sequence[Table] = device.tables
+    if options.no_merge_devices or options.active_experts is not None:
+        parts = device.parts
+        if not options.no_merge_devices:
+            parts = tuple(merge_devices(part)[0] for part in parts)
+        tables = [per_op(part, device.architecture, options.active_experts) for part in parts]
+    if options.print_signposts or options.ignore_signposts:
+        return tables
+    return [without_signposts(table) for table in tables]
 
 
 def _steps_in_words(names: Sequence[str]) -> str:
