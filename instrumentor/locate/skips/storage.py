@@ -32,7 +32,11 @@ _DEPTH = 24
 _MOST = 100_000
 _BUILTINS = frozenset(dir(builtins))
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
-_WALK = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip", "builtins.next"}
+#: Walk over what they are given, and keep nothing of it, as `list` and `itertools.cycle` would.
+_WALK = (
+    *("builtins.enumerate", "builtins.zip", "builtins.iter", "builtins.next", "tqdm.tqdm"),
+    *("tqdm.auto.tqdm", "itertools.islice", "itertools.chain"),
+)
 
 
 class Cell(Struct, frozen=True):

@@ -136,6 +136,16 @@ STAYS: dict[str, Evaluation] = {
         "for n, a in enumerate(valid):\n    accuracy(a)",
         "scale(args)",
     ),
+    "batches_that_are_kept": Evaluation(
+        LOADED.format("Data(args), 8") + "\nbatches = list(valid)",
+        "for a in batches:\n    accuracy(a)",
+        "scale(batches)",
+    ),
+    "batches_that_a_cycle_keeps": Evaluation(
+        "import itertools\n" + LOADED.format("Data(args), 8") + "\nit = itertools.cycle(valid)",
+        "a = next(it)\naccuracy(a)",
+        "scale(next(it))",
+    ),
     "data_set_of_a_loader": Evaluation(
         LOADED.format("Data(args), 8"), "valid.dataset.update(3)", "scale(args)"
     ),
