@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -117,9 +116,10 @@ def test_settings_of_tt_crank_act_there_and_not_elsewhere(device: str) -> None:
     assert not setting("bfp8").acts_on("tt") and not setting("math_fidelity").acts_on("xla")
 
 
-def test_a_patched_experiment_compiles_with_the_options(own_experiments_repo: Path) -> None:
+def test_a_patched_experiment_compiles_with_the_options(
+    own_experiments_repo: Path, torch_python: Path
+) -> None:
     """Keys of the YAML are set there, the others in the calls; the stand-in tells what it got."""
-    pytest.importorskip("torch", reason="needs torch: make test installs it")
     repo = own_experiments_repo
     script = "blacksmith/experiments/torch/tiny_llama/train_crank.py"
     small = {"hidden_size": 16, "num_layers": 1, "max_length": 8, "train_samples": 64}
@@ -140,7 +140,7 @@ def test_a_patched_experiment_compiles_with_the_options(own_experiments_repo: Pa
     log = repo / "commands.jsonl"
     env = {"PYTHONPATH": f"{repo}:{standin}", "TT_STANDIN_LOG": str(log)}
     done = subprocess.run(
-        [sys.executable, script, *arguments],
+        [torch_python, script, *arguments],
         cwd=repo,
         env={**os.environ, **env, "TT_STANDIN_MS": "forward=1,backward=1,inference=1,op=0,copy=0"},
         capture_output=True,

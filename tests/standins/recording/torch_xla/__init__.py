@@ -1,10 +1,8 @@
 """Stand-in for torch_xla: records syncs and waits."""
 
-import sys
-import types
-
 import events
 import torch
+from torch import _module
 
 
 def device():
@@ -19,15 +17,6 @@ def _optimizer_step(optimizer, barrier=False, **keywords):
     optimizer.step()
     if barrier:
         events.add("sync")
-
-
-def _module(name, **content):
-    module = types.ModuleType(name)
-    module.__dict__.update(content)
-    module.__path__ = []
-    sys.modules[name] = module
-    parent, _, word = name.rpartition(".")
-    setattr(sys.modules[parent], word, module)
 
 
 _module("torch_xla.core")
