@@ -41,9 +41,8 @@ from instrumentor.workspace.linked import listed
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
-    from instrumentor.kernels.options import KernelOptions
     from instrumentor.rewrite import Instrumented  # imports LibCST, which a command needs not
-    from instrumentor.run_options import MachineOptions
+    from instrumentor.run_options import ProcessOptions
 
 Result = TypeVar("Result")
 FACTS = "run.json"
@@ -59,7 +58,7 @@ class Pipeline(ABC, Generic[Result]):
 
     machine: Machine
 
-    def __init__(self, options: MachineOptions | KernelOptions, progress: Progress | None) -> None:
+    def __init__(self, options: ProcessOptions, progress: Progress | None) -> None:
         self.progress: Progress = progress or Silent()
         self.cwd = (options.cwd or Path.cwd()).absolute()
         self.env = dict(os.environ if options.env is None else options.env)
@@ -112,7 +111,7 @@ class InstrumentedRun(Pipeline[Result]):
         self,
         script: Path | str,
         arguments: Sequence[str],
-        options: MachineOptions | KernelOptions,
+        options: ProcessOptions,
         progress: Progress | None,
     ) -> None:
         super().__init__(options, progress)

@@ -29,15 +29,12 @@ def _existing(flag: str, path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class MachineOptions(Checked):
-    """Where and how a process is run: what a run and a profile have in common.
+class ProcessOptions(Checked):
+    """How a process is run: what everything that is measured has in common.
 
     Attributes:
         stall_s: how long nothing may happen before it is said.
         env: environment of the process; None means this process's own.
-
-    Raises:
-        UsageError: a value out of range.
     """
 
     python: str | None = option(
@@ -46,6 +43,27 @@ class MachineOptions(Checked):
         "The script's interpreter; default: the active environment's, else env/crank_env or "
         "env/xla_env, else this one.",
     )
+    timeout_s: float | None = option(
+        WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0
+    )
+    stall_s: float | None = 120.0
+    cwd: Path | None = None
+    env: Mapping[str, str] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the script runs, unless it runs in a copy: there at its counterpart."""
+        return (self.cwd or Path.cwd()).absolute()
+
+
+@dataclass(frozen=True)
+class MachineOptions(ProcessOptions):
+    """Where a process is run: what a run and a profile have in common.
+
+    Raises:
+        UsageError: a value out of range.
+    """
+
     tt_xla: Path | None = option(
         WHERE,
         None,
@@ -84,22 +102,11 @@ class MachineOptions(Checked):
         "they are only shown.",
         file=False,
     )
-    timeout_s: float | None = option(
-        WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0
-    )
-    stall_s: float | None = 120.0
-    cwd: Path | None = None
-    env: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.port is not None and not 0 < self.port < 65536:
             raise UsageError(f"--port {self.port}: must be between 1 and 65535")
-
-    @property
-    def folder(self) -> Path:
-        """Where the script runs, unless it runs in a copy: there at its counterpart."""
-        return (self.cwd or Path.cwd()).absolute()
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from instrumentor.errors import UsageError
 from instrumentor.kernels.environment import MODES
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option, same
-from instrumentor.run_options import MachineOptions
+from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
+from instrumentor.run_options import ProcessOptions
 
 _SHAPE = re.compile(r"\d+(?:x\d+)*")
 
@@ -116,13 +115,11 @@ class Criteria(Checked):
 
 
 @dataclass(frozen=True)
-class KernelOptions(Checked):
+class KernelOptions(ProcessOptions):
     """Choices of a measured invocation.
 
     Attributes:
         production_shape: the last one stands for the rest of the arguments.
-        stall_s: how long nothing may happen before it is said.
-        env: environment of the script; None means this process's own.
 
     Raises:
         UsageError: a value out of range.
@@ -162,8 +159,3 @@ class KernelOptions(Checked):
         metavar="DIR",
         once=True,
     )
-    python: str | None = same(MachineOptions, "python")
-    timeout_s: float | None = same(MachineOptions, "timeout_s")
-    stall_s: float | None = 120.0
-    cwd: Path | None = None
-    env: Mapping[str, str] | None = None
