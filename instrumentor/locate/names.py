@@ -24,6 +24,7 @@ from instrumentor.locate.bindings import (
     Parameter,
     Put,
 )
+from instrumentor.locate.dynamic_imports import modules_of
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     FunctionNode,
@@ -148,10 +149,7 @@ class Names:
         return self._answers.ask(key, compute, NOTHING)
 
     def _bindings(self, source: Source) -> Bindings:
-        found = self.program.bindings.get(source)
-        if found is None:
-            found = self.program.bindings[source] = Bindings(source)
-        return found
+        return self.program.bindings_of(source)
 
     def _bound(self, source: Source, scope: ScopeNode, found: Iterable[Binding]) -> Values:
         return _union(self._binding(source, scope, one) for one in found)
@@ -192,9 +190,8 @@ class Names:
                 binding.level,
             )
             found = self.named(module, module.tree, binding.name)
-            if isinstance(inner, Source) or found == (Free(binding.name),):
-                return (inner,)
-            return found
+            # a name of the package goes before a module of that name within it
+            return (inner,) if found == (Free(binding.name),) else found
         whole = f"{binding.module}.{binding.name}" if binding.module else binding.name
         return (self.module(whole, source, binding.level),)
 
@@ -215,6 +212,8 @@ class Names:
             found = self.named(owner, owner.tree, name)
             if found != (Free(name),):
                 return found
+            if name == "__dict__":
+                return (Group(owner.tree, (_classes_in(owner),)),)
             inner = self.module(name, owner, 1) if owner.path.stem == "__init__" else None
             return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
         if isinstance(owner, External):
@@ -411,6 +410,8 @@ class Names:
             found = self._of_member(source, scope, call, function)
         elif external_name(function) == "builtins.getattr":
             found = self._looked_up(source, scope, call)
+        elif external_name(function) in ("importlib.import_module", "builtins.__import__"):
+            found = self._imported_by_name(source, call)
         else:
             given = external_name(function) in catalogue.RETURNS_ARGUMENT
             found = self._first(source, scope, call) if given else NOTHING
@@ -435,13 +436,16 @@ class Names:
         owners, name = self.of(source, scope, call.args[0]), call.args[1]
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
             return _union(self.attribute(owner, name.value) for owner in owners)
-        return tuple(
-            Class(owner, statement)
-            for owner in owners
-            if isinstance(owner, Source)
-            for statement in owner.tree.body
-            if isinstance(statement, ast.ClassDef)
-        )[:_MANY]
+        # a helper that looks into any module (`init(name, module)`) makes something else each time
+        if len(owners) == 1 and isinstance(owners[0], Source):
+            return _classes_in(owners[0])[:_MANY]
+        return NOTHING
+
+    def _imported_by_name(self, source: Source, call: ast.Call) -> Values:
+        """`importlib.import_module(name)`: the module, or any that a computed name may mean."""
+        paths = modules_of(source, self._bindings(source), call, self.program.roots)
+        found = (self.program.sources.get(path) for path in paths)
+        return tuple(module for module in found if module is not None)
 
     def _first(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
         return self.of(source, scope, call.args[0]) if call.args else NOTHING
@@ -452,7 +456,8 @@ class Names:
             return (owner,)
         every = self.item(owner, None)
         if name == "items":
-            return (Group(call, ((Group(call.func, (NOTHING, every)),),)),)
+            pair = Group(call.func, (NOTHING, every), of=owner)
+            return (Group(call, ((pair,),), of=owner),)
         return every
 
     def _returned(self, function: Function) -> Values:
@@ -586,6 +591,10 @@ def external_name(value: Value) -> str:
         owner = external_name(value.owner)
         return f"{owner}.{value.name}" if owner else ""
     return ""
+
+
+def _classes_in(module: Source) -> Values:
+    return tuple(Class(module, s) for s in module.tree.body if isinstance(s, ast.ClassDef))
 
 
 def argument_of(call: ast.Call, name: str, position: int) -> ast.expr | None:

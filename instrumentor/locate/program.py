@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from instrumentor.locate.bindings import Bindings
+from instrumentor.locate.dynamic_imports import computed_imports, modules_of
 from instrumentor.locate.names import Names, external_name
 from instrumentor.locate.syntax import (
     FUNCTIONS,
@@ -105,6 +106,9 @@ class Program(Struct, eq=False, dict=True):
         return self._heads[base, head]
 
     def imported_files(self, source: Source) -> Iterator[Path]:
+        """Files of the modules that a module imports; of computed names, any that they may mean."""
+        for call in computed_imports(source) if b"import_" in source.data else ():
+            yield from modules_of(source, self.bindings_of(source), call, self.roots)
         for statement in source.places:
             if isinstance(statement, ast.Import):
                 for alias in statement.names:
@@ -121,6 +125,13 @@ class Program(Struct, eq=False, dict=True):
                     path = self.find_module(name, source.path, statement.level)
                     if path is not None:
                         yield path
+
+    def bindings_of(self, source: Source) -> Bindings:
+        """What a module binds, read once."""
+        found = self.bindings.get(source)
+        if found is None:
+            found = self.bindings[source] = Bindings(source)
+        return found
 
     # -- names -----------------------------------------------------------------------------
 

@@ -87,11 +87,16 @@ class Item(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Group:
-    """A tuple, list, set or dict that the program writes out: the values of each element."""
+    """A tuple, list, set or dict that the program writes out: the values of each element.
+
+    Attributes:
+        of: what it was taken from, where one call takes it from several.
+    """
 
     node: ast.AST
     items: tuple[Values, ...] = field(compare=False)
     keys: tuple[object, ...] = field(default=(), compare=False)
+    of: Value | None = None
 
 
 class Opaque(Struct, frozen=True):
