@@ -10,7 +10,15 @@ from instrumentor.locate.dataflow import binds
 from instrumentor.locate.loops import Site
 from instrumentor.locate.names import default_of, is_method, on_class, passed
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.syntax import ScopeNode, below, callee, dotted, parameters
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    below,
+    callee,
+    contains,
+    dotted,
+    parameters,
+)
 
 #: Values by name; by dotted name for attributes.
 Constants = Mapping[str, object]
@@ -27,13 +35,32 @@ def along(program: Program, site: Site) -> Iterator[tuple[Function, Constants]]:
             for scope, call, _ in program.callers.get(function.node, ())
             if (call is site.call if caller is None else scope is caller)
         ]
-        known = {
-            name: value
-            for name, value in (each[0] if each else {}).items()
-            if all(name in other and _same(other[name], value) for other in each)
-        }
+        known = _shared(each)
         yield function, known
         caller = function.node
+
+
+def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> bool:
+    """Whether what all callers of a function pass leaves a statement of it out."""
+    if not isinstance(scope, FUNCTIONS):
+        return False
+    source = program.source_of_scope[scope]
+    calls = program.callers.get(scope, ())
+    known = _shared([fixed(program, w, c, Function(source, scope), {}) for w, c, _ in calls])
+    tests = [p for p in source.parents(statement) if isinstance(p, ast.If)] if known else []
+    return any(
+        contains(s, statement)
+        for test in tests
+        for s in {True: test.orelse, False: test.body, None: []}[decided(test.test, known)]
+    )
+
+
+def _shared(each: list[dict[str, object]]) -> Constants:
+    return {
+        name: value
+        for name, value in (each[0] if each else {}).items()
+        if all(name in other and _same(other[name], value) for other in each)
+    }
 
 
 def fixed(

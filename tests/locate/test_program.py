@@ -87,6 +87,27 @@ IMPORTS = {
         "    Trainer(1, 2).train()\n\nmain()\n",
         "library/trainer.py": TRAINER,
     },
+    "by_a_computed_module": {
+        "train.py": "import importlib\n\n"
+        "def find(name):\n    module = 'library.' + name + 'er'\n"
+        "    found = importlib.import_module(module)\n"
+        "    for key, value in found.__dict__.items():\n"
+        "        if key.lower() == name:\n            made = value\n    return made\n\n"
+        "find(options.name)(1, 2).train()\n",
+        "library/__init__.py": "",
+        "library/helper.py": "class Helper:\n    pass\n",
+        "library/trainer.py": TRAINER,
+    },
+    "by_a_formatted_module": {
+        "train.py": "from importlib import import_module\n\n"
+        "import_module(f'library.{options.name}').Trainer(1, 2).train()\n",
+        "library/trainer.py": TRAINER,
+    },
+    "of_a_module_of_its_name": {
+        "train.py": "from library import trainer\n\ntrainer(1, 2).train()\n",
+        "library/__init__.py": "from .trainer import Trainer as trainer\n",
+        "library/trainer.py": TRAINER,
+    },
     "by_a_configured_name": {
         "train.py": "import library.trainer as trainers\n\n"
         "make = getattr(trainers, config.trainer)\nmake(1, 2).train()\n",
@@ -308,3 +329,24 @@ def test_a_backward_that_nothing_is_seen_to_call_is_named(tmp_path: Path) -> Non
     assert reason.kind == "no-loop"
     assert "_backward(), which runs one at trainer.py:12, is not seen" in reason.message
     assert "instrument run" in reason.remedy
+
+
+def test_a_helper_that_looks_into_any_module_makes_something_else_each_time(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "train.py": "import torch\nfrom library import models\n"
+        "from library.trainer import Trainer\n\n"
+        "def init(name, module, *given):\n    return getattr(module, config[name])(*given)\n\n"
+        "model = init('model', models)\n"
+        "optimizer = init('optimizer', torch.optim, model.parameters())\n"
+        "Trainer(model, optimizer).train()\n",
+        "library/models.py": "import torch\n\nclass Net(torch.nn.Module):\n"
+        "    def __init__(self):\n        self.a = torch.nn.Linear(1, 1)\n",
+        "library/trainer.py": TRAINER.replace(
+            "self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+            "self.optimizer = loader",
+        ).replace("self.loader", "data"),
+    }
+    plan = document(project(tmp_path, files))
+    assert [found["part"] for found in plan["evidence"]] == ["forward", "backward", "step"]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from instrumentor.locate.catalogue import Kind
+from instrumentor.locate.constants import is_ruled_out
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
@@ -30,8 +31,9 @@ def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
     source = knowledge.program.source_of_scope[scope]
     given: list[tuple[int, ast.expr]] = [
         (call.lineno, argument)
-        for call, _ in knowledge.program.calls.get(scope, ())
+        for call, statement in knowledge.program.calls.get(scope, ())
         if callee(call) == "step" and isinstance(call.func, ast.Attribute)
+        if not is_ruled_out(knowledge.program, scope, statement)
         for argument in arguments(call)
     ]
     given += [
