@@ -28,7 +28,7 @@ TESTED_IN = {
     "tests/end_to_end/test_witness.py": "verification",
     "tests/kernels/test_cli.py": "commands/kernel",
     "tests/kernels/test_gate.py": "runtime/kernel_gate",
-    "tests/locate/test_renaming.py": "locate/bindings locate/names locate/vocabulary",
+    "tests/locate/test_renaming.py": "locate/names locate/vocabulary",
     "tests/locate/test_forward.py": "locate/dataflow locate/held",
     "tests/locate/test_gradients.py": "locate/differentiable locate/values",
     "tests/locate/test_rules.py": (
