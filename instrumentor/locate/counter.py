@@ -9,7 +9,16 @@ from msgspec import Struct
 from instrumentor.locate.catalogue import SPELLED_COUNT, SPELLED_OTHER_COUNT
 from instrumentor.locate.control import END, NEXT, START, Flow
 from instrumentor.locate.loops import Candidate, Site
-from instrumentor.locate.syntax import FunctionNode, LoopNode, callee, dotted, own_calls, own_nodes
+from instrumentor.locate.syntax import (
+    FunctionNode,
+    LoopNode,
+    Source,
+    callee,
+    contains,
+    dotted,
+    own_calls,
+    own_nodes,
+)
 
 
 class Counter(Struct, frozen=True):
@@ -66,6 +75,33 @@ def counters(loop: LoopNode | FunctionNode) -> list[tuple[str, ast.stmt]]:
     found = [(increments(s), s) for s in statements if increments(s)]
     found = [f for f in found if f[0] not in set_back and not SPELLED_OTHER_COUNT.search(f[0])]
     return sorted(found, key=lambda f: (not SPELLED_COUNT.search(f[0]), f[1].lineno))
+
+
+def runs_once(loop: LoopNode | FunctionNode, source: Source, statement: ast.stmt) -> bool:
+    """Whether only one iteration comes to a statement: `if epoch == first and i == 0:`."""
+    name = header_count(loop)
+    return bool(name) and any(
+        isinstance(around, ast.If)
+        and any(contains(inner, statement) for inner in around.body)
+        and any(_is_one(test, name) for test in _all_of(around.test))
+        for around in source.parents(statement)
+        if contains(loop, around)
+    )
+
+
+def _all_of(test: ast.expr) -> list[ast.expr]:
+    whole = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    return test.values if whole and isinstance(test, ast.BoolOp) else [test]
+
+
+def _is_one(test: ast.expr, name: str) -> bool:
+    """`i == 0`"""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Eq)
+        and {ast.unparse(test.left)} | {ast.unparse(c) for c in test.comparators} >= {name}
+        and any(isinstance(c, ast.Constant) for c in (test.left, *test.comparators))
+    )
 
 
 def header_count(loop: LoopNode | FunctionNode) -> str:

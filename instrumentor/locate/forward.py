@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from instrumentor.locate.catalogue import Evidence
+from instrumentor.locate.counter import runs_once
 from instrumentor.locate.dataflow import binds, effects, uses
 from instrumentor.locate.gradients import SURE, Gradients
 from instrumentor.locate.held import Made
@@ -69,7 +70,9 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
     )
     found: dict[Site, Forward] = {}
     for site in candidate.sites:
-        first = _first(made.get((site.statement, site.backward), ()))
+        values = made.get((site.statement, site.backward), ())
+        each_time = [m for m in values if not runs_once(loop, candidate.source, m.unit)]
+        first = _first(each_time or values)
         if first is None:
             continue
         unit = beside(candidate.source, first.unit, site.statement)

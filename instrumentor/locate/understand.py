@@ -12,13 +12,15 @@ from msgspec.structs import replace
 from instrumentor.errors import UsageError
 from instrumentor.locate.accumulation import accumulation_of
 from instrumentor.locate.catalogue import Role
-from instrumentor.locate.counter import find_counter
+from instrumentor.locate.constants import is_ruled_out
+from instrumentor.locate.counter import find_counter, runs_once
 from instrumentor.locate.forward import Forward, find_forwards
 from instrumentor.locate.hostreads import find_host_reads
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import (
     Candidate,
     Site,
+    Update,
     end_of_iteration,
     find_candidates,
     in_order,
@@ -38,7 +40,7 @@ from instrumentor.locate.script_options import ScriptOptions
 from instrumentor.locate.skips import find_skips, warnings_of
 from instrumentor.locate.step_function import step_function
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, contains
+from instrumentor.locate.syntax import FUNCTIONS, LOOPS, ScopeNode, Source, contains
 from instrumentor.options import Options
 
 
@@ -169,6 +171,7 @@ def _understand(
     reasons = list(reasons_against(knowledge, candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
+    candidate = _as_iterated(program, candidate)
     body, forwards = _with_forward(knowledge, step_function(knowledge, candidate) or candidate)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
@@ -216,6 +219,22 @@ def _understand(
             *reads.warnings,
             *dict.fromkeys(of_the_helpers(knowledge, regions.found)),
         ),
+    )
+
+
+def _as_iterated(program: Program, candidate: Candidate) -> Candidate:
+    """Without what only the first iteration does, and what every caller of the loop rules out."""
+
+    def stays(one: Site | Update, source: Source, scope: ScopeNode) -> bool:
+        once = source is candidate.source and runs_once(candidate.loop, source, one.statement)
+        return not once and not is_ruled_out(program, scope, one.statement)
+
+    sites = [s for s in candidate.sites if stays(s, candidate.source, candidate.scope)]
+    updates = [u for u in candidate.updates if stays(u, u.source, u.scope)]
+    return replace(
+        candidate,
+        sites=tuple(sites) or candidate.sites,
+        updates=tuple(updates) or candidate.updates,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import around, lines_of, looped, plan_of, rewritten, timed
+from tests.locate.cases import HEAD, around, lines_of, looped, plan_of, rewritten, timed
 
 #: body, text of the line that the region starts at, text of the forward's line
 STARTS = {
@@ -225,3 +225,26 @@ def test_a_helper_that_walks_over_finished_losses_is_part_of_the_iteration() -> 
     plan = plan_of(looped(body, helper))
     assert plan["loop"]["line"] == 11
     assert timed(plan) == {"start_line": 12, "end_line": 13}
+
+
+@pytest.mark.parametrize("test", ["i == 0", "0 == i", "epoch == first and i == 0"])
+def test_what_only_the_first_iteration_does_is_no_part_of_the_step(test: str) -> None:
+    body = (
+        f"if {test}:\n    out = criterion(model(x), y)\n    out.backward()\nx = prepare(x)\n"
+        "out = criterion(model(x), y)\nout.backward()\noptimizer.step()"
+    )
+    header = "for i, (x, y) in enumerate(loader):"
+    assert timed(plan_of(looped(body, header=header))) == {"start_line": 13, "end_line": 14}
+    often = plan_of(looped(body.replace(test, "i % 4 == 0"), header=header))
+    assert timed(often)["start_line"] == 9  # a penalty every few steps is
+
+
+def test_an_update_that_every_caller_rules_out_is_none() -> None:
+    before = (
+        "def train(loader, lazy=False):\n    for x, y in loader:\n        if lazy:\n"
+        "            optimizer.step(lambda: criterion(model(x), y))\n"
+        "        loss = criterion(model(x), y)\n        loss.backward()\n"
+        "        optimizer.step()\n\ntrain(loader)\n"
+    )
+    assert plan_of(HEAD + before)["label"] == "fwd+bwd"
+    assert plan_of(HEAD + before + "train(loader, lazy=True)\n")["label"] == "step"
