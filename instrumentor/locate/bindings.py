@@ -164,25 +164,29 @@ class Bindings(Struct, eq=False, dict=True):
 
 def _bound_by(statement: ast.stmt) -> Iterator[tuple[ast.expr, Bound]]:
     """Targets of a statement's own header, each with what it is bound to."""
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            yield target, Bound(statement.value)
-    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        yield statement.target, Bound(statement.value)
-    elif isinstance(statement, (ast.For, ast.AsyncFor)):
-        yield statement.target, Bound(statement.iter, (None,))
-    elif isinstance(statement, (ast.With, ast.AsyncWith)):
-        for item in statement.items:
-            if item.optional_vars is not None:
-                yield item.optional_vars, Bound(item.context_expr)
-    elif isinstance(statement, ast.Match):
-        for pattern in (case.pattern for case in statement.cases):
-            for node in below(pattern):
-                bound = Bound(statement.subject, () if node is pattern else (None,))
-                yield from ((ast.Name(name, ast.Store()), bound) for name in bound_by(node))
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, Bound(value)) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, Bound(value)
+        case ast.For(target=target, iter=walked) | ast.AsyncFor(target=target, iter=walked):
+            yield target, Bound(walked, (None,))
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                if item.optional_vars is not None:
+                    yield item.optional_vars, Bound(item.context_expr)
+        case ast.Match(subject=subject, cases=cases):
+            for case in cases:
+                yield from _captured(case.pattern, subject)
     for handler in getattr(statement, "handlers", ()):
         if handler.name and handler.type is not None:
             yield ast.Name(handler.name, ast.Store()), Bound(handler.type, (None,))
+
+
+def _captured(pattern: ast.pattern, subject: ast.expr) -> Iterator[tuple[ast.expr, Bound]]:
+    for node in below(pattern):
+        bound = Bound(subject, () if node is pattern else (None,))
+        yield from ((ast.Name(name, ast.Store()), bound) for name in bound_by(node))
 
 
 def _parts(target: ast.Tuple | ast.List, bound: Bound) -> Iterator[tuple[ast.expr, Bound]]:

@@ -39,20 +39,25 @@ def computed_imports(source: Source) -> Iterator[ast.Call]:
 
 def _pattern(bindings: Bindings, scope: ScopeNode, node: ast.expr) -> str:
     """A text as far as it is written out, with `*` for what is computed."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(_pattern(bindings, scope, part) for part in node.values)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return "".join(_pattern(bindings, scope, side) for side in (node.left, node.right))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        return re.sub(r"%[sdr]", _ANY, _pattern(bindings, scope, node.left))
-    if isinstance(node, ast.Call) and callee(node) == "format":
-        assert isinstance(node.func, ast.Attribute)
-        return re.sub(r"\{[^}]*\}", _ANY, _pattern(bindings, scope, node.func.value))
-    if isinstance(node, ast.Name):
-        bound = bindings.scopes.get(scope, {}).get(node.id, [])
-        if len(bound) == 1 and isinstance(bound[0], Bound) and not bound[0].path:
-            value = bound[0].value
-            return _ANY if isinstance(value, ast.Name) else _pattern(bindings, scope, value)
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.JoinedStr(values=parts):
+            return "".join(_pattern(bindings, scope, part) for part in parts)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _pattern(bindings, scope, left) + _pattern(bindings, scope, right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return re.sub(r"%[sdr]", _ANY, _pattern(bindings, scope, left))
+        case ast.Call(func=ast.Attribute(value=text, attr="format")):
+            return re.sub(r"\{[^}]*\}", _ANY, _pattern(bindings, scope, text))
+        case ast.Name(id=name):
+            return _of_name(bindings, scope, name)
+    return _ANY
+
+
+def _of_name(bindings: Bindings, scope: ScopeNode, name: str) -> str:
+    """The text that a variable of the scope is set to, once and for all."""
+    match bindings.scopes.get(scope, {}).get(name):
+        case [Bound(value=value, path=())] if not isinstance(value, ast.Name):
+            return _pattern(bindings, scope, value)
     return _ANY
