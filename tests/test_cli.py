@@ -465,6 +465,21 @@ class TestApply:
     def test_a_refused_script_leaves_no_file(self, git_repo: RepoFactory, run_cli: RunCli) -> None:
         repo = git_repo({"train.py": "print(1)\n"})
         assert run_cli("apply", "train.py", "-o", "copy.py", cwd=repo).returncode == 3
+
+    def test_a_loop_and_a_step_in_two_files_are_no_one_copy(
+        self, git_repo: RepoFactory, run_cli: RunCli
+    ) -> None:
+        step = "def step(x):\n    if x.sum() < 0:\n        return\n    model(x).mean().backward()\n"
+        files = {
+            "train.py": "from steps import step\n\nfor x in loader:\n    step(x)\n",
+            "steps.py": f"import torch\n\nmodel = torch.nn.Linear(4, 4)\n{step}    opt.step()\n",
+        }
+        repo = git_repo({**files, "pyproject.toml": ""})
+        refused = run_cli("apply", "train.py", "-o", "copy.py", cwd=repo)
+        assert refused.returncode == 2
+        assert "stand in steps.py and train.py: one copy cannot hold both" in refused.stderr
+        assert "hint: Measure it with `instrument run`" in refused.stderr
+        assert not (repo / "copy.py").exists()
         assert not (repo / "copy.py").exists()
 
 

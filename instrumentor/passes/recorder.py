@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from instrumentor.bundle import MODULE, block_text
 from instrumentor.edits import Edit, Kind, Statement
+from instrumentor.errors import UsageError
 from instrumentor.locate.model import Located
 from instrumentor.locate.syntax import Source, address, dotted
 from instrumentor.options import Options
@@ -23,6 +24,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
     """The recorder in the loop's module; in every other edited one it learns that it runs."""
     main = located.candidate.source
     if options.self_contained:
+        _one_file(located)
         head = "# Added by instrument to this temporary copy: the original file is untouched."
         block = block_text(options, recorder=names.recorder, factory=names.factory)
         reason = "signposts, clock, barrier and records, in one self-contained helper"
@@ -30,6 +32,25 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
         return
     for source in (main, *_other_sources(located)):
         yield source, import_of(source, names.recorder)
+
+
+def _one_file(located: Located) -> None:
+    """A copy that holds the recorder itself is one file.
+
+    Raises:
+        UsageError: the loop and its timed lines stand in several.
+    """
+    sources = {
+        located.candidate.source,
+        *(region.candidate.source for region in located.regions),
+        *(stop.source for stop in located.stops),
+    }
+    if len(sources) > 1:
+        names = " and ".join(sorted(source.path.name for source in sources))
+        raise UsageError(
+            f"the loop and its step stand in {names}: one copy cannot hold both",
+            "Measure it with `instrument run`, which instruments both.",
+        )
 
 
 def import_of(source: Source, recorder: str) -> Edit:

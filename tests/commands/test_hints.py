@@ -12,11 +12,10 @@ import typer
 from instrumentor import Declined, Options, explain, rewrite
 from instrumentor.app import application
 from instrumentor.commands import following
-from tests.locate.test_rules import DECLINED, NOT_TRAINING, SEVERAL
+from tests.locate.test_rules import SCRIPTS, SEVERAL
 
 REFUSED = {
-    **{name: source for name, (_, _, source) in DECLINED.items()},
-    **NOT_TRAINING,
+    **{name: source for name, (_, _, source) in SCRIPTS.items()},
     "several": SEVERAL,
 }
 #: Refusals whose loop can be timed line by line.
@@ -72,8 +71,8 @@ def test_the_body_of_a_loop_that_is_declined_is_offered(tmp_path: Path) -> None:
     assert all(regions[name] for name in WITH_REGION)
 
 
-@pytest.mark.parametrize("name", DECLINED)
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_no_hint_leaves_a_blank_to_fill_in(name: str) -> None:
     with pytest.raises(Declined) as declined:
-        rewrite(DECLINED[name][2], filename="train.py")
+        rewrite(SCRIPTS[name][2], filename="train.py")
     assert not any(blank in str(declined.value.hint) for blank in ("FILE", "SCRIPT", "LINE"))
