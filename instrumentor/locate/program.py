@@ -191,11 +191,13 @@ class Program(Struct, eq=False, dict=True):
         return table
 
     def method(self, cls: Class, name: str) -> Function | None:
-        """A method that the class itself defines."""
-        for statement in cls.node.body:
-            if isinstance(statement, FUNCTIONS) and statement.name == name:
-                return Function(cls.source, statement)
-        return None
+        """A method that the class itself defines; of several definitions the last one counts."""
+        found = [
+            s
+            for s in cls.node.body
+            if isinstance(s, FUNCTIONS) and s.name == name and not _is_setter(s)
+        ]
+        return Function(cls.source, found[-1]) if found else None
 
     def methods(self, cls: Class, name: str, *, overrides: bool) -> list[Function]:
         """The definition found from `cls` upwards, plus those of its subclasses."""
@@ -385,6 +387,12 @@ def _module_in(base: Path, name: str) -> Path | None:
 
 _NAMED = (ast.Name, ast.Attribute)
 _MAY_ALIAS = (ast.Name, ast.Attribute, ast.Call)
+
+
+def _is_setter(function: FunctionNode) -> bool:
+    """`@x.setter` or `@x.deleter`: not what reading the attribute runs."""
+    words = [d.attr for d in function.decorator_list if isinstance(d, ast.Attribute)]
+    return not {"setter", "deleter"}.isdisjoint(words)
 
 
 def _header_calls(part: ast.AST) -> Iterator[ast.Call]:

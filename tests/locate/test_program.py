@@ -350,3 +350,17 @@ def test_a_helper_that_looks_into_any_module_makes_something_else_each_time(
     }
     plan = document(project(tmp_path, files))
     assert [found["part"] for found in plan["evidence"]] == ["forward", "backward", "step"]
+
+
+def test_of_two_definitions_of_a_method_the_last_one_counts(tmp_path: Path) -> None:
+    abstract = "    def _backward(self, loss):\n        raise NotImplementedError\n\n"
+    setter = (
+        "    @property\n    def rate(self):\n        return self.optimizer.lr\n\n"
+        "    @rate.setter\n    def rate(self, rate):\n        self.optimizer.lr = rate\n\n"
+    )
+    real = "    def _backward(self, loss):"
+    files = {
+        "train.py": ENTRY.format(module="library.trainer"),
+        "library/trainer.py": TRAINER.replace(real, abstract + setter + real),
+    }
+    assert document(project(tmp_path, files))["loop"]["line"] == 26
