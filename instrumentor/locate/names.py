@@ -190,8 +190,9 @@ class Names:
                 binding.level,
             )
             found = self.named(module, module.tree, binding.name)
-            # a name of the package goes before a module of that name within it
-            return (inner,) if found == (Free(binding.name),) else found
+            # a name of the package goes before a module of that name within it; `from . import x`
+            # in the package itself leads back to the question, and means the module
+            return found if found not in (NOTHING, (Free(binding.name),)) else (inner,)
         whole = f"{binding.module}.{binding.name}" if binding.module else binding.name
         return (self.module(whole, source, binding.level),)
 

@@ -103,6 +103,12 @@ IMPORTS = {
         "import_module(f'library.{options.name}').Trainer(1, 2).train()\n",
         "library/trainer.py": TRAINER,
     },
+    "of_a_package_that_imports_its_modules": {
+        "train.py": "import library as lib\n\nlib.trainer.Trainer(1, 2).train()\n",
+        "library/__init__.py": "from library import helper\nfrom . import trainer\n",
+        "library/helper.py": "",
+        "library/trainer.py": TRAINER,
+    },
     "of_a_module_of_its_name": {
         "train.py": "from library import trainer\n\ntrainer(1, 2).train()\n",
         "library/__init__.py": "from .trainer import Trainer as trainer\n",
