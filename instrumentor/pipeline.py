@@ -36,7 +36,7 @@ from instrumentor.outputs import new_folder, write_json
 from instrumentor.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.progress import Progress, Silent
 from instrumentor.source_map import SourceMap
-from instrumentor.workspace import Linked, Originals, UsersFiles, Workspace, shadow
+from instrumentor.workspace import Linked, Originals, UsersFiles, Workspace, check_loaded, shadow
 from instrumentor.workspace.linked import listed
 from instrumentor_analysis.caveats import Caveat
 
@@ -150,6 +150,22 @@ class InstrumentedRun(Pipeline[Result]):
 
     def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
         """Called when everything is ready to start."""
+
+    def loaded_elsewhere(
+        self, made: Execution, workspace: Workspace, records: Sequence[Mapping[str, Any]]
+    ) -> RunFailed | None:
+        """That what ran was not the copy."""
+        try:
+            check_loaded(
+                records,
+                workspace,
+                self.prepared.replacements,
+                python=self.machine.python,
+                environment=made.launch.env,
+            )
+        except RunFailed as error:
+            return error
+        return None
 
     # -- stages ----------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ from instrumentor.verification import (
     shown,
     verification,
 )
-from instrumentor.workspace import Workspace, check_loaded, original, shadow
+from instrumentor.workspace import Workspace, original, shadow
 from instrumentor.workspace.slots import cache_folder
 from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 
@@ -370,17 +370,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
         if made.exit_code != 0 or not isinstance(made.failure, (RunFailed, type(None))):
             return None
-        try:
-            check_loaded(
-                made.records,
-                workspace,
-                self.prepared.replacements,
-                python=self.machine.python,
-                environment=made.launch.env,
-            )
-        except RunFailed as error:
-            return error
-        refused = failure(self.verification)
+        refused = self.loaded_elsewhere(made, workspace, made.records) or failure(self.verification)
         if refused is not None:
             return refused
         if made.samples or made.failure is not None:

@@ -32,7 +32,7 @@ from instrumentor.pipeline import InstrumentedRun
 from instrumentor.process import excerpt
 from instrumentor.profilers import Launch, Profiler
 from instrumentor.progress import Progress
-from instrumentor.workspace import UsersFiles, Workspace, check_loaded
+from instrumentor.workspace import UsersFiles, Workspace
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.documents import plain
 
@@ -199,28 +199,12 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             )
         if not any(r.get("event") == "kernel" and r.get("ok") for r in records):
             return made.failure or self._never_ran(skipped, bool(started))
-        failure = self._loaded_elsewhere(made, workspace, records)
+        # on another machine only run-test.sh knows what ran
+        direct = self.start.via == "direct"
+        failure = self.loaded_elsewhere(made, workspace, records) if direct else None
         if made.exit_code and failure is None:
             self._judge_exit(made.exit_code, bool(skipped))
         return failure
-
-    def _loaded_elsewhere(
-        self, made: Execution, workspace: Workspace, records: Sequence[Mapping[str, Any]]
-    ) -> RunFailed | None:
-        """That what ran was not the copy; on another machine only run-test.sh knows."""
-        if self.start.via != "direct":
-            return None
-        try:
-            check_loaded(
-                records,
-                workspace,
-                self.prepared.replacements,
-                python=self.machine.python,
-                environment=made.launch.env,
-            )
-        except RunFailed as error:
-            return error
-        return None
 
     def _never_ran(self, skipped: Sequence[Mapping[str, Any]], began: bool) -> RunFailed:
         name = self.plan.kernel.qualified

@@ -96,12 +96,11 @@ def _all_of(test: ast.expr) -> list[ast.expr]:
 
 def _is_one(test: ast.expr, name: str) -> bool:
     """`i == 0`"""
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.ops[0], ast.Eq)
-        and {ast.unparse(test.left)} | {ast.unparse(c) for c in test.comparators} >= {name}
-        and any(isinstance(c, ast.Constant) for c in (test.left, *test.comparators))
-    )
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            sides = (left, right)
+            return name in map(dotted, sides) and any(isinstance(s, ast.Constant) for s in sides)
+    return False
 
 
 def header_count(loop: LoopNode | FunctionNode) -> str:

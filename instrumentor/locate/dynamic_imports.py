@@ -18,7 +18,7 @@ def modules_of(
     source: Source, bindings: Bindings, call: ast.Call, roots: Sequence[Path]
 ) -> Iterator[Path]:
     """Files of the modules that a call may import, in the roots; none when any module may be."""
-    if callee(call) not in _CALLS or not call.args:
+    if not call.args:
         return
     statement = source.statement_of(call)
     scope = source.scope_of(statement) if statement is not None else source.tree

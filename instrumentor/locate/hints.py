@@ -32,6 +32,7 @@ from instrumentor.locate.syntax import (
     callee,
     dotted,
     header,
+    is_main_guard,
     own_calls,
     own_nodes,
     parameters,
@@ -356,5 +357,5 @@ def _is_bound_for_sure(scope: ScopeNode, name: str) -> bool:
     """A parameter, or read or bound on every way through its scope."""
     if isinstance(scope, FUNCTIONS) and name in parameters(scope):
         return True
-    flow = Flow(scope.body, lambda test: True if "__name__" in reads(test) else None)
+    flow = Flow(scope.body, lambda test: True if is_main_guard(test) else None)
     return not flow.path(START, OVER, _mentions(flow).get(name, ()))

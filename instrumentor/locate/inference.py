@@ -256,6 +256,7 @@ def locate_marked(
     loops = source.loops_around(begin)
     # lines in no loop run as if they were the body of one
     anchor = loops[0] if loops else begin
+    # lines outside of any loop stand for their one iteration
     candidate = Candidate(source, source.scope_of(begin), anchor)  # type: ignore[arg-type]
     region = _region(knowledge, candidate, Forward(begin, begin, source), covered[-1], label)
     located = _located(knowledge, candidate, region, Forward(begin, begin, source))

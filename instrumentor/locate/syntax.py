@@ -303,6 +303,11 @@ def path_to(source: Source, loop: ast.AST, statement: ast.stmt) -> list[tuple[li
     return path[::-1]
 
 
+def is_main_guard(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`"""
+    return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test))
+
+
 def contains(outer: ast.AST, inner: ast.AST) -> bool:
     """Whether a node of the same file lies within another, judged by position (constant time)."""
     if outer is inner:

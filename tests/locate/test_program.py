@@ -370,3 +370,15 @@ def test_of_two_definitions_of_a_method_the_last_one_counts(tmp_path: Path) -> N
         "library/trainer.py": TRAINER.replace(real, abstract + setter + real),
     }
     assert document(project(tmp_path, files))["loop"]["line"] == 26
+
+
+def test_the_timed_lines_are_named_with_their_file(tmp_path: Path) -> None:
+    """The loop in the script, the region inside of a function of another file."""
+    step = "def step(x):\n    if x.sum() < 0:\n        return\n    model(x).mean().backward()\n"
+    files = {
+        "train.py": "from steps import step\n\nfor x in loader:\n    step(x)\n",
+        "steps.py": f"import torch\n\nmodel = torch.nn.Linear(4, 4)\n{step}    optimizer.step()\n",
+    }
+    plan = document(project(tmp_path, files))
+    assert plan["loop"]["file"] == str(tmp_path / "train.py")
+    assert plan["region"] == {"file": str(tmp_path / "steps.py"), "start_line": 7, "end_line": 7}

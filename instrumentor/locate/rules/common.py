@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from instrumentor.locate.syntax import Source
+from instrumentor.locate.syntax import Source, is_main_guard
 
 OWN_LOOP = (
     "Give a script with the loop written out "
@@ -30,9 +30,4 @@ def imported_roots(source: Source) -> dict[str, int]:
 
 def runs_as_script(source: Source, statement: ast.stmt) -> bool:
     """Whether a statement stands under the `__main__` guard: an import does not run it."""
-    return any(isinstance(p, ast.If) and is_main_guard(p) for p in source.parents(statement))
-
-
-def is_main_guard(statement: ast.If) -> bool:
-    """`if __name__ == "__main__":`"""
-    return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(statement.test))
+    return any(isinstance(p, ast.If) and is_main_guard(p.test) for p in source.parents(statement))

@@ -15,8 +15,7 @@ from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.program import Class, Function, Program
-from instrumentor.locate.rules.common import is_main_guard
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
 from instrumentor.locate.values import Method
 
 
@@ -89,7 +88,7 @@ def _conditional(program: Program, source: Source, node: ast.AST, depth: int = 0
     """Whether a call is made only under an `if` (the `__main__` guard does not count)."""
     statement = source.statement_of(node)
     parents = source.parents(statement) if statement is not None else ()
-    if any(isinstance(p, ast.If) and not is_main_guard(p) for p in parents):
+    if any(isinstance(p, ast.If) and not is_main_guard(p.test) for p in parents):
         return True
     scope = program.scope_of(source, node)
     if not isinstance(scope, FUNCTIONS) or depth > 5:
