@@ -15,12 +15,12 @@ from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import UsageError
 from instrumentor.locate import locate_file, parse_source
 from instrumentor.locate.config import config_path, read_config
-from instrumentor.locate.model import Declined, Reason
+from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.syntax import Source, parse
 from instrumentor.options import Options
 from instrumentor.passes.recorder import import_of
 from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
-from instrumentor.project import find_project
+from instrumentor.project import Project, find_project
 from instrumentor.rewrite import (
     Instrumented,
     Noted,
@@ -125,8 +125,7 @@ def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Pr
     project = find_project(path)
     data = _read(path)
     refuse_instrumented(path, data)
-    located = locate_file(path, options, project.import_roots, arguments)
-    plan = make_plan(located, options)
+    located, plan = _planned(path, project, options, arguments)
     originals = {source.path: source.data for source in located.program.sources.values()}
     variant = options.variant or Variant()
     for file in (*variant.modules, *(file for file, _ in variant.files)):
@@ -138,6 +137,21 @@ def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Pr
         replacements[file] = instrument(originals[file], plan, file, rebinds=variant.rebinds)
     before = {p: originals[p] for p in replacements}
     return Prepared(path, project, before, replacements, plan)
+
+
+def _planned(
+    path: Path, project: Project, options: Options, arguments: Sequence[str]
+) -> tuple[Located, Plan]:
+    """The loop and its plan; only files of the project are edited.
+
+    A loop in a package of PYTHONPATH that lies outside counts as one of an installed package.
+    """
+    located = locate_file(path, options, project.import_roots, arguments)
+    plan = make_plan(located, options)
+    if not all(file.resolve().is_relative_to(project.root) for file in plan.files):
+        located = locate_file(path, options, project.own_roots, arguments)
+        plan = make_plan(located, options)
+    return located, plan
 
 
 def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes]) -> Plan:
@@ -206,7 +220,7 @@ def explain(
     refuse_instrumented(path, _read(path))
     project = find_project(path)
     try:
-        plan = make_plan(locate_file(path, options, project.import_roots, arguments), options)
+        _, plan = _planned(path, project, options, arguments)
     except Declined as declined:
         return Explanation(False, declined.reasons, None, explain_declined(declined))
     return Explanation(True, (), plan, plan.to_json())

@@ -7,6 +7,7 @@ too and has to stay cheap.
 from __future__ import annotations
 
 import configparser
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,12 @@ from instrumentor.errors import UsageError
 # Run at every start of an interpreter that finds them.
 CUSTOMIZE = ("sitecustomize", "usercustomize")
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
+#: An entry of PYTHONPATH that holds one of these is where libraries lie. Read as the program's own
+#: code they would lose what the catalogue knows of them by their names.
+_LIBRARIES = (
+    *("torch", "torch_xla", "tt_crank", "ttnn", "ttl", "tracy", "numpy", "transformers"),
+    *("accelerate", "diffusers", "peft", "deepspeed", "timm", "lightning", "pytorch_lightning"),
+)
 
 
 class Project(Struct, frozen=True):
@@ -27,21 +34,29 @@ class Project(Struct, frozen=True):
         root: git root of the script; else the nearest folder with a pyproject.toml, setup.py or
             setup.cfg; else the script's folder. Absolute, symlinks resolved.
         git: whether ``root`` is the root of a git working tree.
-        import_roots: folders from which the project's modules are imported: the root, src layouts
-            and plain package_dir settings, the script's own folder last.
+        own_roots: folders from which the project's modules are imported: the root, src layouts and
+            plain package_dir settings, the script's own folder last.
+        python_path: the user's PYTHONPATH, without installed packages: may lie outside ``root``,
+            so it is read to understand the script and never written to.
     """
 
     root: Path
     git: bool
-    import_roots: tuple[Path, ...]
+    own_roots: tuple[Path, ...]
+    python_path: tuple[Path, ...] = ()
+
+    @property
+    def import_roots(self) -> tuple[Path, ...]:
+        """Folders from which the script may import what is no installed package."""
+        return tuple(dict.fromkeys((*self.own_roots, *self.python_path)))
 
     @property
     def search_path(self) -> tuple[Path, ...]:
-        """The import roots that may stand on PYTHONPATH, which goes before the standard library.
+        """The project's roots that may join PYTHONPATH, which goes before the standard library.
 
         The script's own folder holds what it likes: Python puts it on the path after its start.
         """
-        return tuple(folder for folder in self.import_roots if not _hides_stdlib(folder))
+        return tuple(folder for folder in self.own_roots if not _hides_stdlib(folder))
 
 
 def find_project(script: Path) -> Project:
@@ -62,7 +77,19 @@ def find_project(script: Path) -> Project:
     if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
         marked = None
     root = git_root or marked or file.parent
-    return Project(root, git_root is not None, _import_roots(root, marked or root, file.parent))
+    own_roots = _own_roots(root, marked or root, file.parent)
+    return Project(root, git_root is not None, own_roots, tuple(_python_path()))
+
+
+def _python_path() -> Iterator[Path]:
+    """PYTHONPATH as the run will have it: relative entries count from the working folder."""
+    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        folder = Path(entry).resolve()
+        installed = {"site-packages", "dist-packages"}.intersection(folder.parts) or any(
+            (folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in _LIBRARIES
+        )
+        if folder.is_dir() and not installed:
+            yield folder
 
 
 def is_git_root(folder: Path) -> bool:
@@ -97,7 +124,7 @@ def _is_marked(folder: Path) -> bool:
     return any((folder / name).is_file() for name in MARKERS)
 
 
-def _import_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path, ...]:
+def _own_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path, ...]:
     wanted: list[Path] = []
     for base in dict.fromkeys((root, package)):
         wanted.append(base)

@@ -124,3 +124,16 @@ def test_a_root_that_would_hide_the_standard_library_is_no_import_root(tmp_path:
     _files(tmp_path, "pyproject.toml", "platform.py", "scripts/train.py")
     roots = find_project(tmp_path / "scripts" / "train.py").import_roots
     assert roots == (tmp_path / "scripts",)
+
+
+def test_the_user_s_pythonpath_is_read_and_not_joined_again(tmp_path: Path, monkeypatch) -> None:
+    _files(tmp_path, "project/train.py", "shared/x.py", "site/torch/__init__.py", "cwd/own/y.py")
+    _files(tmp_path, "env/lib/site-packages/z.py")
+    entries = [str(tmp_path / "shared"), "own", "", "/nowhere", str(tmp_path / "site")]
+    entries += [str(tmp_path / "env/lib/site-packages"), str(tmp_path / "project")]
+    monkeypatch.setenv("PYTHONPATH", ":".join(entries))
+    monkeypatch.chdir(tmp_path / "cwd")
+    project = find_project(tmp_path / "project" / "train.py")
+    assert project.search_path == (tmp_path / "project",)
+    expected = (tmp_path / "project", tmp_path / "shared", tmp_path / "cwd" / "own")
+    assert project.import_roots == expected

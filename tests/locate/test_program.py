@@ -150,6 +150,33 @@ def test_imports_are_followed(name: str, tmp_path: Path) -> None:
     assert list(prepared.replacements) == [trainer]
 
 
+@pytest.mark.parametrize("spelled", ["{}/lib", "lib", "/nowhere:lib"])
+def test_a_package_on_the_user_s_pythonpath_is_followed(
+    spelled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"train.py": ENTRY.format(module="library.trainer"), "lib/library/trainer.py": TRAINER}
+    folder = project(tmp_path, files)
+    assert not explain(folder / "train.py").eligible
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", spelled.format(tmp_path))
+    assert document(folder)["loop"]["file"] == str(folder / "lib/library/trainer.py")
+
+
+def test_outside_of_the_project_pythonpath_is_read_and_never_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = "import torch\n\nmodel = torch.nn.Linear(4, 4)\n\ndef run(x):\n    return model(x)\n"
+    loop = "for x in loader:\n    run(x).mean().backward()\n    optimizer.step()\n"
+    entry = f"from helpers import run\n\n{loop}"
+    files = {"train.py": entry, "other.py": ENTRY.format(module="library.trainer")}
+    folder = project(tmp_path / "project", files)
+    project(tmp_path / "outside", {"helpers.py": helper, "library/trainer.py": TRAINER})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "outside"))
+    assert document(folder)["evidence"][0]["name"] == "torch.nn.Linear"
+    assert list(prepare(folder / "train.py", Options()).replacements) == [folder / "train.py"]
+    assert not explain(folder / "other.py").eligible  # its loop would have to be edited there
+
+
 def test_the_subclass_that_is_built_decides(tmp_path: Path) -> None:
     """`_backward` is abstract in the base; the override reachable from the entry counts."""
     base = TRAINER.replace("        loss.backward()\n", "        raise NotImplementedError\n")
