@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from instrumentor.errors import UsageError
@@ -138,8 +139,7 @@ def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:
     Raises:
         UsageError: it cannot be made.
     """
-    number, folder = 1, wanted
-    while True:
+    for folder in numbered(wanted):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not any(folder.iterdir()):
@@ -147,10 +147,16 @@ def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:
                     stream.write(content)
                 return folder
         except FileExistsError:
-            pass
+            continue
         except OSError as error:
             raise UsageError(
                 f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
             ) from error
-        number += 1
-        folder = wanted.with_name(f"{wanted.name}-{number}")
+    raise AssertionError("numbers do not end")
+
+
+def numbered(path: Path, suffix: str = "") -> Iterator[Path]:
+    """The path, then the same with -2, -3 ... behind it, or before its suffix."""
+    yield path
+    for number in count(2):
+        yield path.with_name(f"{path.name.removesuffix(suffix)}-{number}{suffix}")

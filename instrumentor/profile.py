@@ -145,7 +145,7 @@ class CommandRun(Pipeline[Profiled]):
             slots.acquired(self.output.parent.resolve()) as slot,
             self._earlier_named(),
         ):
-            scratch = slots.scratch(slot)
+            scratch = slot.scratch
             log.unlink(missing_ok=True)
             self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
             made = execute(

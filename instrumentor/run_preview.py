@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.bundle import FOLDER_NAME
 from instrumentor.environment import Machine
@@ -14,7 +15,7 @@ from instrumentor.errors import NotReady
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.profilers import choose
 from instrumentor.run_options import RunOptions
-from instrumentor.workspace import InPlace, ShadowPlan, plan_shadow
+from instrumentor.workspace import ShadowPlan, plan_shadow
 
 
 class DryRun(Struct, frozen=True):
@@ -50,12 +51,11 @@ def dry_run(
         link=options.link,
         no_link=options.no_link,
     )
-    target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
     base = dict(os.environ if options.env is None else options.env)
-    environment = dict(plan.environment(base, machine.import_paths))
+    target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
     if options.in_place:
-        site = InPlace(prepared.project, cwd, prepared.script, tuple(prepared.replacements))
-        target, environment = site.script, site.environment(base, machine.import_paths)
+        target, plan = prepared.script, replace(plan, root=prepared.project.root)
+    environment = plan.environment(base, machine.import_paths)
     environment["PYTHONPATH"] = f"SCRATCH/{FOLDER_NAME}{os.pathsep}{environment['PYTHONPATH']}"
     environment["INSTRUMENT_PROFILER"] = profiler
     command = _shown_command(profiler, machine, target, arguments, options)

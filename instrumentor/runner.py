@@ -58,7 +58,7 @@ from instrumentor.verification import (
     shown,
     verification,
 )
-from instrumentor.workspace import Workspace, original, shadow
+from instrumentor.workspace import Workspace, in_place, shadow
 from instrumentor.workspace.slots import cache_folder
 from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 
@@ -318,7 +318,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
         made, options = self.prepared, self.options
         if options.in_place:
-            return original(made.project, made.script, self.cwd, made.originals, made.replacements)
+            return in_place(made.project, made.script, self.cwd, made.originals, made.replacements)
         return shadow(
             made.project,
             made.script,

@@ -52,7 +52,7 @@ TESTED_IN = {
     "tests/tune/test_edits.py": "variant",
     "tests/workspace/test_in_place.py": "workspace/interrupts",
     "tests/workspace/test_planner.py": "workspace/listing",
-    "tests/workspace/test_shadow.py": "workspace/private_git",
+    "tests/workspace/test_shadow.py": "workspace/place workspace/private_git",
     "tests/analysis/test_parity.py": (
         "analysis/advice analysis/attributes analysis/cells analysis/op_models analysis/rows "
         "analysis/schema"

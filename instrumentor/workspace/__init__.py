@@ -7,27 +7,24 @@ killed runs left in the cache. ``in_place`` is for
 scripts that cannot run from a copy, ``restore`` undoes what is left of it.
 """
 
-from instrumentor.workspace.in_place import InPlace, Workspace, in_place, original
+from instrumentor.workspace.in_place import in_place
 from instrumentor.workspace.linked import Linked, UsersFiles
 from instrumentor.workspace.loads import check_loaded
-from instrumentor.workspace.originals import Fingerprint, Originals
+from instrumentor.workspace.originals import Originals
+from instrumentor.workspace.place import Workspace
 from instrumentor.workspace.plan import ShadowPlan, plan_shadow
 from instrumentor.workspace.restoring import restore
-from instrumentor.workspace.shadow import Shadow, shadow
+from instrumentor.workspace.shadow import shadow
 from instrumentor.workspace.slots import sweep
 
 __all__ = [
-    "Fingerprint",
-    "InPlace",
     "Linked",
     "Originals",
-    "Shadow",
     "ShadowPlan",
     "UsersFiles",
     "Workspace",
     "check_loaded",
     "in_place",
-    "original",
     "plan_shadow",
     "restore",
     "shadow",

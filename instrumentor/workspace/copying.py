@@ -8,8 +8,7 @@ import errno
 import fcntl
 import os
 import shutil
-import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -20,22 +19,15 @@ from instrumentor.workspace.plan import ShadowPlan
 FICLONE = 0x40049409
 SPARE_BYTES = 64 * 1024 * 1024
 
-Stamp = tuple[int, int, int]
-"""Size, mtime in ns and inode of a file as we wrote it."""
+Stamp = tuple[int, int, int] | str
+"""Size, mtime in ns and inode of a file; the text of a symbolic link."""
 
 
-class Filled(Struct):
-    """What was put into the shadow: stamps of files by relative path, what is a link."""
-
-    stamps: dict[str, Stamp] = field(default_factory=dict)
-    symlinks: dict[str, str] = field(default_factory=dict)
-    links: list[str] = field(default_factory=list)
-    copied_files: int = 0
-    copied_bytes: int = 0
-
-
-def fill(plan: ShadowPlan, tree: Path, replacements: Mapping[str, bytes]) -> Filled:
+def fill(plan: ShadowPlan, tree: Path, replacements: Mapping[str, bytes]) -> list[str]:
     """Write the shadow of a plan under ``tree``, an empty place.
+
+    Returns:
+        what of the user's it links to, relative.
 
     Raises:
         NotReady: the copy does not fit, or a file cannot be read or written.
@@ -81,9 +73,9 @@ class _Filler(Struct):
     tree: Path
     clones: bool = True
     made: set[str] = field(default_factory=set)
-    filled: Filled = field(default_factory=Filled)
+    links: list[str] = field(default_factory=list)
 
-    def run(self, replacements: Mapping[str, bytes]) -> Filled:
+    def run(self, replacements: Mapping[str, bytes]) -> list[str]:
         self.tree.mkdir(mode=0o700)
         self.made.add("")
         for name in self.plan.folders:
@@ -94,11 +86,13 @@ class _Filler(Struct):
         for name, content in replacements.items():
             self._replace(name, content)
         for name in self.plan.symlinks:
-            self._symlink(name)
+            os.symlink(self._text_of_link(name), self._new(name))
         for name in self.plan.links:
             self._link(name)
-        self._folder_times()
-        return self.filled
+        # The deepest first, and after their files: what is made in a folder changes its time.
+        for name in sorted(self.made, key=len, reverse=True):
+            self._take_after(name, 0o700)
+        return self.links
 
     def _source(self, name: str) -> str:
         return f"{self.plan.project.root}/{name}"
@@ -106,32 +100,31 @@ class _Filler(Struct):
     def _target(self, name: str) -> str:
         return f"{self.tree}/{name}"
 
+    def _new(self, name: str) -> str:
+        """Where a name goes; its folder is there."""
+        self._folder(name.rpartition("/")[0])
+        return self._target(name)
+
     def _folder(self, name: str) -> None:
-        if name in self.made:
-            return
-        self._folder(name.rpartition("/")[0])
-        try:
-            mode = stat.S_IMODE(os.stat(self._source(name)).st_mode)
-        except OSError:
-            mode = 0o755
-        os.mkdir(self._target(name))
-        os.chmod(self._target(name), mode & 0o777 | 0o700)
-        self.made.add(name)
+        if name not in self.made:
+            os.mkdir(self._new(name), 0o700)
+            self.made.add(name)
 
-    def _copy(self, name: str) -> None:
-        self._folder(name.rpartition("/")[0])
+    def _copy(self, name: str, share_only: bool = False) -> bool:
+        """Copy a file; False when it is gone, or cannot share the user's blocks and has to."""
+        target = self._new(name)
         try:
-            facts = self._bytes(self._source(name), self._target(name))
+            with open(self._source(name), "rb") as old, open(target, "xb", buffering=0) as new:
+                if not self._cloned(old.fileno(), new.fileno()):
+                    if share_only:
+                        os.unlink(target)
+                        return False
+                    shutil.copyfileobj(old, new, 1 << 20)
+                facts = os.fstat(old.fileno())
         except FileNotFoundError:
-            return  # deleted since it was listed
-        self._finish(name, facts)
-
-    def _bytes(self, source: str, target: str) -> os.stat_result:
-        with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
-            facts = os.fstat(old.fileno())
-            if not self._cloned(old.fileno(), new.fileno()):
-                shutil.copyfileobj(old, new, 1 << 20)
-        return facts
+            return False  # deleted since it was listed
+        self._take_after(name, facts=facts)
+        return True
 
     def _cloned(self, old: int, new: int) -> bool:
         """Share the blocks where the file system can; a later write does not reach the source."""
@@ -142,47 +135,27 @@ class _Filler(Struct):
                 self.clones = False
         return self.clones
 
-    def _finish(self, name: str, facts: os.stat_result | None) -> None:
-        target = self._target(name)
-        if facts is not None:
-            os.chmod(target, stat.S_IMODE(facts.st_mode) & 0o777)
-            os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-        written = os.lstat(target)
-        self.filled.stamps[name] = stamp(written)
-        self.filled.copied_files += 1
-        self.filled.copied_bytes += written.st_size
+    def _take_after(self, name: str, also: int = 0, facts: os.stat_result | None = None) -> None:
+        """Give a copy the permissions and times of its source; a helper of ours has none."""
+        try:
+            facts = facts or os.stat(self._source(name))
+        except FileNotFoundError:
+            return
+        os.chmod(self._target(name), facts.st_mode & 0o777 | also)
+        os.utime(self._target(name), ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
     def _replace(self, name: str, content: bytes) -> None:
-        self._folder(name.rpartition("/")[0])
-        with open(self._target(name), "xb") as stream:
+        with open(self._new(name), "xb") as stream:
             stream.write(content)
-        try:
-            facts = os.stat(self._source(name))
-        except FileNotFoundError:
-            facts = None  # a helper file that only the shadow has
-        self._finish(name, facts)
+        self._take_after(name)
 
     def _link(self, name: str) -> None:
         """Link to the user's file or folder; a clone is better where the file system has them."""
-        self._folder(name.rpartition("/")[0])
-        source, target = self._source(name), self._target(name)
-        if self.clones and os.path.isfile(source) and os.access(source, os.R_OK):
-            with open(source, "rb") as old, open(target, "xb") as new:
-                cloned = self._cloned(old.fileno(), new.fileno())
-                facts = os.fstat(old.fileno())
-            if cloned:
-                self._finish(name, facts)
-                return
-            os.unlink(target)
-        os.symlink(source, target)
-        self.filled.symlinks[name] = source
-        self.filled.links.append(name)
-
-    def _symlink(self, name: str) -> None:
-        self._folder(name.rpartition("/")[0])
-        text = self._text_of_link(name)
-        os.symlink(text, self._target(name))
-        self.filled.symlinks[name] = text
+        source = self._source(name)
+        plain = self.clones and os.path.isfile(source) and os.access(source, os.R_OK)
+        if not (plain and self._copy(name, share_only=True)):
+            os.symlink(source, self._new(name))
+            self.links.append(name)
 
     def _text_of_link(self, name: str) -> str:
         """Inside the project a link leads to the shadow's counterpart, else where it led."""
@@ -198,49 +171,29 @@ class _Filler(Struct):
             return os.path.normpath(self._target(inner))
         return text if os.path.isabs(text) else plain
 
-    def _folder_times(self) -> None:
-        for name in sorted(self.made, key=len, reverse=True):
-            try:
-                facts = os.stat(self._source(name))
-            except FileNotFoundError:
-                continue
-            os.utime(self._target(name), ns=(facts.st_atime_ns, facts.st_mtime_ns))
-
-
-def stamp(facts: os.stat_result) -> Stamp:
-    """What tells whether a file of the shadow was written since."""
-    return facts.st_size, facts.st_mtime_ns, facts.st_ino
-
-
-def written_since(tree: Path, filled: Filled) -> list[str]:
-    """Files and links in the shadow that are new or changed, relative; links are not entered."""
-    found: list[str] = []
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        for entry in _entries(f"{tree}/{folder}"):
-            name = f"{folder}{entry.name}"
-            if entry.is_symlink():
-                if filled.symlinks.get(name) != os.readlink(entry.path):
-                    found.append(name)
-            elif entry.is_dir(follow_symlinks=False):
-                if entry.name != "__pycache__":
-                    waiting.append(f"{name}/")
-            elif entry.is_file(follow_symlinks=False):
-                facts = entry.stat(follow_symlinks=False)
-                if filled.stamps.get(name) != stamp(facts):
-                    found.append(name)
-    return sorted(found)
-
-
-def _entries(folder: str) -> Iterable[os.DirEntry[str]]:
-    if not os.path.isdir(folder):
-        return ()
-    if not os.access(folder, os.R_OK | os.X_OK):
-        os.chmod(folder, 0o700)  # closed by the script; it lies in the shadow and is no link
-    with os.scandir(folder) as entries:
-        return list(entries)
-
 
 def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def snapshot(tree: Path) -> dict[str, Stamp]:
+    """What tells whether a file or link below ``tree`` was written since; links are not entered."""
+    found: dict[str, Stamp] = {}
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        if not os.path.isdir(f"{tree}/{folder}"):
+            continue  # a script may remove even its working folder
+        if not os.access(f"{tree}/{folder}", os.R_OK | os.X_OK):
+            os.chmod(f"{tree}/{folder}", 0o700)  # closed by the script; it is ours, and no link
+        with os.scandir(f"{tree}/{folder}") as listed:
+            entries = list(listed)
+        for entry in entries:
+            if entry.is_symlink():
+                found[folder + entry.name] = os.readlink(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                facts = entry.stat(follow_symlinks=False)
+                found[folder + entry.name] = facts.st_size, facts.st_mtime_ns, facts.st_ino
+            elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
+                waiting.append(f"{folder}{entry.name}/")
+    return found

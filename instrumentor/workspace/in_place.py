@@ -8,88 +8,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, TypeAlias
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
-from instrumentor.errors import InstrumentError, NotReady, Restored
+from instrumentor.errors import InstrumentError, NotReady
 from instrumentor.project import Project
 from instrumentor.workspace import git, journal, slots
 from instrumentor.workspace.disk import Disk
-from instrumentor.workspace.environment import in_place_environment
 from instrumentor.workspace.interrupts import Interrupts
 from instrumentor.workspace.journal import Entry
+from instrumentor.workspace.place import Workspace
 from instrumentor.workspace.restoring import check, fulfil, state
-from instrumentor.workspace.shadow import Shadow
-
-
-class InPlace(Struct, frozen=True):
-    """The project itself, with the instrumented text in its files; members as of ``Shadow``."""
-
-    project: Project
-    cwd: Path
-    script: Path
-    replaced: tuple[Path, ...]
-    linked: tuple[Path, ...] = ()
-    scratch: Path = Path()
-    restored: list[Restored] = field(default_factory=list)
-    stage: ClassVar[str] = "in place"
-
-    @property
-    def root(self) -> Path:
-        """The project's own root."""
-        return self.project.root
-
-    @property
-    def description(self) -> str:
-        """What was swapped, in a few words."""
-        names = ", ".join(path.name for path in self.replaced)
-        return f"{names}: instrumented in place until the run ends"
-
-    def environment(
-        self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
-    ) -> dict[str, str]:
-        """``base`` with the import roots first; bytecode goes into the cache, W&B is off."""
-        cache = slots.cache_folder(avoid=self.project.root)
-        return in_place_environment(
-            base, (*self.project.search_path, *extra_paths), slots.bytecode_folder(cache)
-        )
-
-    def new_files(self) -> tuple[Path, ...]:
-        """None: what the script writes is where it always writes it."""
-        return ()
-
-    def source_of(self, path: Path) -> Path:
-        """The file itself."""
-        return self.cwd / path
-
-    def counterpart(self, path: Path) -> Path:
-        """The file itself."""
-        return self.project.root / path
-
-
-Workspace: TypeAlias = Shadow | InPlace
-
-
-@contextmanager
-def original(
-    project: Project,
-    script: Path,
-    cwd: Path,
-    originals: Mapping[Path, bytes],
-    replacements: Mapping[Path, bytes],
-) -> Iterator[InPlace]:
-    """As :func:`in_place`, with a slot of ours for what is not the user's."""
-    slots.sweep()
-    with (
-        slots.acquired(project.root) as slot,
-        in_place(project, script, cwd, originals, replacements) as workspace,
-    ):
-        yield replace(workspace, scratch=slots.scratch(slot))
 
 
 @contextmanager
@@ -100,7 +30,7 @@ def in_place(
     originals: Mapping[Path, bytes],
     replacements: Mapping[Path, bytes],
     disk: Disk | None = None,
-) -> Iterator[InPlace]:
+) -> Iterator[Workspace]:
     """Let the instrumented text stand in the user's files during the body.
 
     Args:
@@ -119,12 +49,13 @@ def in_place(
     """
     disk = disk or Disk()
     interrupts = Interrupts()
-    with interrupts.taken():
+    slots.sweep()
+    with slots.acquired(project.root) as slot, interrupts.taken():
         texts = {path.resolve(): text for path, text in replacements.items()}
         files = {path.resolve(): data for path, data in originals.items() if path in replacements}
         entries = tuple(inspect(path, files[path], texts[path], disk) for path in files)
         record = journal.new(entries, project.root)
-        site = InPlace(project, cwd, cwd / script, tuple(files))
+        site = Workspace(project, slot, project.root, cwd, cwd / script, tuple(files))
         with journal.written(record, disk):
             try:
                 with interrupts.put_off():
@@ -176,14 +107,13 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
 
 
 def _repository(path: Path) -> Path:
-    remedy = "Put it into git (git init; git add), or run without --in-place."
-    if not git.available():
-        raise _declined(path, "outside-git", "cannot be kept: there is no git program", remedy)
-    found = git.common_folder(path.parent)
+    found, why = None, "cannot be kept: there is no git program"
+    if git.available():
+        found = git.common_folder(path.parent)
+        why = "is in no git repository, which would keep the original"
     if found is None:
-        raise _declined(
-            path, "outside-git", "is in no git repository, which would keep the original", remedy
-        )
+        remedy = "Put it into git (git init; git add), or run without --in-place."
+        raise _declined(path, "outside-git", why, remedy)
     return found
 
 

@@ -18,9 +18,9 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, BinaryIO, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -146,17 +146,12 @@ def written(journal: Journal, disk: Disk) -> Iterator[None]:
     """
     folder = journal.location.parent
     part = folder / f"{journal.location.name}.{journal.pid}.part"
-    try:
-        private.made(folder.parent, folder.name)
-        disk.write(part, journal.text(), 0o600)
-        descriptor = os.open(part, os.O_RDONLY)
-    except OSError as error:
-        raise NotReady(
-            f"the journal {part} cannot be written: {error.strerror}",
-            "Make room there, or set INSTRUMENT_CACHE to another folder.",
-        ) from error
-    try:
+    with ExitStack() as held:
         try:
+            private.made(folder.parent, folder.name)
+            disk.write(part, journal.text(), 0o600)
+            descriptor = os.open(part, os.O_RDONLY)
+            held.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             disk.sync(part)
             disk.rename(part, journal.location)
@@ -171,8 +166,6 @@ def written(journal: Journal, disk: Disk) -> Iterator[None]:
                 "Make room there, or set INSTRUMENT_CACHE to another folder.",
             ) from error
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -183,25 +176,29 @@ def taken(location: Path) -> Iterator[Journal | None]:
         RestoreNeeded: it is damaged.
     """
     try:
-        descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        stream = open(location, "rb", opener=_warily)  # noqa: SIM115
     except OSError:
         yield None
         return
+    with stream:
+        yield replace(parse(stream.read()), location=location) if _is_held(stream) else None
+
+
+def _warily(path: str, flags: int) -> int:
+    """Led away by no link, and stopped by no pipe that was put there."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _is_held(stream: BinaryIO) -> bool:
+    """Whether the lock of a journal is ours now, and the file still one that we wrote."""
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield None
-            return
-        facts = os.fstat(descriptor)
-        # No name: fulfilled meanwhile. Two names: not one that we wrote.
-        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_uid != os.getuid():
-            yield None
-            return
-        with os.fdopen(os.dup(descriptor), "rb") as stream:
-            yield replace(parse(stream.read()), location=location)
-    finally:
-        os.close(descriptor)
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    facts = os.fstat(stream.fileno())
+    # No name: fulfilled meanwhile. Two names: not one that we wrote.
+    own = facts.st_nlink == 1 and facts.st_uid == os.getuid()
+    return own and stat.S_ISREG(facts.st_mode)
 
 
 def pending() -> tuple[Path, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from instrumentor.errors import RunFailed
-from instrumentor.workspace.in_place import Workspace
+from instrumentor.workspace.place import Workspace
 
 ASK_TIMEOUT_S = 60
 DATA_SUFFIXES = (".yaml", ".yml")

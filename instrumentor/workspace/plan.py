@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -11,10 +11,9 @@ from msgspec import Struct
 from instrumentor.errors import UsageError
 from instrumentor.project import Project
 from instrumentor.workspace import git, names, slots
-from instrumentor.workspace.environment import shadow_environment
+from instrumentor.workspace.environment import run_environment
 from instrumentor.workspace.listing import list_with_git
 from instrumentor.workspace.planner import Planner
-from instrumentor.workspace.slots import Slot
 
 
 class ShadowPlan(Struct, frozen=True):
@@ -56,23 +55,18 @@ class ShadowPlan(Struct, frozen=True):
         return tuple(self.project.root / name for name in self.links)
 
     def environment(
-        self, base: Mapping[str, str], extra_paths: Sequence[Path] = (), slot: Slot | None = None
+        self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
     ) -> dict[str, str]:
-        """``base`` for the shadow that stands in a slot, or that would stand in the first."""
-        stands = self._will_stand() if slot is None else Path.exists
-        slot = slot or slots.first_slot(self.project.root)
-        return shadow_environment(base, self.project, slot, self.cwd, extra_paths, stands)
-
-    def _will_stand(self) -> Callable[[Path], bool]:
-        folders = {name.rpartition("/")[0] for name in (*self.copies, *self.symlinks)}
-        there = {self.root / name for name in (*folders, *self.folders, *self.links)}
-        there.update(*(path.parents for path in tuple(there)))
-        links = {self.root / name for name in self.links}
-        return lambda path: (
-            path in there
-            or not links.isdisjoint(path.parents)
-            or str(path.relative_to(self.root)) in self.copies
+        """``base`` as it will be for the shadow."""
+        slot = slots.slot_of(self.project.root)
+        return run_environment(
+            base, self.project, self.root, slot, self.cwd, extra_paths, self._holds
         )
+
+    def _holds(self, path: Path) -> bool:
+        name = path.relative_to(self.root).as_posix()
+        linked = any(name == link or name.startswith(f"{link}/") for link in self.links)
+        return name in {".", *self.copies, *self.symlinks, *self.folders} or linked
 
     def largest_folders(self, count: int = 3) -> tuple[tuple[str, int], ...]:
         """The folders that cost most to copy: (relative path, bytes), largest first."""
@@ -127,7 +121,7 @@ def plan_shadow(
     return ShadowPlan(
         project=project,
         cwd=folder,
-        root=slots.first_slot(project.root).tree,
+        root=slots.slot_of(project.root).tree,
         copies=planner.copies,
         symlinks=tuple(sorted(planner.symlinks)),
         links=tuple(sorted(planner.links)),

@@ -10,6 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
+from instrumentor.errors import NotReady
 from instrumentor.workspace import git
 
 PRIVATE = ("HEAD", "index", "config.worktree", "refs/bisect", "refs/worktree", "refs/rewritten")
@@ -20,9 +21,18 @@ def make_private_git(root: Path, target: Path) -> None:
     """Write the private git folder for the working tree at ``root`` into ``target``.
 
     Raises:
-        NotReady: git does not accept the repository.
-        OSError: it cannot be read or written.
+        NotReady: git does not accept the repository, or it cannot be read.
     """
+    try:
+        _make(root, target)
+    except OSError as error:
+        raise NotReady(
+            f"the git folder of {root} cannot be read: {error}",
+            "Check that `git status` works there.",
+        ) from error
+
+
+def _make(root: Path, target: Path) -> None:
     answer = os.fsdecode(git.read(root, "rev-parse", "--git-dir", "--git-common-dir"))
     own, common = ((root / line).resolve() for line in answer.splitlines())
     target.mkdir(mode=0o700)

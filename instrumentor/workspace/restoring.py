@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from instrumentor.errors import InstrumentError, NotReady, Restored, RestoreNeeded
+from instrumentor.outputs import numbered
 from instrumentor.workspace import git, journal
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.journal import Entry, Journal
@@ -201,11 +202,7 @@ def state(entry: Entry, path: Path) -> State:
 
 
 def _put_back(entry: Entry, disk: Disk, before: State) -> None:
-    """The original's own file where it is at hand and holds what git holds, else git's bytes."""
-    source = entry.side if state(entry, entry.side) == "original" else entry.aside
-    if state(entry, source) != "original":
-        _remove_ours(entry, disk)
-        source = _from_git(entry, disk)
+    source = _original(entry, disk)
     if before == "missing":
         disk.link(source, entry.path)
     else:
@@ -213,8 +210,12 @@ def _put_back(entry: Entry, disk: Disk, before: State) -> None:
     disk.sync_folder(entry.path.parent)
 
 
-def _from_git(entry: Entry, disk: Disk) -> Path:
-    """Write git's bytes beside the file."""
+def _original(entry: Entry, disk: Disk) -> Path:
+    """The original's own file where it is at hand and holds what git holds, else git's bytes."""
+    for path in (entry.side, entry.aside):
+        if state(entry, path) == "original":
+            return path
+    _remove_ours(entry, disk)
     data = journal.load(entry.blob, entry.repository)
     if journal.digest(data) != entry.sha256:
         raise NotReady(f"git's blob {entry.blob} holds other bytes than the original")
@@ -227,28 +228,23 @@ def _from_git(entry: Entry, disk: Disk) -> Path:
 
 def _set_aside_foreign(entry: Entry, disk: Disk) -> tuple[Path, ...]:
     """Give what is neither version a name of its own: the user saved during an exchange."""
-    kept: tuple[Path, ...] = ()
-    for path in (entry.side, entry.aside):
-        if state(entry, path) == "other":
-            target = _free(entry.path.with_name(f"{entry.path.name}.edited"))
-            disk.rename(path, target)
-            disk.sync_folder(target.parent)
-            kept += (target,)
-    return kept
+    found = (entry.side, entry.aside)
+    return tuple(_beside(entry, p, "edited", disk) for p in found if state(entry, p) == "other")
 
 
 def _keep_original(entry: Entry, disk: Disk) -> Path:
-    source = entry.side if state(entry, entry.side) == "original" else _from_git_anew(entry, disk)
-    target = _free(entry.path.with_name(f"{entry.path.name}.before-instrument"))
+    source = _original(entry, disk)
     disk.stamp(source, entry.mode, entry.mtime_ns)
+    return _beside(entry, source, "before-instrument", disk)
+
+
+def _beside(entry: Entry, source: Path, ending: str, disk: Disk) -> Path:
+    """Give a file of ours a name beside the user's file that is free."""
+    names = numbered(entry.path.with_name(f"{entry.path.name}.{ending}"))
+    target = next(path for path in names if not os.path.lexists(path))
     disk.rename(source, target)
     disk.sync_folder(target.parent)
     return target
-
-
-def _from_git_anew(entry: Entry, disk: Disk) -> Path:
-    _remove_ours(entry, disk)
-    return _from_git(entry, disk)
 
 
 def _remove_ours(entry: Entry, disk: Disk) -> None:
@@ -274,11 +270,3 @@ def _verify(entry: Entry) -> None:
         raise NotReady("its bytes are not those of before the run")
     if (stat.S_IMODE(facts.st_mode), facts.st_mtime_ns) != (entry.mode, entry.mtime_ns):
         raise NotReady("its mode or its modification time could not be set back")
-
-
-def _free(path: Path) -> Path:
-    number, free = 2, path
-    while os.path.lexists(free):
-        free = path.with_name(f"{path.name}-{number}")
-        number += 1
-    return free

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,7 +22,6 @@ from msgspec import Struct
 
 from instrumentor import private
 from instrumentor.errors import NotReady
-from instrumentor.workspace.removal import remove_tree
 
 MARKER = ".instrument-shadow"
 SLOT_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
@@ -50,8 +50,19 @@ class Slot(Struct, frozen=True):
 
     @property
     def bytecode(self) -> Path:
-        """See :func:`bytecode_folder`."""
-        return bytecode_folder(self.folder.parent.parent)
+        """Where scripts keep their bytecode: shared by all runs, or each compiles torch anew."""
+        return _bytecode(self.folder)
+
+    @property
+    def scratch(self) -> Path:
+        """A folder beside the tree for what a run needs only while it lasts."""
+        folder = self.folder / ".scratch"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+def _bytecode(folder: Path) -> Path:
+    return folder.parent.parent / private.BYTECODE
 
 
 def cache_folder(avoid: Path | None = None) -> Path:
@@ -78,19 +89,8 @@ def _usable(folder: Path, avoid: Path | None) -> bool:
     return bool(SAFE_PATH.match(str(folder))) and not inside
 
 
-def scratch(slot: Slot) -> Path:
-    """A folder beside the tree for what a run needs only while it lasts."""
-    folder = slot.folder / ".scratch"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def first_slot(root: Path) -> Slot:
-    """The slot of a project when no other run of it is alive."""
-    return _slot(root, 1)
-
-
-def _slot(root: Path, number: int) -> Slot:
+def slot_of(root: Path, number: int = 1) -> Slot:
+    """The slot of a project, the first unless other runs of it are alive; writes nothing."""
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", root.name).strip("-.")[:60] or "project"
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
     name = f"{slug}-{digest}" + (f"-{number}" if number > 1 else "")
@@ -107,21 +107,15 @@ def acquired(root: Path) -> Iterator[Slot]:
         NotReady: no slot is free, or the cache folder cannot be written.
     """
     for number in range(1, MAX_SIBLINGS + 1):
-        slot = _slot(root, number)
-        lock = _try_lock(slot.lock)
-        if lock is None:
-            continue
-        try:
-            if not _prepare(slot):
-                continue
-            try:
-                yield slot
-            finally:
-                if _fell_silent(slot.folder):
-                    discard(slot.folder)
-            return
-        finally:
-            lock.release()
+        slot = slot_of(root, number)
+        with _locked(slot.lock) as free:
+            if free and _prepare(slot):
+                try:
+                    yield slot
+                finally:
+                    if _fell_silent(slot.folder):
+                        _remove(_to_trash(slot.folder))
+                return
     raise NotReady(
         f"{MAX_SIBLINGS} copies of {root} are in use",
         f"End the other runs, or remove {cache_folder(avoid=root) / 'shadows'}.",
@@ -134,7 +128,7 @@ def _prepare(slot: Slot) -> bool:
         if os.path.lexists(slot.folder):
             if not _is_ours(slot.folder) or _in_use(slot.folder):
                 return False
-            discard(slot.folder)
+            _remove(_to_trash(slot.folder))
         for name in (slot.folder.parent.name, private.BYTECODE):
             private.made(slot.folder.parent.parent, name)
         slot.folder.mkdir(mode=0o700)
@@ -147,19 +141,25 @@ def _prepare(slot: Slot) -> bool:
     return True
 
 
-def _try_lock(file: Path) -> FileLock | None:
+@contextmanager
+def _locked(file: Path) -> Iterator[bool]:
+    """Hold a lock during the body, if nobody else does; the kernel frees that of a killed run."""
+    lock = FileLock(file)
     try:
         private.made(file.parent.parent, file.parent.name)
-        lock = FileLock(file)
         lock.acquire(blocking=False)
     except Timeout:
-        return None
+        yield False
+        return
     except OSError as error:
         raise NotReady(
             f"the lock {file} cannot be taken: {error.strerror}",
             "Set INSTRUMENT_CACHE to a local folder that you can write.",
         ) from error
-    return lock
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def sweep() -> tuple[Path, ...]:
@@ -178,30 +178,11 @@ def sweep() -> tuple[Path, ...]:
 def _sweep_one(folder: Path) -> bool:
     if ".trash-" in folder.name:
         return _remove(folder)
-    lock = _try_lock(folder.parent.parent / "locks" / f"{folder.name}.lock")
-    if lock is None:
-        return False
-    try:
-        if not folder.exists() or _in_use(folder):
+    with _locked(folder.parent.parent / "locks" / f"{folder.name}.lock") as free:
+        if not free or not folder.exists() or _in_use(folder):
             return False
         trash = _to_trash(folder)
-    finally:
-        lock.release()
     return _remove(trash)
-
-
-def discard(folder: Path) -> None:
-    """Free a slot and remove what was in it.
-
-    Raises:
-        OSError: the slot cannot be freed.
-    """
-    _remove(_to_trash(folder))
-
-
-def bytecode_folder(cache: Path) -> Path:
-    """Where scripts keep their bytecode: shared by all runs, or each would compile torch anew."""
-    return cache / private.BYTECODE
 
 
 def _to_trash(folder: Path) -> Path:
@@ -209,8 +190,11 @@ def _to_trash(folder: Path) -> Path:
 
     Its bytecode goes first: Python trusts size and mtime in seconds, which two instrumented
     versions of one file can share.
+
+    Raises:
+        OSError: the slot cannot be freed.
     """
-    bytecode = bytecode_folder(folder.parent.parent) / str(folder).lstrip("/")
+    bytecode = _bytecode(folder) / str(folder).lstrip("/")
     if bytecode.is_dir():
         remove_tree(bytecode)
     trash = folder.with_name(f"{folder.name}.trash-{uuid.uuid4().hex[:12]}")
@@ -218,11 +202,34 @@ def _to_trash(folder: Path) -> Path:
 
 
 def _remove(trash: Path) -> bool:
+    """Delete a slot, its marker last, so that a deletion cut short is recognised."""
     try:
-        remove_tree(trash, last=MARKER)
+        for entry in trash.iterdir():
+            if entry.name != MARKER:
+                remove_tree(entry)
+        remove_tree(trash)
     except OSError:
         return False  # the slot is free already; each later start tries again
     return True
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder of ours; links are unlinked, what they lead to is untouched.
+
+    Raises:
+        OSError: something cannot be removed, for example on a full quota or a mount point.
+    """
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    if path.stat().st_mode & 0o700 != 0o700:
+        path.chmod(0o700)  # closed by the script
+    for folder, below, _ in os.walk(path):
+        for name in below:
+            inner = Path(folder, name)
+            if not inner.is_symlink() and inner.stat().st_mode & 0o700 != 0o700:
+                inner.chmod(0o700)
+    shutil.rmtree(path)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -244,15 +251,9 @@ def _fell_silent(folder: Path, patience_s: float = 2.0) -> bool:
 
 def _in_use(folder: Path) -> bool:
     """Whether a process still works in the slot, for example one left with an open device."""
-    proc = Path("/proc")
-    if not (proc / "self").exists():
-        return False
-    inside = f"{folder}/"
-    for process in proc.iterdir():
-        if process.name.isdigit() and int(process.name) != os.getpid():
-            try:
-                if f"{(process / 'cwd').readlink()}/".startswith(inside):
+    for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) != os.getpid():
+            with suppress(OSError):  # another user's process, or one that has just ended
+                if (process / "cwd").readlink().is_relative_to(folder):
                     return True
-            except OSError:
-                continue  # another user's process, or one that has just ended
     return False

@@ -13,7 +13,7 @@ from instrumentor import private
 from instrumentor.errors import NotReady
 from instrumentor.project import find_project
 from instrumentor.workspace import shadow, slots, sweep
-from instrumentor.workspace.removal import remove_tree
+from instrumentor.workspace.slots import remove_tree
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 
 __all__ = ["shared_tmp"]
@@ -68,7 +68,7 @@ def test_leftovers_are_swept_without_following_links(repo, cache, tmp_path: Path
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file.txt").write_text("x")
-    leftover = slots.first_slot(repo).folder
+    leftover = slots.slot_of(repo).folder
     (leftover / "repo").mkdir(parents=True)
     (leftover / slots.MARKER).touch()
     (leftover / "repo" / "data").symlink_to(precious)
@@ -89,7 +89,7 @@ def test_what_a_kill_leaves_half_removed_is_swept(cache) -> None:
 
 
 def test_folders_that_are_not_ours_are_never_removed(repo, cache) -> None:
-    foreign = slots.first_slot(repo).folder
+    foreign = slots.slot_of(repo).folder
     for folder in (foreign, cache / "shadows" / "photos", cache / "shadows" / "a-0123456789"):
         folder.mkdir(parents=True)
         (folder / "keep.txt").write_text("")
@@ -115,12 +115,12 @@ def test_a_cache_path_that_a_shell_would_split_is_not_used(
     repo, tmp_path: Path, monkeypatch, name: str
 ) -> None:
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / name))
-    assert slots.SAFE_PATH.match(str(slots.first_slot(repo).tree))
+    assert slots.SAFE_PATH.match(str(slots.slot_of(repo).tree))
 
 
 def test_a_cache_inside_the_project_is_not_used(repo, monkeypatch) -> None:
     monkeypatch.setenv("INSTRUMENT_CACHE", str(repo / ".cache"))
-    assert not slots.first_slot(repo).tree.is_relative_to(repo)
+    assert not slots.slot_of(repo).tree.is_relative_to(repo)
     with opened(repo):
         assert not (repo / ".cache").exists()
 
@@ -128,17 +128,17 @@ def test_a_cache_inside_the_project_is_not_used(repo, monkeypatch) -> None:
 def test_the_xdg_cache_is_the_default(repo, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("INSTRUMENT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert slots.first_slot(repo).tree.is_relative_to(tmp_path / "xdg" / "instrumentor")
+    assert slots.slot_of(repo).tree.is_relative_to(tmp_path / "xdg" / "instrumentor")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert slots.first_slot(repo).tree.is_relative_to(tmp_path / ".cache" / "instrumentor")
+    assert slots.slot_of(repo).tree.is_relative_to(tmp_path / ".cache" / "instrumentor")
 
 
 def test_a_user_without_a_home_gets_a_temporary_slot(repo, monkeypatch) -> None:
     monkeypatch.delenv("INSTRUMENT_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", lambda: Path("~no such user").expanduser())
-    assert f"instrumentor-{os.getuid()}" in slots.first_slot(repo).tree.parts
+    assert f"instrumentor-{os.getuid()}" in slots.slot_of(repo).tree.parts
 
 
 def test_a_project_with_a_strange_name_gets_a_plain_slot(git_repo) -> None:
@@ -150,7 +150,7 @@ def test_a_project_with_a_strange_name_gets_a_plain_slot(git_repo) -> None:
 
 def test_projects_of_one_name_have_different_places(git_repo) -> None:
     one, two = git_repo({"train.py": ""}, name="a/x"), git_repo({"train.py": ""}, name="b/x")
-    assert slots.first_slot(one).folder != slots.first_slot(two).folder
+    assert slots.slot_of(one).folder != slots.slot_of(two).folder
 
 
 def test_a_cache_that_is_a_file_is_reported(repo, tmp_path: Path, monkeypatch) -> None:
@@ -183,15 +183,15 @@ def test_a_link_is_never_removed_as_a_tree(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "thesis.tex").touch()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(NotADirectoryError):
-        remove_tree(tmp_path / "link")
+    remove_tree(tmp_path / "link")
     assert (tmp_path / "real" / "thesis.tex").exists()
+    assert not (tmp_path / "link").is_symlink()
 
 
-def test_a_tree_goes_whole_and_its_mark_last(tmp_path: Path) -> None:
+def test_a_slot_goes_whole_and_its_mark_last(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "closed" / "inner").mkdir(parents=True)
-    for name in ("mark", "closed/mark", "closed/inner/x"):
+    for name in (slots.MARKER, f"closed/{slots.MARKER}", "closed/inner/x"):
         (tree / name).touch()
     (tree / "closed").chmod(0)
     removed: list[str] = []
@@ -203,10 +203,10 @@ def test_a_tree_goes_whole_and_its_mark_last(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "unlink", noted)
-        remove_tree(tree, last="mark")
+        assert slots._remove(tree)
     assert not tree.exists()
-    assert sorted(removed[:-1]) == ["mark", "x"] and removed[-1] == "mark"
-    remove_tree(tree, last="mark")  # somebody else was faster
+    assert sorted(removed[:-1]) == [slots.MARKER, "x"] and removed[-1] == slots.MARKER
+    assert not slots._remove(tree)  # somebody else was faster
 
 
 @TWO_USERS
