@@ -63,14 +63,10 @@ TESTED_IN = {
     "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
     "tests/analysis/test_load.py": "analysis/ops",
     "tests/analysis/test_timings.py": "analysis/waiting",
-    "tests/analysis/reports/test_markdown.py": (
-        "analysis/reports/breakdown analysis/reports/document analysis/reports/files "
-        "analysis/reports/headline"
+    "tests/analysis/reports/test_summary.py": (
+        "analysis/reports/breakdown analysis/reports/headline analysis/reports/terminal"
     ),
-    "tests/analysis/reports/test_console.py": "analysis/reports/terminal",
-    "tests/analysis/reports/test_html.py": "analysis/reports/page",
-    "tests/analysis/reports/test_kernel_html.py": "analysis/reports/kernel_tables",
-    "tests/analysis/reports/comparison/test_html.py": (
+    "tests/analysis/reports/comparison/test_document.py": (
         "analysis/reports/comparison/cells analysis/reports/comparison/charts "
         "analysis/reports/comparison/rows"
     ),

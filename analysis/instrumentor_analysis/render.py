@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -196,12 +196,12 @@ def _changed(name: str, data: bytes, modified_s: float, run: RunFolder) -> bool:
     return modified_s >= started.timestamp() + 1
 
 
-def _text(name: str, *parts: str) -> Writer:
-    """Writes what the module of that format makes of the summary, and of these parts of a job."""
+def _text(module: str, function: str, *parts: str) -> Writer:
+    """Writes what a function of the reports makes of the summary, and of these parts of a job."""
 
     def write(job: _Job, target: Path) -> bool:
-        module = importlib.import_module(f"instrumentor_analysis.reports.{name}")
-        replace_text(target, module.render(job.summary, *(getattr(job, part) for part in parts)))
+        render = getattr(import_module(f"instrumentor_analysis.reports.{module}"), function)
+        replace_text(target, render(job.summary, *(getattr(job, part) for part in parts)))
         return True
 
     return write
@@ -260,13 +260,13 @@ def _visualizer(job: _Job, target: Path) -> bool:
 
 
 _WRITERS: Mapping[str, Writer] = {
-    "json": _text("json"),
-    "markdown": _text("markdown"),
-    "html": _text("html", "detail"),
+    "json": _text("json", "render"),
+    "markdown": _text("summary", "markdown"),
+    "html": _text("summary", "html", "detail"),
     "plots": _plots,
     "csv": _csv,
     "stacked": _stacked,
-    "perfetto": _text("perfetto", "detail"),
+    "perfetto": _text("perfetto", "render", "detail"),
     "visualizer": _visualizer,
 }
 

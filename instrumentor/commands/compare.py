@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -288,10 +287,11 @@ def _place(run: Path) -> tuple[str, str] | None:
 
 
 def _write(comparisons: tuple[Comparison, ...], asked: Asked) -> None:
-    for target, kind in ((asked.html, "html"), (asked.markdown, "markdown")):
+    from instrumentor_analysis.reports.comparison import document
+
+    for target, render in ((asked.html, document.html), (asked.markdown, document.markdown)):
         if target is not None:
-            module = import_module(f"instrumentor_analysis.reports.comparison.{kind}")
-            text = module.render(comparisons).encode("utf-8", errors="replace")
+            text = render(comparisons).encode("utf-8", errors="replace")
             write_new(target, text, force=asked.force)
             console.say(f"Wrote {target}")
 
@@ -302,7 +302,7 @@ def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
 
         console.out_json(document(comparisons))
         return
-    from instrumentor_analysis.reports.comparison.console import render
+    from instrumentor_analysis.reports.comparison.document import console as render
 
     text = render(comparisons, width=console.terminal_width(), color=console.colored(sys.stdout))
     console.out(text.rstrip("\n"))

@@ -95,7 +95,7 @@ def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Ent
 
 
 def _show(entries: tuple[Entry, ...]) -> None:
-    from instrumentor_analysis.reports.comparison.history import render
+    from instrumentor_analysis.reports.comparison.history import console as render
 
     text = render(entries, width=console.terminal_width(), color=console.colored(sys.stdout))
     console.out(text.rstrip("\n"))

@@ -214,9 +214,9 @@ def report(
         raise UsageError(error.message, error.hint) from error
     _show(found, json=shown.json)
     if html is not None:
-        from instrumentor_analysis.reports.kernel_html import render
+        from instrumentor_analysis.reports.kernel import html as page_of
 
-        write_new(html, render(found).encode("utf-8", errors="replace"), force=page.force)
+        write_new(html, page_of(found).encode("utf-8", errors="replace"), force=page.force)
         console.say(f"Wrote {html}")
 
 
@@ -340,7 +340,7 @@ def _show(found: KernelReport, *, json: bool) -> None:
     if json:
         console.out_json({**found.to_json(), "folder": str(found.folder)})
         return
-    from instrumentor_analysis.reports.kernel_console import render
+    from instrumentor_analysis.reports.kernel import console as render
 
     width = console.terminal_width()
     console.out(render(found, width=width, color=console.colored(sys.stdout)).rstrip("\n"))

@@ -272,6 +272,6 @@ def show_summary(summary: Summary, *, notes: bool = False) -> None:
 
 
 def _summary(summary: Summary, colored: bool, *, notes: bool) -> str:
-    from instrumentor_analysis.reports.console import render
+    from instrumentor_analysis.reports.summary import console as render
 
     return render(summary, width=console.terminal_width(), color=colored, notes=notes)

@@ -285,7 +285,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     def _report(self) -> KernelReport:
         from instrumentor_analysis.errors import AnalysisError
         from instrumentor_analysis.kernels.report import report
-        from instrumentor_analysis.reports import kernel_console, kernel_html
+        from instrumentor_analysis.reports import kernel
 
         self.progress.stage("analysing", str(self.folder))
         try:
@@ -293,9 +293,9 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         except AnalysisError as error:
             raise RunFailed(error.message, error.hint) from error
         write_json(self.folder / "summary.json", found.to_json())
-        text = kernel_console.render(found, width=140)
+        text = kernel.console(found, width=140)
         (self.folder / "summary.txt").write_text(text, encoding="utf-8")
-        page = kernel_html.render(found)
+        page = kernel.html(found)
         (self.folder / "report.html").write_text(page, encoding="utf-8")
         return found
 

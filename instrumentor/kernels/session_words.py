@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from instrumentor.kernels.session import Session, Version, held_against
-from instrumentor_analysis.reports.kernel_console import us
+from instrumentor_analysis.reports.kernel import us
 from instrumentor_analysis.reports.words import size
 
 _WORDS = {

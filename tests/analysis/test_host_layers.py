@@ -8,7 +8,7 @@ import pytest
 
 from instrumentor_analysis.host_layers import ZONES, Zone, host_layers, read_zones
 from instrumentor_analysis.model import HostLayer
-from instrumentor_analysis.reports import markdown
+from instrumentor_analysis.reports.summary import markdown
 from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import op, step, text
@@ -92,5 +92,5 @@ def test_a_report_shows_them(tmp_path: Path) -> None:
     summary = analyse(tmp_path).summary
     assert summary.host_layers == (HostLayer("run", 2.5, 1, ("ExecutionPayload::run",)),)
     assert summary.to_json()["host_layers"][0]["time_ms"] == 2.5
-    shown = markdown.render(summary)
+    shown = markdown(summary)
     assert "host run" in shown and "2.5" in shown and "in tt-crank, once" in shown

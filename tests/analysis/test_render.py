@@ -166,7 +166,7 @@ def test_importing_is_cheap() -> None:
     code = """
 import sys
 import instrumentor_analysis.render, instrumentor_analysis.plots
-from instrumentor_analysis.reports import console, html, json, markdown, perfetto, visualizer
+from instrumentor_analysis.reports import json, kernel, perfetto, summary, visualizer
 heavy = {"pandas", "numpy", "matplotlib", "jinja2", "rich"} & set(sys.modules)
 assert not heavy, heavy
 """

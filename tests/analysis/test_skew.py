@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.figures import unbalanced
 from instrumentor_analysis.load import load
 from instrumentor_analysis.model import Devices
-from instrumentor_analysis.reports import html, markdown
-from instrumentor_analysis.reports.console import render
+from instrumentor_analysis.reports.summary import console, html, markdown
 from instrumentor_analysis.skew import compare_devices
 from instrumentor_analysis.summary import summarise
 from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, write
@@ -101,7 +100,7 @@ def test_pooled_steps_count_as_one(tmp_path: Path) -> None:
 def test_every_report_tells_of_it() -> None:
     summary = summarise(FIXTURES / "two_devices_v1.csv")
     assert summary.devices is not None
-    shown = [render(summary, width=120), markdown.render(summary), html.render(summary)]
+    shown = [console(summary, width=120), markdown(summary), html(summary)]
     for report in shown:
         assert "Devices: the slowest took" in report
         assert "last to arrive" in report and "AllGatherAsync" in report

@@ -90,7 +90,7 @@ def test_a_failed_run_shows_what_was_printed(
         env=standin("die"),
     )  # fmt: skip
     assert done.returncode == 1
-    assert "without the THREAD SUMMARY that follows" in done.stdout
+    assert "without the THREAD SUMMARY that follows" in " ".join(done.stdout.split())
     assert "the script ended with code 7" in done.stderr
 
 

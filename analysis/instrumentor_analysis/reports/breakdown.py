@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from msgspec import Struct
 
-from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Spread, Summary
+from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Summary
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.document import Column, Section, Table
 
@@ -35,24 +38,16 @@ def bound_tone(bound: str | None) -> str:
 def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
     """All tables that there is something for, in the order of the reports."""
     time = "device time" if on_device(summary) else "their own time on the CPU"
-    varying_steps = max((each.steps for each in varying(summary)), default=0)
     found = (
-        Section("Where the device time goes", _given(categories(summary))),
-        Section(f"Top ops by {time}", _given(slow_ops(summary, most.ops))),
+        Section("Where the device time goes", (categories(summary),)),
+        Section(f"Top ops by {time}", (slow_ops(summary, most.ops),)),
         devices(summary.devices, most.rest),
         _sources(summary, most.places),
-        Section("Device time by module", _given(modules(summary, most.places))),
-        Section("Potential savings (upper bound)", _given(savings(summary, most.savings))),
-        Section(
-            f"Ops that vary most over the {varying_steps} steady steps",
-            _given(variation(summary, most.rest)),
-        ),
+        Section("Device time by module", (modules(summary, most.places),)),
+        savings(summary, most.savings),
+        variation(summary, most.rest),
     )
-    return tuple(section for section in found if section.tables or section.text)
-
-
-def _given(table: Table) -> tuple[Table, ...]:
-    return (table,) if table.rows else ()
+    return tuple(s for s in found if s.text or any(table.rows for table in s.tables))
 
 
 def on_device(summary: Summary) -> bool:
@@ -60,16 +55,37 @@ def on_device(summary: Summary) -> bool:
     return any(words.measured(op.device_time_ms) for op in summary.slow_ops)
 
 
+def _names(title: str, names: Sequence[str], least: int) -> Column:
+    """What a trace or a script calls things."""
+    return Column(title, names, right=False, foreign=True, least=least)
+
+
+def _text(title: str, texts: Sequence[str], **more: Any) -> Column:
+    return Column(title, texts, right=False, **more)
+
+
+def _counts(title: str, counts: Sequence[int | None]) -> Column:
+    return Column(title, [words.count(count) for count in counts])
+
+
+def _times(title: str, times_us: Sequence[float | None]) -> Column:
+    return Column(title, [words.readable_us(time_us) for time_us in times_us])
+
+
+def _bars(shares: Sequence[float | None], *, optional: bool = False) -> Column:
+    return Column("", shares=shares, right=False, colours="cyan", optional=optional)
+
+
 def categories(summary: Summary) -> Table:
     """Device time of each category; ops on the host have none."""
     every = summary.categories
     shares = [words.share(each.percent if each.device_time_ms else None) for each in every]
     columns = (
-        Column("category", [each.name for each in every], right=False),
+        _text("category", [each.name for each in every]),
         Column("share", shares),
         Column("device time", words.column([each.device_time_ms or None for each in every], "ms")),
-        Column("ops", [words.count(each.op_count) for each in every]),
-        Column("", shares=[each.percent for each in every], right=False, colours="cyan"),
+        _counts("ops", [each.op_count for each in every]),
+        _bars([each.percent for each in every]),
     )
     return Table(columns)
 
@@ -81,18 +97,12 @@ def slow_ops(summary: Summary, most: int) -> Table:
     bounds = [op.bound or "" for op in slow]
     bound = Column("bound", bounds, right=False, colours=[bound_tone(each) for each in bounds])
     columns = (
-        Column("op", [op.op for op in slow], right=False, foreign=True, least=20),
-        Column("count", [words.count(op.count) for op in slow]),
+        _names("op", [op.op for op in slow], 20),
+        _counts("count", [op.count for op in slow]),
         Column("device time" if timed else "self time", words.column(times, "ms")),
         Column("share", [_share(op) for op in slow]),
         *([bound] if any(bounds) else []),
-        Column(
-            "category",
-            [op.category or "" for op in slow],
-            right=False,
-            colours="absent",
-            optional=True,
-        ),
+        _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
     )
     return Table(columns)
 
@@ -109,7 +119,8 @@ def devices(found: Devices | None, most: int) -> Section:
     title = "Devices"
     if found.max_over_mean is not None:
         title += f": the slowest took {found.max_over_mean:.2f} times the mean"
-    return Section(title, (_devices(found), *_given(_skews(found, most)), *_waits(found, most)))
+    tables = _devices(found), _skews(found, most), _waits(found, most)
+    return Section(title, tuple(table for table in tables if table.rows))
 
 
 def _devices(found: Devices) -> Table:
@@ -119,19 +130,13 @@ def _devices(found: Devices) -> Table:
     longest = max(known, default=0.0) or 1.0
     columns = (
         Column("device", [str(row.device_id) for row in rows]),
-        Column("ops", [words.count(row.op_count) for row in rows]),
+        _counts("ops", [row.op_count for row in rows]),
         Column("device time", words.column([row.device_time_ms for row in rows], "ms")),
         Column("vs. mean", [_against(row, mean) for row in rows]),
-        Column("missing ops", [words.count(row.missing_ops) for row in rows]),
+        _counts("missing ops", [row.missing_ops for row in rows]),
         Column("waited", words.column([row.waited_ms for row in rows], "ms")),
         Column("arrived last", [words.whole(row.arrived_last) for row in rows]),
-        Column(
-            "",
-            shares=[(row.device_time_ms or 0.0) / longest * 100 for row in rows],
-            right=False,
-            colours="cyan",
-            optional=True,
-        ),
+        _bars([(row.device_time_ms or 0.0) / longest * 100 for row in rows], optional=True),
     )
     return Table(columns)
 
@@ -145,29 +150,29 @@ def _against(row: DeviceRow, mean_ms: float) -> str:
 def _skews(found: Devices, most: int) -> Table:
     ops = found.ops[:most]
     columns = (
-        Column("op", [each.op for each in ops], right=False, foreign=True, least=12),
-        Column("calls", [words.count(each.count) for each in ops]),
-        Column("fastest", [words.readable_us(each.fastest_us) for each in ops]),
-        Column("on", [f"device {each.fastest_device}" for each in ops], right=False),
-        Column("slowest", [words.readable_us(each.slowest_us) for each in ops]),
-        Column("on", [f"device {each.slowest_device}" for each in ops], right=False),
-        Column("skew", [words.readable_us(each.skew_us) for each in ops]),
+        _names("op", [each.op for each in ops], 12),
+        _counts("calls", [each.count for each in ops]),
+        _times("fastest", [each.fastest_us for each in ops]),
+        _text("on", [f"device {each.fastest_device}" for each in ops]),
+        _times("slowest", [each.slowest_us for each in ops]),
+        _text("on", [f"device {each.slowest_device}" for each in ops]),
+        _times("skew", [each.skew_us for each in ops]),
         Column("worst ID", [str(each.worst_id) for each in ops]),
     )
     return Table(columns, caption="Ops with the largest skew")
 
 
-def _waits(found: Devices, most: int) -> tuple[Table, ...]:
+def _waits(found: Devices, most: int) -> Table:
     every = found.collectives[:most]
     last = [f"device {x.last_device}, {x.last_calls:,} of {x.calls:,}" for x in every]
     columns = (
-        Column("collective", [each.op for each in every], right=False, foreign=True, least=12),
-        Column("calls", [words.count(each.count) for each in every]),
-        Column("last to arrive", last, right=False),
+        _names("collective", [each.op for each in every], 12),
+        _counts("calls", [each.count for each in every]),
+        _text("last to arrive", last),
         Column("others waited", [f"{words.readable_us(x.mean_wait_us)} a call" for x in every]),
-        Column("longest wait", [words.readable_us(each.longest_wait_us) for each in every]),
+        _times("longest wait", [each.longest_wait_us for each in every]),
     )
-    return _given(Table(columns, _DEVICE_NOTE, "Who arrived last in collectives"))
+    return Table(columns, _DEVICE_NOTE, "Who arrived last in collectives")
 
 
 def _sources(summary: Summary, most: int) -> Section:
@@ -176,14 +181,12 @@ def _sources(summary: Summary, most: int) -> Section:
     if locations is None or not locations.lines:
         return Section(title, text="" if locations is None else locations.note or "")
     lines = locations.lines[:most]
+    rows = [(x.op_count, x.device_time_ms, x.percent) for x in lines]
     names = [f"{each.file}:{each.line}" for each in lines]
-    counts, times = [x.op_count for x in lines], [x.device_time_ms for x in lines]
-    shares = [each.percent for each in lines]
     if locations.unlocated_ms:
         names.append("no location")
-        counts.append(locations.unlocated_count)
-        times.append(locations.unlocated_ms)
-        shares.append(locations.unlocated_percent)
+        unlocated = locations.unlocated_count, locations.unlocated_ms
+        rows.append((*unlocated, locations.unlocated_percent))
     column = Column(
         "line",
         names,
@@ -192,40 +195,30 @@ def _sources(summary: Summary, most: int) -> Section:
         behind=[*(" (once)" if each.const_eval else "" for each in lines), ""],
         least=24,
     )
-    return Section(title, (_places(column, counts, times, shares),))
+    return Section(title, (_places(column, rows),))
 
 
 def modules(summary: Summary, most: int) -> Table:
     """The first modules, and last the constants; empty without locations."""
     found = () if summary.locations is None else summary.locations.most_modules(most)
-    column = Column(
-        "module",
-        [each.name for each in found],
-        right=False,
-        foreign=[not each.const_eval for each in found],
-        least=24,
-    )
-    return _places(
-        column,
-        [each.op_count for each in found],
-        [each.device_time_ms for each in found],
-        [each.percent for each in found],
-    )
+    foreign = [not each.const_eval for each in found]
+    names = [each.name for each in found]
+    column = Column("module", names, right=False, foreign=foreign, least=24)
+    return _places(column, [(x.op_count, x.device_time_ms, x.percent) for x in found])
 
 
-def _places(
-    names: Column, counts: list[int], times: list[float], shares: list[float | None]
-) -> Table:
+def _places(names: Column, rows: Sequence[tuple[int, float, float | None]]) -> Table:
+    """Ops, device time and share of places in the source."""
     columns = (
         names,
-        Column("ops", [words.count(count) for count in counts]),
-        Column("device time", words.column(times, "ms")),
-        Column("share", [words.share(share) for share in shares]),
+        _counts("ops", [row[0] for row in rows]),
+        Column("device time", words.column([row[1] for row in rows], "ms")),
+        Column("share", [words.share(row[2]) for row in rows]),
     )
     return Table(columns)
 
 
-def savings(summary: Summary, most: int) -> Table:
+def savings(summary: Summary, most: int, note: str = "") -> Section:
     """What could be won at most; shares are of device time and gaps."""
     found = summary.savings[:most]
     names = [each.op for each in found]
@@ -240,29 +233,26 @@ def savings(summary: Summary, most: int) -> Table:
             comfort=30,
         ),
         Column("count", [words.count(each.count) for each in found], optional=True),
-        Column("now", [words.readable_us(each.now_us) for each in found]),
-        Column("saves", [words.readable_us(each.saving_us) for each in found]),
+        _times("now", [each.now_us for each in found]),
+        _times("saves", [each.saving_us for each in found]),
         Column("share", [words.share(each.percent) for each in found]),
-        Column("if", [CONDITIONS[each.kind] for each in found], right=False),
+        _text("if", [CONDITIONS[each.kind] for each in found]),
     )
-    return Table(columns)
+    return Section("Potential savings (upper bound)", (Table(columns, note),))
 
 
-def varying(summary: Summary) -> tuple[Spread, ...]:
-    """The ops whose time changes from step to step by enough to wonder about."""
-    return tuple(
-        each for each in summary.spread if each.stdev_us >= VARIES_PERCENT / 100 * each.mean_us > 0
-    )
-
-
-def variation(summary: Summary, most: int) -> Table:
-    """The ops that vary from step to step, by their ID in the table of ops."""
-    found = varying(summary)[:most]
+def variation(summary: Summary, most: int, note: str = "") -> Section:
+    """The ops whose time changes from step to step by enough to wonder about, by their ID."""
+    limit = VARIES_PERCENT / 100
+    every = [each for each in summary.spread if each.stdev_us >= limit * each.mean_us > 0]
+    found = every[:most]
     columns = (
-        Column("op", [each.op for each in found], right=False, foreign=True, least=20),
+        _names("op", [each.op for each in found], 20),
         Column("ID", [words.ABSENT if each.id is None else str(each.id) for each in found]),
-        Column("mean", [words.readable_us(each.mean_us) for each in found]),
-        Column("±", [words.readable_us(each.stdev_us) for each in found]),
+        _times("mean", [each.mean_us for each in found]),
+        _times("±", [each.stdev_us for each in found]),
         Column("of the mean", [words.share(each.stdev_us / each.mean_us * 100) for each in found]),
     )
-    return Table(columns)
+    steps = max((each.steps for each in every), default=0)
+    title = f"Ops that vary most over the {steps} steady steps"
+    return Section(title, (Table(columns, note),))

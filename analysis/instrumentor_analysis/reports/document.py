@@ -1,4 +1,7 @@
-"""What every format lays out in its own way: sections of tables, and what their cells are."""
+"""A report as data: what each kind of report fills, and every format lays out in its own way.
+
+The formats (:mod:`.terminal`, :mod:`.markdown`, :mod:`.html`) know nothing of the kinds.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,15 @@ from typing import Literal
 
 from msgspec import Struct
 
+from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.reports.drawing import Drawing
+from instrumentor_analysis.reports.ops_data import OpsTable
+
 #: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
 Tone = Literal["plain", "good", "room", "bad", "absent"]
+
+#: Above what a verdict's levers are.
+NEXT = "Next, one at a time"
 
 
 class Column(Struct, frozen=True):
@@ -61,11 +71,13 @@ class Table(Struct, frozen=True):
     Attributes:
         note: a sentence below it.
         caption: above it on a page, where a section has several.
+        folded: a page shows it on demand.
     """
 
     columns: tuple[Column, ...]
     note: str = ""
     caption: str = ""
+    folded: bool = False
 
     @property
     def rows(self) -> int:
@@ -73,9 +85,136 @@ class Table(Struct, frozen=True):
         return len(self.columns[0].texts)
 
 
+class Line(Struct, frozen=True):
+    """One figure: what it is, its value with the unit, and what the reader should know of it."""
+
+    name: str
+    value: str
+    note: str = ""
+    tone: Tone = "plain"
+
+
+class Figures(Struct, frozen=True):
+    """Figures that belong together."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+class Statement(Struct, frozen=True):
+    """What is said of something.
+
+    Attributes:
+        what: of what; empty where the sentence speaks for itself.
+        word: the sentence in a word.
+    """
+
+    what: str
+    said: str
+    tone: Tone = "plain"
+    word: str = ""
+
+
+class Verdict(Struct, frozen=True):
+    """What the report comes down to.
+
+    Attributes:
+        label: what its name is the answer to.
+        aside: in a word or two what it is held against.
+        evidence: figures that it rests on.
+        details: why it is so and what to do about it, where that is more than a reason.
+        levers: what to try next, the best first.
+    """
+
+    label: str
+    name: str
+    tone: Tone
+    reason: str = ""
+    aside: str = ""
+    evidence: tuple[Line, ...] = ()
+    details: tuple[Line, ...] = ()
+    levers: tuple[Statement, ...] = ()
+
+
+class CodeLine(Struct, frozen=True):
+    """One line of source code; a gap when ``number`` is None.
+
+    Attributes:
+        cells: figures of it, or nothing.
+        heat: how much of the time is spent here, 0 to 1; None for a line without figures.
+        tip: what a pointer on it says.
+    """
+
+    number: int | None
+    text: str = ""
+    cells: tuple[str, ...] = ()
+    heat: float | None = None
+    tip: str = ""
+
+
+class Listing(Struct, frozen=True):
+    """Source code with figures beside it.
+
+    Attributes:
+        heads: above the figures.
+        last: above the code.
+        note: behind the title.
+        legend: what a full bar of heat means.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    lines: tuple[CodeLine, ...]
+    last: str = "code"
+    note: str = ""
+    legend: str = ""
+
+
 class Section(Struct, frozen=True):
-    """Tables under one heading, or a paragraph."""
+    """What stands under one heading.
+
+    Attributes:
+        text: a paragraph.
+        verbatim: lines as they are, such as a command; a format with charts shows those instead.
+        ops: single ops to sort and filter, on a page.
+        beside: the tables stand side by side where there is room.
+    """
 
     title: str
     tables: tuple[Table, ...] = ()
     text: str = ""
+    statements: tuple[Statement, ...] = ()
+    verbatim: tuple[str, ...] = ()
+    charts: tuple[Drawing, ...] = ()
+    listings: tuple[Listing, ...] = ()
+    ops: OpsTable | None = None
+    beside: bool = False
+
+
+class Document(Struct, frozen=True):
+    """One report; every format shows of it what it can.
+
+    Attributes:
+        alarm: what must not be overlooked.
+        tiles: the few figures at the top of a page.
+        facts: what is known of the run and the machine.
+        files: what each is, and its path.
+        parts: documents on the same page.
+        note: at the foot of a page.
+        folded: all but the first section is for those who ask.
+    """
+
+    title: str = ""
+    subtitle: str = ""
+    alarm: str = ""
+    verdict: Verdict | None = None
+    statements: tuple[Statement, ...] = ()
+    tiles: tuple[Figures, ...] = ()
+    figures: tuple[Figures, ...] = ()
+    sections: tuple[Section, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
+    facts: tuple[Line, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    parts: tuple[Document, ...] = ()
+    note: str = ""
+    folded: bool = False

@@ -105,6 +105,7 @@ class Drawing(Struct, frozen=True):
         says: what it shows, for those who do not see it.
         box: left, top, width and height of all that is drawn.
         note: a sentence below it.
+        id: on a page, whose script lets a keyboard walk from dot to dot.
     """
 
     title: str
@@ -113,6 +114,7 @@ class Drawing(Struct, frozen=True):
     shapes: tuple[Shape, ...]
     keys: tuple[Key, ...] = ()
     note: str = ""
+    id: str = ""
 
 
 class Scale(Struct, frozen=True):

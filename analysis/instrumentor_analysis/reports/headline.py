@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from instrumentor_analysis.caveats import Caveat, by_weight
 from instrumentor_analysis.intervals import effective_samples
 from instrumentor_analysis.model import (
@@ -24,29 +22,13 @@ from instrumentor_analysis.model import (
     WallClock,
 )
 from instrumentor_analysis.reports import words
-from instrumentor_analysis.reports.document import Tone
+from instrumentor_analysis.reports.document import Figures, Line, Tone
 from instrumentor_analysis.throughput import PERCENTILES
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 GOOD_PERCENT = 65.0
 #: Share of the steady steps that they are worth at most, where that is said.
 WORTH_SHARE = 0.75
-
-
-class Line(Struct, frozen=True):
-    """One figure: what it is, its value with the unit, and what the reader should know of it."""
-
-    name: str
-    value: str
-    note: str = ""
-    tone: Tone = "plain"
-
-
-class Figures(Struct, frozen=True):
-    """Figures that belong together."""
-
-    title: str
-    lines: tuple[Line, ...]
 
 
 def title(summary: Summary) -> str:
@@ -83,14 +65,6 @@ def verified(summary: Summary) -> str:
     missing = ", ".join(found["unverified"])
     rest = f"; not verified: {missing} ({'; '.join(reasons)})" if missing else ""
     return f"region verified: {shown}{rest}"
-
-
-def evidence(summary: Summary) -> list[tuple[str, str, str]]:
-    """What the verdict rests on: the figure's name, its value and the threshold, if any."""
-    every = () if summary.verdict is None else summary.verdict.evidence
-    limits = ["" if each.threshold is None else f"threshold {each.threshold:g}" for each in every]
-    values = [words.with_unit(each.value, each.unit) for each in every]
-    return list(zip([each.what for each in every], values, limits, strict=True))
 
 
 def figures(summary: Summary) -> tuple[Figures, ...]:

@@ -1,36 +1,90 @@
-"""summary.md: the summary as a pull request shows it.
+"""Documents as GitHub's Markdown, as a pull request shows them.
 
-Tables of GitHub's Markdown; names from traces are escaped, so that no op renders as markup.
+Names from traces are escaped, so that no op renders as markup.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from instrumentor_analysis.model import Summary
-from instrumentor_analysis.reports import breakdown, words
-from instrumentor_analysis.reports.document import Column, Section, Table
-from instrumentor_analysis.reports.files import listed
-from instrumentor_analysis.reports.headline import Figures, figures, subtitle, title, warnings
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.document import (
+    NEXT,
+    Column,
+    Document,
+    Figures,
+    Section,
+    Statement,
+    Table,
+)
 
 #: An underscore within a word is no markup.
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w)")
-_MOST = breakdown.Most(ops=15, savings=15, places=10, rest=1000)
 
 
-def render(summary: Summary) -> str:
-    """The document, ending in a newline."""
-    blocks = [
-        f"## {escape(title(summary))}",
-        escape(subtitle(summary)),
-        _verdict(summary),
-        _levers(summary),
-        *(_figures(each) for each in figures(summary)),
-        *(_section(each) for each in breakdown.sections(summary, _MOST)),
-        _warnings(summary),
-        _files(summary),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+def render(documents: Sequence[Document]) -> str:
+    """The text, ending in a newline; charts, code and ops are left out."""
+    return _joined(block for each in documents for block in _blocks(each)) + "\n"
+
+
+def _joined(blocks: Iterable[str]) -> str:
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _blocks(document: Document) -> Iterator[str]:
+    yield f"## {escape(document.title)}"
+    yield escape(document.subtitle)
+    verdict = document.verdict
+    if verdict is not None:
+        yield f"**{verdict.name}**: {escape(verdict.reason)}."
+        levers = enumerate(verdict.levers, start=1)
+        lines = [f"{at}. **{escape(each.what)}**: {escape(each.said)}" for at, each in levers]
+        yield _listed(NEXT, lines)
+    yield "\n".join(map(_statement, document.statements))
+    yield from map(_figures, document.figures)
+    warnings = [escape(str(each)) for each in document.warnings]
+    if document.folded:
+        yield "\n".join(["> [!WARNING]", *(f"> {text}  " for text in warnings)]) if warnings else ""
+        yield from map(_tables, document.sections[:1])
+        yield from map(_folded, document.sections[1:])
+    else:
+        yield from map(_section, document.sections)
+        yield _listed("Warnings", [f"- {text}" for text in warnings])
+    yield _listed("Files", [f"- {escape(name)}: {code(path)}" for name, path in document.files])
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return f"### {title}\n\n" + "\n".join(lines) if lines else ""
+
+
+def _statement(one: Statement) -> str:
+    word = f"**{one.word}**" if one.tone in ("good", "bad") else one.word
+    said = escape(one.said.removeprefix(f"{one.word}: "))
+    return f"- {word} · {escape(one.what)}: {said}" if one.what else f"- {said}"
+
+
+def _figures(figures: Figures) -> str:
+    lines = figures.lines
+    columns = (
+        Column("", [line.name for line in lines], right=False),
+        Column("value", [line.value for line in lines]),
+        Column("", [line.note for line in lines], right=False),
+    )
+    return _section(Section(figures.title, (Table(columns),)))
+
+
+def _section(section: Section) -> str:
+    return _joined([f"### {escape(section.title)}", _tables(section), escape(section.text)])
+
+
+def _folded(section: Section) -> str:
+    summary = escape(section.title).replace("<", "&lt;")
+    return f"<details><summary>{summary}</summary>\n\n{_tables(section)}\n\n</details>"
+
+
+def _tables(section: Section) -> str:
+    return _joined(map(table, section.tables))
 
 
 def escape(text: str) -> str:
@@ -62,46 +116,3 @@ def table(one: Table) -> str:
 def _cell(column: Column, row: int) -> str:
     shown = code if column.is_foreign(row) else escape
     return shown(column.texts[row]) + column.tail(row)
-
-
-def _verdict(summary: Summary) -> str:
-    if summary.verdict is None:
-        return ""
-    return f"**{summary.verdict.name}**: {escape(summary.verdict.reason)}."
-
-
-def _figures(figures: Figures) -> str:
-    lines = figures.lines
-    columns = (
-        Column("", [line.name for line in lines], right=False),
-        Column("value", [line.value for line in lines]),
-        Column("", [line.note for line in lines], right=False),
-    )
-    return _section(Section(figures.title, (Table(columns),)))
-
-
-def _section(section: Section) -> str:
-    blocks = [f"### {escape(section.title)}", *(table(each) for each in section.tables)]
-    return "\n\n".join(block for block in (*blocks, escape(section.text)) if block)
-
-
-def _levers(summary: Summary) -> str:
-    if summary.verdict is None or not summary.verdict.levers:
-        return ""
-    lines = [
-        f"{number}. **{escape(lever.what)}**: {escape(lever.how)}"
-        for number, lever in enumerate(summary.verdict.levers, start=1)
-    ]
-    return "### Next, one at a time\n\n" + "\n".join(lines)
-
-
-def _warnings(summary: Summary) -> str:
-    found = warnings(summary)
-    if not found:
-        return ""
-    return "### Warnings\n\n" + "\n".join(f"- {escape(str(warning))}" for warning in found)
-
-
-def _files(summary: Summary) -> str:
-    lines = [f"- {escape(name)}: {code(path)}" for name, path in listed(summary.artifacts)]
-    return "### Files\n\n" + "\n".join(lines) if lines else ""

@@ -155,6 +155,7 @@ def roofline(detail: Detail) -> Drawing | None:
         tuple(shapes),
         _KEYS,
         note + (f" {left_out} shorter kinds of op are not drawn." if left_out else ""),
+        id="roofline",
     )
 
 

@@ -1,14 +1,28 @@
-"""Text for a terminal: colours that mean something, aligned columns, wrapped notes."""
+"""Documents for a terminal: colours that mean something, aligned columns, wrapped notes.
+
+Red is a threshold that is passed (overhead, gaps above 6.5 us), green good use, yellow room for
+more, grey what was not measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.reports import words
-from instrumentor_analysis.reports.document import Column, Section, Table
+from instrumentor_analysis.reports.document import (
+    NEXT,
+    Column,
+    Document,
+    Figures,
+    Listing,
+    Section,
+    Statement,
+    Table,
+    Verdict,
+)
 
 #: Colours, and the tones of a report.
 _CODES = {
@@ -26,6 +40,9 @@ NARROW = 100
 _HEADING = 18
 #: Notes are not squeezed below this.
 NARROWEST = 20
+#: Of figures: the columns of their names and values; of those without a title, and of a verdict.
+_NAME, _VALUE, _LABEL = 16, 13, 12
+_HEAT = " ▁▂▃▄▅▆▇█"
 
 Paint = Callable[[str, str], str]
 
@@ -48,15 +65,6 @@ def indented(text: str, columns: int, first: str = "", rest: str | None = None) 
     room = max(columns - words.width(first), NARROWEST)
     lines = words.wrap(text, room)
     return [(rest if number else first) + line for number, line in enumerate(lines)]
-
-
-def section_lines(section: Section, width: int, paint: Paint) -> list[str]:
-    """A heading, and its tables with a blank line between them."""
-    lines = [paint(words.visible(section.title), "bold")]
-    for number, each in enumerate(section.tables):
-        lines += [""] if number else []
-        lines += table_lines(each, width, paint)
-    return lines + (indented(words.visible(section.text), width, "  ") if section.text else [])
 
 
 def table_lines(one: Table, width: int, paint: Paint) -> list[str]:
@@ -141,3 +149,129 @@ def warning_lines(caveats: Iterable[Caveat], width: int, paint: Paint) -> list[s
         colour = "red" if each.weight == "wrong" else "yellow"
         lines += [wrapped[0].replace(name, paint(name, colour), 1), *wrapped[1:]]
     return lines
+
+
+def render(documents: Sequence[Document], *, width: int = 80, color: bool = False) -> str:
+    """Documents as text that ends in a newline: the verdict first, then figures, then warnings.
+
+    Args:
+        width: columns of the terminal.
+        color: use escape codes; decide by ``isatty`` and ``NO_COLOR``.
+    """
+    page = _Page(width, painter(color))
+    blocks = (list(block) for each in documents for block in page.blocks(each))
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+class _Page:
+    """The parts of a document as lines."""
+
+    def __init__(self, width: int, paint: Paint) -> None:
+        self.width, self.paint = width, paint
+
+    def blocks(self, document: Document) -> Iterator[Iterable[str]]:
+        """What a blank line stands between."""
+        yield self._head(document)
+        if document.verdict is not None:
+            yield self._verdict(document.verdict)
+        yield self._wrapped((each.tone, _sentence(each)) for each in document.statements)
+        for figures in document.figures:
+            yield self._figures(figures)
+        for section in document.sections:
+            yield self._section(section)
+        yield warning_lines(document.warnings, self.width, self.paint)
+        yield self._files(document.files)
+
+    def _wrapped(self, texts: Iterable[tuple[str, str]], first: str = "  ") -> Iterator[str]:
+        """Paragraphs, each in a colour."""
+        for tone, text in texts:
+            for line in indented(words.visible(text), self.width, first):
+                yield self.paint(line, tone)
+
+    def _head(self, document: Document) -> Iterator[str]:
+        title = self.paint(words.visible(document.title), "bold")
+        under = self.paint(words.visible(document.subtitle), "dim")
+        if title:
+            yield f"{title}  {under}".rstrip()
+        if document.alarm:
+            yield self.paint(document.alarm, "bad")
+
+    def _verdict(self, verdict: Verdict) -> Iterator[str]:
+        name = words.visible(verdict.name)
+        if not verdict.reason:
+            aside = f"  [{verdict.aside}]" if verdict.aside else ""
+            yield f"{verdict.label:<{_LABEL}}{self.paint(name, verdict.tone)}{aside}"
+        else:
+            text = f"{verdict.label}: {name}: {words.visible(verdict.reason)}"
+            first, *rest = indented(text, self.width, rest="  ")
+            yield first.replace(name, self.paint(name, f"bold {verdict.tone}"), 1)
+            yield from rest
+        for line in verdict.details:
+            start = f"  {line.name:<{_LABEL - 2}}"
+            yield from indented(words.visible(line.value), self.width, start)
+        for line in verdict.evidence:
+            limit = f" ({line.note})" if line.note else ""
+            yield from self._wrapped([("dim", f"{line.name} {line.value}{limit}")], "  · ")
+        if verdict.levers:
+            yield f"  {NEXT}:"
+        for number, lever in enumerate(verdict.levers, start=1):
+            yield from self._wrapped([("", _sentence(lever))], f"  {number}. ")
+
+    def _figures(self, figures: Figures) -> Iterator[str]:
+        if not figures.title:
+            for line in figures.lines:
+                note = f", {line.note}" if line.note else ""
+                yield f"{line.name:<{_LABEL}}{words.visible(line.value + note)}"
+            return
+        for text in indented(words.visible(figures.title), self.width, rest="  "):
+            yield self.paint(text, "bold")
+        for line in figures.lines:
+            # Units of one letter less would throw the figures out of line.
+            value = (line.value + " " * line.value.endswith(" %")).rjust(_VALUE)
+            start = f"  {line.name:<{_NAME}}"
+            margin = " " * (len(start) + len(value) + 3)
+            notes = indented(words.visible(line.note), self.width, margin)
+            first, *rest = (self.paint(text[len(margin) :], "dim") for text in notes)
+            yield f"{start}{self.paint(value, line.tone)}   {first}".rstrip()
+            yield from (margin + text for text in rest)
+
+    def _section(self, section: Section) -> Iterator[str]:
+        if section.title:
+            yield self.paint(words.visible(section.title), "bold")
+        for number, each in enumerate(section.tables):
+            yield from [""] if number else []
+            yield from table_lines(each, self.width, self.paint)
+        for listing in section.listings:
+            yield from self._listing(listing)
+        for one in section.statements:
+            yield from self._wrapped([(one.tone, one.what or one.said)])
+            yield from self._wrapped([("", one.said)] if one.what else [], "    ")
+        yield from self._wrapped([("dim", section.text)] if section.text else [])
+        yield from (f"  {words.visible(line)}" for line in section.verbatim)
+
+    def _listing(self, listing: Listing) -> Iterator[str]:
+        """Code with its figures; a bar and a colour say how hot a line is."""
+        none = [""] * len(listing.heads)
+        rows = [["line", *listing.heads]]
+        rows += [[str(line.number), *(line.cells or none)] for line in listing.lines]
+        sizes = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        head, *texts = ("  " + "  ".join(map(str.rjust, row, sizes)) for row in rows)
+        yield f"{head}    {listing.last} ({listing.legend})"
+        for text, line in zip(texts, listing.lines, strict=True):
+            heat = line.heat or 0.0
+            tone = "red" if heat > 0.5 else "yellow" if heat > 0.2 else ""
+            shown = f"{text}  {_HEAT[min(round(heat * 8), 8)]} {words.visible(line.text)}"
+            if line.heat is not None or line.text.strip():
+                yield self.paint(shown[: self.width], "dim" if line.heat is None else tone)
+
+    def _files(self, files: Sequence[tuple[str, str]]) -> Iterator[str]:
+        if files:
+            yield self.paint("Files", "bold")
+        size = max((len(words.visible(name)) for name, _ in files), default=0)
+        for name, path in files:
+            # Not wrapped: cut, a path could not be pasted.
+            yield f"  {words.visible(name):<{size}}  {words.visible(path)}"
+
+
+def _sentence(one: Statement) -> str:
+    return f"{one.what}: {one.said}" if one.what else one.said

@@ -13,9 +13,12 @@ from msgspec.structs import replace
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import Locations, SlowOp, SourceLine
 from instrumentor_analysis.reports import detail as details
-from instrumentor_analysis.reports import html, words
+from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.detail import Detail
+from instrumentor_analysis.reports.document import CodeLine
 from instrumentor_analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
+from instrumentor_analysis.reports.sources import listings
+from instrumentor_analysis.reports.summary import html, tiles
 from instrumentor_analysis.summary import analyse
 from instrumentor_analysis.table import Categorical, Table
 from tests.analysis.reports.pages import Page
@@ -24,7 +27,7 @@ from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_fol
 
 def page_of(folder: Path) -> str:
     analysis = analyse(folder)
-    return html.render(analysis.summary, details.of(analysis))
+    return html(analysis.summary, details.of(analysis))
 
 
 def data_of(page: str) -> dict[str, list[dict[str, list[object]]]]:
@@ -36,7 +39,7 @@ def data_of(page: str) -> dict[str, list[dict[str, list[object]]]]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_summary_makes_a_page(name: str) -> None:
-    page = Page(html.render(ALL[name]()))
+    page = Page(html(ALL[name]()))
     assert page.errors == []
 
 
@@ -54,7 +57,7 @@ def test_a_page_needs_nothing_but_itself(tmp_path: Path) -> None:
 
 
 def test_the_figures_stand_on_the_page() -> None:
-    text = " ".join(" ".join(Page(html.render(tracy())).texts).split())
+    text = " ".join(" ".join(Page(html(tracy())).texts).split())
     for shown in ("410.8 ms", "63.2 ms", "85.0 %", "0.286 ms", "1,251", "host-bound", "3.3 %"):
         assert shown in text
     assert "Tracy inflates the wall clock" in text
@@ -84,7 +87,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         artifacts=dict.fromkeys(HOSTILE, HOSTILE[1]),
     )
     sources = dict.fromkeys(HOSTILE, f"a\n{HOSTILE[0]}\nb")
-    text = html.render(summary, details.of(analysis, sources=sources))
+    text = html(summary, details.of(analysis, sources=sources))
     page = Page(text)
     assert page.errors == []
     assert len(page.of("script")) == 2
@@ -109,7 +112,7 @@ def test_figures_that_are_none_are_null(tmp_path: Path) -> None:
     columns = {column.key: column for column in table.columns}
     assert columns["gap"].values[0] is None
     assert columns["time"].values[-1] is None
-    assert "NaN" not in script_safe(table.for_script())
+    assert "NaN" not in table.for_script()
     assert columns["time"].values[:3] == [187.0, 60.0, 53.5]
     assert [columns["op"].names[at] for at in columns["op"].values][3] == "PermuteDeviceOperation"  # type: ignore[index]
 
@@ -133,7 +136,7 @@ def test_torch_ops_have_columns_of_their_own(tmp_path: Path) -> None:
         "No.", "Op", "Category", "Start", "Duration", "Self time", "Input shapes", "Source",
     ]  # fmt: skip
     assert table.sort == "self"
-    assert Page(html.render(analysis.summary, details.of(analysis))).errors == []
+    assert Page(html(analysis.summary, details.of(analysis))).errors == []
 
 
 def test_more_ops_than_a_page_bears_leave_the_slowest() -> None:
@@ -155,42 +158,38 @@ def test_more_ops_than_a_page_bears_leave_the_slowest() -> None:
 
 def test_source_lines_stand_beside_their_code() -> None:
     text = "".join(f"line_{number} = {number}\n" for number in range(1, 101))
-    (first, second) = html.source_files(tracy(), {"train.py": text})
-    assert first.name == "train.py" and first.has_text
+    first, second, unlocated = listings(tracy(), {"train.py": text})
+    assert (first.title, first.last) == ("train.py", "code")
     assert [line.number for line in first.lines] == list(range(1, 8))
-    hot = first.lines[3]
-    assert (hot.text, hot.time, hot.share, hot.percent) == (
-        "line_4 = 4",
-        "38.4 ms",
-        "60.8 %",
-        100.0,
+    assert first.lines[3] == CodeLine(
+        4, "line_4 = 4", ("38.4 ms", "60.8 %"), 1.0, "120 ops: MatmulDeviceOperation"
     )
-    assert hot.ops == "120 ops: MatmulDeviceOperation"
-    assert not second.has_text and not second.changed
-    assert [line.ops for line in second.lines] == ["24 ops, evaluated once: Attention"]
+    assert (second.last, second.note) == ("ops", "")
+    assert [line.text for line in second.lines] == ["24 ops, evaluated once: Attention"]
+    assert unlocated.title == "no location"
 
 
 def test_code_that_changed_since_the_run_is_not_shown() -> None:
     sources = {"train.py": None, "model/attention.py": "x = 1\n" * 99}
-    first, second = html.source_files(tracy(), sources)
-    assert (first.has_text, first.changed, second.changed) == (False, True, False)
-    assert [line.ops for line in first.lines] == ["120 ops: MatmulDeviceOperation"]
-    texts = Page(html.render(tracy(), Detail(sources=sources))).texts
+    first, second, _ = listings(tracy(), sources)
+    assert (first.last, second.last, second.note) == ("ops", "code", "")
+    assert [line.text for line in first.lines] == ["120 ops: MatmulDeviceOperation"]
+    texts = Page(html(tracy(), Detail(sources=sources))).texts
     said = "(changed since the run: shown without its code)"
     assert texts[texts.index(said) - 1] == "train.py "
     assert texts.count(said) == 1
 
 
 def test_what_has_no_location_stands_last_among_the_sources() -> None:
-    text = " ".join(Page(html.render(tracy())).texts)
+    text = " ".join(Page(html(tracy())).texts)
     row = "no location line device time share ops 13.1 ms 20.7 % 1,107 ops"
     assert row in " ".join(text.split())
     located = replace(tracy().locations or Locations(), unlocated_ms=None)
-    assert "no location" not in html.render(replace(tracy(), locations=located))
+    assert "no location" not in html(replace(tracy(), locations=located))
 
 
 def test_what_could_be_won_says_of_what_and_how() -> None:
-    text = " ".join(" ".join(Page(html.render(tracy())).texts).split())
+    text = " ".join(" ".join(Page(html(tracy())).texts).split())
     assert "32 x 1280 x 5120 119 30.1 ms 29.3 ms 7.7 % gaps at 6.5 us" in text
     assert "32 x 1280 x 1280 40 7.00 ms 3.20 ms 0.8 % on all its cores" in text
 
@@ -206,12 +205,12 @@ def test_what_could_be_won_says_of_what_and_how() -> None:
     ],
 )
 def test_links_stay_below_the_page(path: str, link: str | None) -> None:
-    text = html.render(replace(tracy(), artifacts={"file": path}))
+    text = html(replace(tracy(), artifacts={"file": path}))
     assert [a["href"] for a in Page(text).of("a")][1:] == ([link] if link else [])
 
 
 def test_the_headline_of_inference_is_throughput_and_latency() -> None:
-    steady, step = html.tiles(ALL["inference"]())
+    steady, step = tiles(ALL["inference"]())
     assert [(tile.name, tile.value) for tile in steady.lines] == [
         ("throughput", "574.0 /s"),
         ("token throughput", "73,470.9 /s"),
@@ -224,7 +223,7 @@ def test_the_headline_of_inference_is_throughput_and_latency() -> None:
 
 def test_a_row_of_tiles_is_of_one_step_or_of_all() -> None:
     summary = tracy()
-    steady, step = html.tiles(summary)
+    steady, step = tiles(summary)
     assert steady.title.endswith("steady steps")
     assert step.title.startswith(f"{summary.window.step}: ")
     wall_ms, device_ms = summary.step_wall_clock_ms, summary.device_time_ms

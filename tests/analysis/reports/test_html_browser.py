@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from instrumentor_analysis.reports import detail as details
-from instrumentor_analysis.reports import html
+from instrumentor_analysis.reports import summary
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.summary import analyse
 from instrumentor_analysis.table import Categorical, Table
@@ -98,7 +98,7 @@ def body_rows(dom: str) -> list[list[str]]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     analysis = analyse(run_folder(tmp_path_factory.mktemp("run") / "mnist", hostile=True))
-    return html.render(analysis.summary, details.of(analysis))
+    return summary.html(analysis.summary, details.of(analysis))
 
 
 def test_the_address_sorts_and_filters(page: str, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_twenty_thousand_ops_are_few_elements(tmp_path: Path) -> None:
             "device_time_us": np.full(count, np.nan),
         }
     )
-    text = html.render(folder.summary, Detail(ops=frame))
+    text = summary.html(folder.summary, Detail(ops=frame))
     said = probe(
         text,
         tmp_path,

@@ -9,11 +9,12 @@ import pytest
 
 from instrumentor_analysis import plots
 from instrumentor_analysis.report_options import ReportOptions, per_op_report
-from instrumentor_analysis.reports import csv, html, ops_console, perfetto, words
+from instrumentor_analysis.reports import csv, ops_console, perfetto, words
 from instrumentor_analysis.reports import detail as details
+from instrumentor_analysis.reports.summary import html
 from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import FIXTURES
-from tests.analysis.reports.test_html import Page
+from tests.analysis.reports.pages import Page
 
 OPTIONS = {
     "plain": ReportOptions(ignore_signposts=True),
@@ -40,7 +41,7 @@ def test_every_report_of_ops(path: Path, options: str) -> None:
     assert "nan" not in content.lower()
     summary = analyse(path).summary
     detail = details.of(report=report)
-    assert Page(html.render(summary, detail)).errors == []
+    assert Page(html(summary, detail)).errors == []
     json.loads(perfetto.render(summary, detail))
     plots.figures(summary, detail)
 

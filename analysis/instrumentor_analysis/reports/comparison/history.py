@@ -25,7 +25,7 @@ _HEIGHT = 300.0
 _COLOURS = ("compute", "tm", "ccl", "dm", "host", "other")
 
 
-def render(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> str:
+def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> str:
     """A table with a bar per run, oldest first."""
 
     def texts(name: str) -> list[str]:

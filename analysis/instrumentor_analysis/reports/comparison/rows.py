@@ -30,28 +30,6 @@ class Limits(Struct, frozen=True):
     modules: int = 5
 
 
-def title(comparison: Comparison) -> str:
-    """Which against which."""
-    return f"{comparison.new.name} against {comparison.base.name}"
-
-
-def subtitle(comparison: Comparison) -> str:
-    """How both were measured, where that is the same."""
-    base, new = comparison.base, comparison.new
-    parts = [
-        old if old == now else f"{now or 'unknown'} against {old or 'unknown'}"
-        for old, now in (
-            (base.profiler, new.profiler),
-            (base.scope, new.scope),
-            (base.architecture, new.architecture),
-        )
-        if old or now
-    ]
-    if comparison.basis == "sample":
-        parts.append(f"per sample: batch size {new.batch_size} against {base.batch_size}")
-    return " · ".join(part for part in parts if part)
-
-
 def tone(timing: Timing) -> Tone:
     """Good and bad only for what is sure."""
     if not timing.real:
@@ -59,30 +37,29 @@ def tone(timing: Timing) -> Tone:
     return "good" if timing.ratio < 1 else "bad"
 
 
-def statements(comparison: Comparison) -> tuple[tuple[str, str, Tone], ...]:
-    """What was timed, what can be said of it, and its tone."""
-    every = [*comparison.timings, *([comparison.device] if comparison.device else [])]
-    return tuple((_timed(timing), timing.statement, tone(timing)) for timing in every)
+def every_timing(comparison: Comparison) -> tuple[Timing, ...]:
+    """What was timed several times on both sides."""
+    return (*comparison.timings, *([comparison.device] if comparison.device else []))
 
 
-def _timed(timing: Timing) -> str:
+def timed(timing: Timing) -> str:
+    """What was timed."""
     name = timing.label if timing.label == "device time" else f"wall clock of {timing.label}"
     return f"{name}, per sample" if timing.basis == "sample" else name
 
 
-def sections(comparison: Comparison, limits: Limits | None = None) -> tuple[Section, ...]:
+def sections(comparison: Comparison, limits: Limits) -> tuple[Section, ...]:
     """All tables that there is something for; one of ops may be without rows."""
-    limits = limits or Limits()
     places = comparison.lines, comparison.modules
     lines, modules = ([s for s in each if _moved(comparison, s)] for each in places)
     found = [
-        times(comparison),
-        figures(comparison),
+        _times(comparison),
+        _figures(comparison),
         _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
         *_ops(comparison, limits.ops),
         _shares("Source lines", "line", comparison, lines, limits.lines),
         _shares("Modules", "module", comparison, modules, limits.modules),
-        differences(comparison),
+        _differences(comparison),
     ]
     return tuple(s for s in found if any(t.rows or t.columns[0].title == "op" for t in s.tables))
 
@@ -115,14 +92,14 @@ def _heads(comparison: Comparison, first: str, *more: str) -> tuple[str, ...]:
     return (first, comparison.base.name, comparison.new.name, "change", *more)
 
 
-def times(comparison: Comparison) -> Section:
+def _times(comparison: Comparison) -> Section:
     """Medians and rates with the interval of their change."""
     rows: list[tuple[str, ...]] = []
     tones: list[Tone] = []
-    for timing in [*comparison.timings, *([comparison.device] if comparison.device else [])]:
+    for timing in every_timing(comparison):
         medians = cells.column([timing.base_median_ms, timing.new_median_ms])
         rows.append(
-            (_timed(timing), *medians, cells.signed(timing.change_percent), cells.interval(timing))
+            (timed(timing), *medians, cells.signed(timing.change_percent), cells.interval(timing))
         )
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
@@ -135,7 +112,7 @@ def times(comparison: Comparison) -> Section:
     return _section("Steady steps", heads, rows, tones=tones)
 
 
-def figures(comparison: Comparison) -> Section:
+def _figures(comparison: Comparison) -> Section:
     """What was taken once: no interval, so no colour either."""
     kept = [f for f in comparison.figures if not (comparison.device and f.key == "device_time_ms")]
     rows = [_figure(each) for each in kept]
@@ -193,7 +170,7 @@ def _ops(comparison: Comparison, most: int) -> list[Section]:
     moved = [c for c in every.changes if c.status != "same" or _moved(comparison, c)]
     shown = moved[:most]
     counts = [cells.counts(c.base_count or None, c.new_count or None) for c in shown]
-    names, said = [named(each) for each in shown], [outcome(each) for each in shown]
+    names, said = [_named(each) for each in shown], [_outcome(each) for each in shown]
     counted = ", ".join(
         f"{every.counts.get(status, 0):,} {word}" for status, word in _OUTCOMES.items()
     )
@@ -207,14 +184,14 @@ def _ops(comparison: Comparison, most: int) -> list[Section]:
     return [section]
 
 
-def named(change: OpChange) -> str:
+def _named(change: OpChange) -> str:
     """Name and shapes of an op; of one whose shapes changed the name alone."""
     kind = change.new or change.base or OpKind("")
     shapes = "" if "shapes" in change.changed else kind.shapes
     return words.clip(f"{kind.op or '(no name)'} {shapes}".rstrip(), _LONGEST_NAME)
 
 
-def outcome(change: OpChange) -> str:
+def _outcome(change: OpChange) -> str:
     """``memory: DRAM > L1``, ``added``; empty for the same."""
     if change.status != "changed" or change.base is None or change.new is None:
         return "" if change.status == "same" else change.status
@@ -224,7 +201,7 @@ def outcome(change: OpChange) -> str:
     )
 
 
-def differences(comparison: Comparison) -> Section:
+def _differences(comparison: Comparison) -> Section:
     """What is not the same on both sides, beside the code."""
     every = comparison.differences
     rows = [(each.what, each.base, each.new, _meaning(each.weight, each.meaning)) for each in every]

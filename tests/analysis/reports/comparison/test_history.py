@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from instrumentor_analysis.past import Entry
 from instrumentor_analysis.plots import encode
-from instrumentor_analysis.reports.comparison.history import figure, render
+from instrumentor_analysis.reports.comparison.history import console, figure
 from instrumentor_analysis.reports.drawing import Dot, Label, Line
 
 
@@ -17,7 +17,7 @@ def run(number: int, median: float | None, profiler: str = "torch", label: str =
 
 
 def test_a_row_per_run_with_a_bar() -> None:
-    lines = render([run(1, 10.0), run(2, 5.0), run(3, None)]).splitlines()
+    lines = console([run(1, 10.0), run(2, 5.0), run(3, None)]).splitlines()
     assert len(lines) == 5
     assert lines[2].split()[:4] == ["1", "2026-01-02", "03:04", "abc123+"]
     assert lines[2].count("█") == 14 and lines[3].count("█") == 7 and "█" not in lines[4]

@@ -1,25 +1,30 @@
-"""The output summary on a terminal: exact text, and what holds for any summary."""
+"""The document of a summary: exact texts, and what holds for any summary."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from instrumentor_analysis.model import Locations, Module, Saving, SlowOp, Spread
-from instrumentor_analysis.reports import console, html, markdown, words
+from instrumentor_analysis.model import Locations, Module, Saving, SlowOp, Spread, Summary
+from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports.summary import console, html, markdown
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
 GOLDENS = Path(__file__).parent / "goldens"
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 
 
+@pytest.mark.parametrize(("render", "ending"), [(console, "txt"), (markdown, "md")])
 @pytest.mark.parametrize("name", ALL)
-def test_text_is_exactly_this(name: str, request: pytest.FixtureRequest) -> None:
-    text = console.render(ALL[name](), width=80)
-    golden = GOLDENS / f"{name}.txt"
+def test_text_is_exactly_this(
+    name: str, render: Callable[[Summary], str], ending: str, request: pytest.FixtureRequest
+) -> None:
+    text = render(ALL[name]())
+    golden = GOLDENS / f"{name}.{ending}"
     if request.config.getoption("--update-goldens"):
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
@@ -28,7 +33,7 @@ def test_text_is_exactly_this(name: str, request: pytest.FixtureRequest) -> None
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 @pytest.mark.parametrize("name", ALL)
 def test_fits_the_terminal(name: str, width: int) -> None:
-    text = console.render(ALL[name](), width=width)
+    text = console(ALL[name](), width=width)
     # A path is one word: cut, it could not be pasted.
     lines = [line for line in text.splitlines() if "tracy_profile" not in line]
     assert max(map(words.width, lines)) <= width
@@ -36,13 +41,13 @@ def test_fits_the_terminal(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_colours_change_nothing_but_colours(name: str) -> None:
-    plain = console.render(ALL[name](), width=100)
+    plain = console(ALL[name](), width=100)
     assert "\x1b" not in plain
-    assert ESCAPE.sub("", console.render(ALL[name](), width=100, color=True)) == plain
+    assert ESCAPE.sub("", console(ALL[name](), width=100, color=True)) == plain
 
 
 def test_what_was_not_measured_is_never_zero() -> None:
-    text = console.render(torch_cpu())
+    text = console(torch_cpu())
     assert re.search(r"device time +not measured +torch on the CPU has no device", text)
     assert "overhead" not in text  # what follows from it is not said again
     assert re.search(r"op self time +31\.5 ms", text)
@@ -50,12 +55,12 @@ def test_what_was_not_measured_is_never_zero() -> None:
 
 
 def test_overhead_above_the_threshold_is_red() -> None:
-    assert re.search(r"\x1b\[31m +85\.0 % \x1b\[0m", console.render(tracy(), color=True))
+    assert re.search(r"\x1b\[31m +85\.0 % \x1b\[0m", console(tracy(), color=True))
 
 
 @pytest.mark.parametrize(("percent", "code"), [(12.0, "33"), (95.3, "32"), (198.0, "31")])
 def test_more_than_the_peak_is_not_good(percent: float, code: str) -> None:
-    text = console.render(replace(tracy(), matmul_flops_percent=percent), color=True)
+    text = console(replace(tracy(), matmul_flops_percent=percent), color=True)
     assert re.search(rf"\x1b\[{code}m +{percent} % \x1b\[0m", text)
 
 
@@ -73,20 +78,20 @@ def test_pauses_stand_beside_the_gaps(pauses: tuple[int, float], said: str) -> N
     gaps = tracy().gaps
     assert gaps is not None
     count, us = pauses
-    text = console.render(replace(tracy(), gaps=replace(gaps, pause_count=count, pause_us=us)))
+    text = console(replace(tracy(), gaps=replace(gaps, pause_count=count, pause_us=us)))
     assert re.search(rf"above 6\.5 us, {re.escape(said)}\n", re.sub(r"\n {20,}", " ", text))
 
 
 def test_what_has_no_location_is_a_row_only_where_there_is_some() -> None:
     located = replace(tracy().locations or Locations(), unlocated_ms=0.0, unlocated_count=3)
-    assert "no location" not in console.render(replace(tracy(), locations=located))
+    assert "no location" not in console(replace(tracy(), locations=located))
 
 
 def test_the_constants_come_after_the_first_modules() -> None:
     constants = Module("(constants, evaluated once)", 9.0, 1.0, 2, const_eval=True)
     many = tuple(Module(f"Net[n{at}]", 1.0, 1.0, 1) for at in range(9))
     shown = replace(tracy(), locations=Locations(modules=(*many, constants)))
-    names = [line.split()[0] for line in console.render(shown).splitlines()
+    names = [line.split()[0] for line in console(shown).splitlines()
              if line.startswith(("  Net[", "  (const"))]  # fmt: skip
     assert names == [*(f"Net[n{at}]" for at in range(5)), "(constants,"]
 
@@ -94,27 +99,27 @@ def test_the_constants_come_after_the_first_modules() -> None:
 def test_shapes_survive_a_narrow_terminal() -> None:
     name = "SparseMatmulDeviceOperation active=6/64 x 32 x 512 x 512"
     shown = replace(tracy(), savings=(Saving(name, "bound", 1234, 1.0, 1.0, 1.0),))
-    assert "SparseMatmul active…2x512x512" in console.render(shown, width=70)
-    assert name in console.render(shown, width=120)
+    assert "SparseMatmul active…2x512x512" in console(shown, width=70)
+    assert name in console(shown, width=120)
 
 
 def test_ops_that_vary_from_step_to_step_are_named_everywhere() -> None:
     unsteady = Spread(4, "Wobbly", mean_us=200.0, stdev_us=60.0, steps=4)
     steady = Spread(5, "Constant", mean_us=900.0, stdev_us=30.0, steps=4)
     summary = replace(tracy(), spread=(unsteady, steady))
-    for text in (console.render(summary), markdown.render(summary), html.render(summary)):
+    for text in (console(summary), markdown(summary), html(summary)):
         section = text.partition("Ops that vary most over the 4 steady steps")[2]
         assert section
         row = section.partition("Wobbly")[2][:120]
         assert "200.0 us" in row and "60.0 us" in row and "30.0 %" in row
         assert "Constant" not in text
-    for text in (console.render(tracy()), markdown.render(tracy()), html.render(tracy())):
+    for text in (console(tracy()), markdown(tracy()), html(tracy())):
         assert "vary most" not in text
 
 
 def test_hostile_names_are_shown_not_obeyed() -> None:
     ops = tuple(SlowOp(name, 1, 1.0, 10.0, None, "Other") for name in HOSTILE)
-    text = console.render(replace(tracy(), slow_ops=ops), width=80)
+    text = console(replace(tracy(), slow_ops=ops), width=80)
     assert "\x1b" not in text and "\x07" not in text and "\u202e" not in text
     assert "\\x1b[31mred" in text
     tables = [line for line in text.splitlines() if "tracy_profile" not in line]
@@ -122,6 +127,6 @@ def test_hostile_names_are_shown_not_obeyed() -> None:
 
 
 def test_the_chart_and_the_host_trace_are_named() -> None:
-    text = console.render(tracy())
+    text = console(tracy())
     assert re.search(r"chart +tracy_perf/tt_perf_report_stacked\.png", text)
     assert re.search(r"host trace +tracy_profile/\S+\.tracy", text)

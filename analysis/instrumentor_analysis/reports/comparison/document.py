@@ -1,0 +1,117 @@
+"""Comparisons as documents: what is sure first, then where it comes from, then what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.comparison.model import Comparison, Timing
+from instrumentor_analysis.reports import html as pages
+from instrumentor_analysis.reports import markdown as marked
+from instrumentor_analysis.reports import terminal
+from instrumentor_analysis.reports.comparison import charts, rows
+from instrumentor_analysis.reports.comparison.rows import Limits
+from instrumentor_analysis.reports.document import Document, Section, Statement, Tone
+
+_LONG = Limits(ops=500, lines=200, modules=100)
+_MIDDLE = Limits(ops=15, lines=10, modules=10)
+_NOTE = (
+    "An interval describes the steps of these runs; another run of the same code may differ by "
+    "more than its steps do among themselves."
+)
+
+
+def console(comparisons: Sequence[Comparison], *, width: int = 80, color: bool = False) -> str:
+    """The text for a terminal; all comparisons have the same base."""
+    documents = [_document(each, Limits()) for each in comparisons]
+    if len(comparisons) > 1:
+        documents.append(Document(sections=(_against(comparisons),)))
+    return terminal.render(documents, width=width, color=color)
+
+
+def markdown(comparisons: Sequence[Comparison]) -> str:
+    """As a pull request shows them: the verdict, the times, the rest folded away."""
+    return marked.render([replace(_document(each, _MIDDLE), folded=True) for each in comparisons])
+
+
+def html(comparisons: Sequence[Comparison]) -> str:
+    """The page: every run beside the base, as charts and tables."""
+    base, parts = comparisons[0].base.name, [_part(each) for each in comparisons]
+    drawings = charts.samples(comparisons), charts.ratios(comparisons)
+    drawn = tuple(Section(each.title, charts=(each,)) for each in drawings if each is not None)
+    if len(parts) == 1:
+        page = replace(parts[0], sections=(*drawn, *parts[0].sections), note=_NOTE)
+        return pages.render(page)
+    first, *others = (part.warnings for part in parts)
+    # Warnings of every comparison are said once.
+    shared = tuple(each for each in first if all(each in warnings for warnings in others))
+    page = Document(
+        f"{len(parts)} runs against {base}",
+        statements=tuple(statement for part in parts for statement in part.statements),
+        warnings=shared,
+        sections=drawn,
+        parts=tuple(
+            replace(part, warnings=tuple(each for each in part.warnings if each not in shared))
+            for part in parts
+        ),
+        note=_NOTE,
+    )
+    return pages.render(page)
+
+
+def _part(comparison: Comparison) -> Document:
+    """One run against the base, with its chart."""
+    document, bars = _document(comparison, _LONG), charts.category_bars(comparison)
+    drawn = () if bars is None else (Section(bars.title, charts=(bars,)),)
+    return replace(document, sections=(*drawn, *document.sections))
+
+
+def _document(comparison: Comparison, limits: Limits) -> Document:
+    statements = tuple(_statement(timing) for timing in rows.every_timing(comparison))
+    untimed = Statement("", "no wall clock on both sides", "absent")
+    return Document(
+        f"{comparison.new.name} against {comparison.base.name}",
+        _subtitle(comparison),
+        statements=statements or (untimed,),
+        sections=rows.sections(comparison, limits),
+        warnings=tuple(Caveat("comparison", note) for note in comparison.notes),
+    )
+
+
+def _subtitle(comparison: Comparison) -> str:
+    """How both were measured, where that is the same."""
+    base, new = comparison.base, comparison.new
+    pairs = (
+        (base.profiler, new.profiler),
+        (base.scope, new.scope),
+        (base.architecture, new.architecture),
+    )
+    parts = [
+        old if old == now else f"{now or 'unknown'} against {old or 'unknown'}"
+        for old, now in pairs
+        if old or now
+    ]
+    if comparison.basis == "sample":
+        parts.append(f"per sample: batch size {new.batch_size} against {base.batch_size}")
+    return " · ".join(part for part in parts if part)
+
+
+def _statement(timing: Timing) -> Statement:
+    tone = rows.tone(timing)
+    word = {"good": "faster", "bad": "slower"}.get(tone, "inconclusive")
+    return Statement(rows.timed(timing), timing.statement, tone, word)
+
+
+def _against(comparisons: Sequence[Comparison]) -> Section:
+    """All runs against the first, the fastest first."""
+    timed = sorted((c.timing for c in comparisons if c.timing), key=lambda timing: timing.ratio)
+    tones: list[tuple[str, Tone]] = [(timing.statement, rows.tone(timing)) for timing in timed]
+    count = len(comparisons)
+    note = (
+        f"{count} comparisons of 95 % each: the chance that one of them is wrong is about "
+        f"{(1 - 0.95**count) * 100:.0f} %"
+    )
+    said = tuple(Statement("", *each) for each in tones)
+    return Section(f"Against {comparisons[0].base.name}", statements=said, text=note)

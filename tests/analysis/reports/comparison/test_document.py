@@ -1,0 +1,142 @@
+"""Comparisons in every format: what is sure first, nothing foreign that becomes markup."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from instrumentor_analysis.reports.comparison import document
+from tests.analysis.reports.comparison.samples import timed, traced
+from tests.analysis.reports.pages import Page
+from tests.analysis.reports.test_html_browser import chromium, dump
+
+
+def test_the_first_lines_say_which_is_faster() -> None:
+    lines = document.console(timed(0.5)).splitlines()
+    assert lines[0] == "x0.5 against base  wallclock · fwd+bwd"
+    assert lines[2].startswith("  wall clock of fwd+bwd: x0.5 is 2.00 times as fast (95 % interval")
+
+
+def test_medians_rates_and_differences() -> None:
+    text = document.console(timed(2.0), width=100)
+    assert "wall clock of fwd+bwd  100.0 ms  200.0 ms  +100.0 %" in text
+    assert "samples a second       100.0 /s   50.0 /s   -50.0 %" in text
+
+
+def test_several_runs_end_with_all_against_the_first_the_fastest_first() -> None:
+    text = document.console(timed(2.0, 0.5), width=100)
+    last = text[text.index("Against base") :]
+    assert last.index("x0.5 is 2.00") < last.index("x2 takes 2.00")
+    assert "2 comparisons of 95 % each" in last
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_line_is_longer_than_the_terminal(tmp_path: Path, width: int) -> None:
+    text = document.console(traced(tmp_path), width=width)
+    if width >= 80:
+        assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+
+
+def test_colours_only_for_what_is_sure() -> None:
+    sure = document.console(timed(2.0), color=True)
+    assert "\x1b[31m" in sure
+    unsure = document.console(timed(1.001), color=True)
+    assert "\x1b[31m" not in unsure and "\x1b[32m" not in unsure
+
+
+def test_ops_that_were_added(tmp_path: Path) -> None:
+    text = document.console(traced(tmp_path), width=120)
+    assert "Ops by device time: 7 the same, 0 changed, 10 added, 0 removed" in text
+
+
+def test_ops_that_are_all_the_same_are_one_line(tmp_path: Path) -> None:
+    (found,) = traced(tmp_path)
+    same = tuple(c for c in found.ops.changes if c.status == "same")
+    text = document.console([replace(found, ops=replace(found.ops, changes=same))], width=100)
+    assert "Ops by device time: 7 the same" in text
+    for each in (document.markdown, document.html):
+        assert "7 the same" in each([replace(found, ops=replace(found.ops, changes=same))])
+
+
+def test_the_verdict_comes_first() -> None:
+    lines = document.markdown(timed(2.0)).splitlines()
+    assert lines[0] == "## x2 against base"
+    assert lines[4].startswith("- **slower** · wall clock of fwd+bwd: x2 takes 2.00 times as long")
+
+
+def test_what_is_not_sure_is_said_to_be() -> None:
+    assert "\n- inconclusive · wall clock" in document.markdown(timed(1.001))
+
+
+def test_every_row_has_as_many_cells_as_its_heading(tmp_path: Path) -> None:
+    cells: int | None = None
+    for line in document.markdown(traced(tmp_path)).splitlines():
+        count = line.replace("\\|", "").count("|") if line.startswith("|") else None
+        assert count is None or cells is None or count == cells
+        cells = count
+
+
+def test_foreign_names_are_code(tmp_path: Path) -> None:
+    text = document.markdown(traced(tmp_path))
+    assert "| `</script><img src=x onerror=alert(1)> 1x1x64x64 -> 1x1x64x64` |" in text
+
+
+def tags(text: str) -> list[tuple[str, dict[str, str | None]]]:
+    page = Page(text)
+    assert page.errors == []
+    return page.elements
+
+
+def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
+    found = tags(document.html(traced(tmp_path)))
+    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in found}
+    outside = [a for tag, a in found if "src" in a or (tag != "a" and "href" in a)]
+    assert outside == []
+
+
+def test_foreign_names_are_text(tmp_path: Path) -> None:
+    text = document.html(traced(tmp_path))
+    assert "&lt;/script&gt;&lt;img src=x" in text
+    assert "\u202e" not in text and "\\x202e" in text
+    assert not any(name.startswith("on") for _, attributes in tags(text) for name in attributes)
+
+
+def test_every_sample_and_every_interval_is_drawn() -> None:
+    text = document.html(timed(2.0, 0.5))
+    assert len(re.findall(r"<circle[^>]*steady step", text)) == 18
+    assert text.count("<circle") - 18 == 2
+    first = text[text.index("<svg") : text.index("</svg>")]
+    assert [colour for colour in ("good", "bad", "other") if f"var(--{colour})" in first] == [
+        "good",
+        "bad",
+        "other",
+    ]
+
+
+def test_the_conclusion_comes_first_and_shared_warnings_once() -> None:
+    text = document.html(timed(2.0, 0.5))
+    assert text.index(">Conclusion<") < text.index(">Warnings<") < text.index("<svg")
+    assert text.count("one run on each side") == 1
+    assert "&lt;section" not in text
+
+
+def test_both_sides_stand_side_by_side() -> None:
+    text = document.html(timed(2.0))
+    row = re.search(r"<tr><th[^>]*>wall clock of fwd\+bwd</th>(.*?)</tr>", text)
+    assert re.findall(r">([^<]+)</td>", row[1])[:3] == ["100.0 ms", "200.0 ms", "+100.0 %"]
+
+
+@pytest.mark.browser
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    text = document.html(traced(tmp_path))
+    shown = dump(text, tmp_path)
+    assert "Conclusion" in shown
+    picture = tmp_path / "page.png"
+    chromium(
+        [f"--screenshot={picture}", "--window-size=1240,2000"], tmp_path, tmp_path / "page.html"
+    )
+    assert picture.stat().st_size > 20_000
