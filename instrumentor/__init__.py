@@ -56,90 +56,42 @@ if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
     from instrumentor_analysis.report_options import ReportOptions
 
-_ANALYSIS = "instrumentor_analysis"
-_HOMES = {
-    "AnalysisError": f"{_ANALYSIS}.errors",
-    "Caveat": f"{_ANALYSIS}.caveats",
-    "Comparison": f"{_ANALYSIS}.comparison.model",
-    "Declined": "locate.model",
-    "Diagnosis": "diagnose",
-    "Explanation": "prepare",
-    "InstrumentError": "errors",
-    "Interrupted": "errors",
-    "NotReady": "errors",
-    "Options": "options",
-    "Plan": "plan",
-    "ProofFailed": "errors",
-    "Reason": "locate.model",
-    "ReportFiles": "reporting",
-    "ReportOptions": f"{_ANALYSIS}.report_options",
-    "Reported": "reporting",
-    "Rewritten": "rewrite",
-    "RunFailed": "errors",
-    "RunOptions": "run_options",
-    "RunResult": "run_options",
-    "Side": f"{_ANALYSIS}.comparison.side",
-    "Summary": f"{_ANALYSIS}.model",
-    "UsageError": "errors",
-    "ProfileOptions": "run_options",
-    "Profiled": "profile",
-    "Restored": "errors",
-    "RestoreNeeded": "errors",
-    "compare": f"{_ANALYSIS}.compare",
-    "diagnose": "diagnose",
-    "doctor": "doctor",
-    "explain": "prepare",
-    "plan": "prepare",
-    "load_side": f"{_ANALYSIS}.comparison.side",
-    "profile": "profile",
-    "report": "reporting",
-    "restore": "workspace",
-    "rewrite": "rewrite",
-    "run": "runner",
-    "planned_run": "doctor",
-}
-
 __all__ = [
-    "AnalysisError",
-    "Caveat",
-    "Comparison",
-    "Declined",
-    "Diagnosis",
-    "Explanation",
-    "InstrumentError",
-    "Interrupted",
-    "NotReady",
-    "Options",
-    "Plan",
-    "ProfileOptions",
-    "Profiled",
-    "ProofFailed",
-    "Reason",
-    "ReportFiles",
-    "ReportOptions",
-    "Reported",
-    "RestoreNeeded",
-    "Restored",
-    "Rewritten",
-    "RunFailed",
-    "RunOptions",
-    "RunResult",
-    "Side",
-    "Summary",
-    "UsageError",
-    "compare",
-    "diagnose",
-    "doctor",
-    "explain",
-    "load_side",
-    "plan",
-    "planned_run",
-    "profile",
-    "report",
-    "restore",
-    "rewrite",
-    "run",
-]
+    "AnalysisError", "Caveat", "Comparison", "Declined", "Diagnosis", "Explanation",
+    "InstrumentError", "Interrupted", "NotReady", "Options", "Plan", "ProfileOptions", "Profiled",
+    "ProofFailed", "Reason", "ReportFiles", "ReportOptions", "Reported", "RestoreNeeded",
+    "Restored", "Rewritten", "RunFailed", "RunOptions", "RunResult", "Side", "Summary",
+    "UsageError", "compare", "diagnose", "doctor", "explain", "load_side", "plan", "planned_run",
+    "profile", "report", "restore", "rewrite", "run",
+]  # fmt: skip
+
+#: Where the public names are.
+_MODULES = {
+    "instrumentor.diagnose": ("Diagnosis", "diagnose"),
+    "instrumentor.doctor": ("doctor", "planned_run"),
+    "instrumentor.errors": (
+        "InstrumentError", "Interrupted", "NotReady", "ProofFailed", "Restored", "RestoreNeeded",
+        "RunFailed", "UsageError",
+    ),
+    "instrumentor.locate.model": ("Declined", "Reason"),
+    "instrumentor.options": ("Options",),
+    "instrumentor.plan": ("Plan",),
+    "instrumentor.prepare": ("Explanation", "explain", "plan"),
+    "instrumentor.profile": ("Profiled", "profile"),
+    "instrumentor.reporting": ("ReportFiles", "Reported", "report"),
+    "instrumentor.rewrite": ("Rewritten", "rewrite"),
+    "instrumentor.run_options": ("ProfileOptions", "RunOptions", "RunResult"),
+    "instrumentor.runner": ("run",),
+    "instrumentor.workspace": ("restore",),
+    "instrumentor_analysis.caveats": ("Caveat",),
+    "instrumentor_analysis.compare": ("compare",),
+    "instrumentor_analysis.comparison.model": ("Comparison",),
+    "instrumentor_analysis.comparison.side": ("Side", "load_side"),
+    "instrumentor_analysis.errors": ("AnalysisError",),
+    "instrumentor_analysis.model": ("Summary",),
+    "instrumentor_analysis.report_options": ("ReportOptions",),
+}  # fmt: skip
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 class _Package(ModuleType):
@@ -152,9 +104,7 @@ class _Package(ModuleType):
     def __getattribute__(self, name: str) -> Any:
         homes: dict[str, str] = super().__getattribute__("_HOMES")
         if name in homes:
-            home = homes[name]
-            inside = "" if home.startswith("instrumentor_analysis.") else f"{__name__}."
-            return getattr(import_module(inside + home), name)
+            return getattr(import_module(homes[name]), name)
         return super().__getattribute__(name)
 
 

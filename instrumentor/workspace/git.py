@@ -62,17 +62,40 @@ def clean_environment(base: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in base.items() if key not in LOCAL_VARIABLES}
 
 
-def read(root: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
+def read(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     """Standard output of ``git ARGUMENTS`` in ``root``.
 
     Raises:
         NotReady: git failed; its message is quoted.
     """
-    return _call(root, arguments, stdin or b"", ())
+    return _call(root, arguments, stdin, ())
 
 
-def converted(root: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
-    """Like :func:`read`, for a command that brings files into git's form: line ends, no filters.
+def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss.
+
+    Raises:
+        NotReady: git failed; its message is quoted.
+    """
+    return _call(root, arguments, stdin, DURABLE)
+
+
+def state(root: Path) -> tuple[str | None, bool | None]:
+    """Commit of a working tree, and whether tracked files have changes; None where unknown."""
+    commit = dirty = None
+    try:
+        commit = read(root, "rev-parse", "--verify", "HEAD").decode().strip()
+        options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames")
+        # A submodule's own tree is not looked into: its filters are not known here.
+        status = ("status", *options, "--ignore-submodules=dirty")
+        dirty = bool(_call(root, status, b"", _no_filters(root)))
+    except (NotReady, OSError):
+        pass
+    return commit, dirty
+
+
+def _no_filters(root: Path) -> list[str]:
+    """Settings under which files are brought into git's form by no program: by line ends alone.
 
     Raises:
         NotReady: git failed, or a filter cannot be switched off.
@@ -85,20 +108,7 @@ def converted(root: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
             raise NotReady(f"the git filter {name!r} cannot be switched off", "Rename it.")
         for setting in ("clean=", "smudge=", "process=", "required=false"):
             settings += ["-c", f"{name}.{setting}"]
-    return _call(root, arguments, stdin or b"", settings)
-
-
-def state(root: Path) -> tuple[str | None, bool | None]:
-    """Commit of a working tree, and whether tracked files have changes; None where unknown."""
-    commit = dirty = None
-    try:
-        commit = read(root, "rev-parse", "--verify", "HEAD").decode().strip()
-        options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames")
-        # A submodule's own tree is not looked into: its filters are not known here.
-        dirty = bool(converted(root, "status", *options, "--ignore-submodules=dirty"))
-    except (NotReady, OSError):
-        pass
-    return commit, dirty
+    return settings
 
 
 def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence[str]) -> bytes:
@@ -130,15 +140,6 @@ def _failed(root: Path, command: str, told: str) -> NotReady:
         "Check that `git status` works there. A folder owned by somebody else needs "
         f"`git config --global --add safe.directory {root}`.",
     )
-
-
-def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss.
-
-    Raises:
-        NotReady: git failed; its message is quoted.
-    """
-    return _call(root, arguments, stdin, DURABLE)
 
 
 def common_folder(folder: Path) -> Path | None:

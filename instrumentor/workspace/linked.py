@@ -1,4 +1,4 @@
-# ruff: noqa: PTH112, PTH114, PTH116
+# ruff: noqa: PTH110, PTH112, PTH114, PTH116
 # (plain strings: a Path object per entry costs more than the look at it)
 """What stands behind the links of a copy is the user's own: noted before a run, compared after.
 
@@ -34,8 +34,10 @@ Identity = tuple[int, int]
 
 
 class _Folder(Struct):
-    entries: dict[str, Facts]
-    whole: bool
+    """Names in a folder as they were; unless it is ``whole``, there are more."""
+
+    entries: dict[str, Facts] = field(default_factory=dict)
+    whole: bool = False
 
 
 class Linked(Struct):
@@ -51,9 +53,7 @@ class Linked(Struct):
     links: tuple[Path, ...]
     whole: bool = True
     clock: Callable[[], float] = time.monotonic
-    _files: dict[str, Facts] = field(default_factory=dict)
     _folders: dict[str, _Folder] = field(default_factory=dict)
-    _apart: set[Identity] = field(default_factory=set)
 
     @classmethod
     def take(
@@ -72,8 +72,7 @@ class Linked(Struct):
             clock: seconds, monotonic.
         """
         found = cls(root, tuple(links), clock=clock)
-        found._apart = {_identity(str(path)) for path in apart_from if path.exists()}
-        found._note()
+        found._note({_identity(str(path)) for path in apart_from if path.exists()})
         return found
 
     @property
@@ -83,80 +82,70 @@ class Linked(Struct):
 
     def changed(self) -> tuple[Path, ...]:
         """What is new, changed or gone since, relative to the root."""
-        found = [path for path, before in self._files.items() if _facts(path) != before]
         limit = self.clock() + MAX_S
+        found: list[str] = []
         for folder, before in self._folders.items():
-            found.extend(self._differences(folder, before, limit))
+            if self.clock() > limit:
+                self.whole = False
+                break
+            found += self._differences(folder, before, limit)
         return tuple(self._shown(Path(path)) for path in dict.fromkeys(found))
 
     def sentence(self, changed: Iterable[Path], *, optional: bool = True) -> str:
         """What to tell about changed files, and where there is one the option that copies them."""
         names = list(changed)
-        if not optional:
-            told = "your own files changed during the run"
-            return f"{told}: {listed(names)}; they are linked, not copied"
-        behind = [
-            link
-            for link in self.names
-            if any(name == link or link in name.parents for name in names)
-        ]
-        options = " ".join(f"--no-link {shlex.quote(str(link))}" for link in behind)
-        return (
-            f"your own files changed during the run: {listed(names)}; "
-            f"they are linked, not copied: {options} copies them"
+        told = (
+            f"your own files changed during the run: {listed(names)}; they are linked, not copied"
         )
+        if not optional:
+            return told
+        behind = [link for link in self.names if any(n.is_relative_to(link) for n in names)]
+        options = " ".join(f"--no-link {shlex.quote(str(link))}" for link in behind)
+        return f"{told}: {options} copies them"
 
-    def _note(self) -> None:
+    def _note(self, entered: set[Identity]) -> None:
         limit = self.clock() + MAX_S
         room = MAX_ENTRIES
         waiting: deque[str] = deque()
-        entered = set(self._apart)
         for link in map(str, self.links):
             if os.path.isdir(link):
                 waiting.append(link)
             else:
-                self._files[link] = _facts(link)
-        while waiting:
+                folder, _, name = link.rpartition("/")
+                self._folders.setdefault(folder, _Folder()).entries[name] = _facts(link)
+        while waiting and self.whole:
             folder = waiting.popleft()
             identity = _identity(folder)
             if identity in entered:
                 continue
             entered.add(identity)
-            noted = self._read(folder, room, limit)
-            self._folders[folder] = noted
+            noted = self._folders[folder] = self._read(folder, room, limit)
+            self.whole = noted.whole
             room -= len(noted.entries)
-            if not noted.whole:
-                self.whole = False
-                return
-            for name, facts in noted.entries.items():
-                if facts is None and not self._leads_around(f"{folder}/{name}"):
-                    waiting.append(f"{folder}/{name}")
+            inner = (f"{folder}/{name}" for name, facts in noted.entries.items() if facts is None)
+            waiting.extend(path for path in inner if not self._leads_around(path))
 
     def _read(self, folder: str, room: int, limit: float) -> _Folder:
-        read = _Folder({}, whole=True)
+        read = _Folder()
         for entry in _entries(folder):
             if len(read.entries) >= room or self.clock() > limit:
-                read.whole = False
-                break
+                return read
             read.entries[entry.name] = _facts(entry.path)
+        read.whole = True
         return read
 
     def _differences(self, folder: str, before: _Folder, limit: float) -> list[str]:
-        if self.clock() > limit:
-            self.whole = False
-            return []
         if not os.path.lexists(folder):
             return [folder]
-        now = {entry.name: entry.path for entry in _entries(folder)}
-        found = []
+        found: list[str] = []
         for name, facts in before.entries.items():
             if self.clock() > limit:
                 self.whole = False
-                break
-            if name not in now or _facts(now[name]) != facts:
+                return found
+            if _facts(f"{folder}/{name}") != facts:
                 found.append(f"{folder}/{name}")
         if before.whole:
-            found += [path for name, path in now.items() if name not in before.entries]
+            found += [each.path for each in _entries(folder) if each.name not in before.entries]
         return sorted(found)
 
     def _leads_around(self, folder: str) -> bool:
@@ -230,12 +219,9 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 def _facts(path: str) -> Facts:
     """Through a symlink: what it leads to can be written as well. (-1, -1) when it is gone."""
     try:
-        facts = os.stat(path)
+        facts = os.stat(path) if os.path.exists(path) else os.lstat(path)
     except OSError:
-        try:
-            facts = os.lstat(path)
-        except OSError:
-            return -1, -1
+        return -1, -1
     if stat.S_ISDIR(facts.st_mode):
         return None
     return facts.st_size, facts.st_mtime_ns

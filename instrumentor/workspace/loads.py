@@ -15,15 +15,22 @@ ASK_TIMEOUT_S = 60
 DATA_SUFFIXES = (".yaml", ".yml")
 # find_spec of the top-level name only: a dotted one would run the package's own code.
 ASK = """
-import importlib.util, json, sys
-sys.path[0] = sys.argv[2]
-try:
-    spec = importlib.util.find_spec(sys.argv[1])
-except (ImportError, ValueError):
-    spec = None
-places = list(spec.submodule_search_locations or ()) if spec else []
+import importlib.util, json, os, sys
+sys.path[0] = sys.argv[1]
+found = []
+for module in sys.argv[2:]:
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except Exception:
+        continue
+    if spec and not rest:
+        found.append(spec.origin)
+    for place in spec.submodule_search_locations or () if spec and rest else ():
+        inner = os.path.join(place, *rest)
+        found += [inner + ".py", os.path.join(inner, "__init__.py")]
 print()
-print(json.dumps([spec.origin if spec else None, places]))
+print(json.dumps([file for file in found if file and os.path.isfile(file)]))
 """
 
 
@@ -108,33 +115,20 @@ def _asked(
     """The file that the script's interpreter finds under the module's name, when it is another."""
     if python is None or not ws.cwd.is_dir():
         return None
-    for module in _module_names(ws, name):
-        top, *rest = module.split(".")
-        try:
-            done = subprocess.run(
-                [str(python), "-c", ASK, top, str(ws.script.parent)],
-                cwd=ws.cwd,
-                env=dict(environment) if environment is not None else None,
-                capture_output=True,
-                timeout=ASK_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        if done.returncode != 0:
-            continue
-        origin, places = json.loads(done.stdout.splitlines()[-1])
-        for file in _files(origin, places, rest):
-            if file.is_file() and os.path.realpath(file) != os.path.realpath(expected):
-                return file
-    return None
-
-
-def _files(origin: str | None, places: list[str], rest: list[str]) -> list[Path]:
-    if rest:
-        inner = [Path(place, *rest) for place in places]
-        return [p for i in inner for p in (i.with_suffix(".py"), i / "__init__.py")]
-    return [Path(origin)] if origin else []
+    try:
+        done = subprocess.run(
+            [str(python), "-c", ASK, str(ws.script.parent), *_module_names(ws, name)],
+            cwd=ws.cwd,
+            env=dict(environment) if environment is not None else None,
+            capture_output=True,
+            timeout=ASK_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    files = json.loads(done.stdout.splitlines()[-1])
+    others = (file for file in files if os.path.realpath(file) != os.path.realpath(expected))
+    return next(map(Path, others), None)
 
 
 def _module_names(ws: Workspace, name: Path) -> list[str]:

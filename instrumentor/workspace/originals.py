@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from instrumentor.errors import NotReady
 from instrumentor.project import Project
 from instrumentor.workspace import git
 
@@ -47,22 +46,22 @@ class Originals(Struct, frozen=True):
             project: their project.
             files: compared in full by :meth:`verify`: the replaced ones, the script.
         """
-        real = tuple(dict.fromkeys((project.root / path).resolve() for path in files))
-        blobs = _clean_blobs(real) if project.git and git.available() else {}
-        prints = tuple(_fingerprint(path, blobs.get(path)) for path in real)
-        return cls(project.root, prints)
+        real = dict.fromkeys((project.root / path).resolve() for path in files)
+        with_git = project.git and git.available()
+        return cls(project.root, tuple(_fingerprint(path, with_git) for path in real))
 
     def verify(self) -> tuple[str, ...]:
         """Differences from before the run, one sentence each; empty when there is none."""
         return tuple(text for before in self.files for text in self._differences(before))
 
     def _differences(self, before: Fingerprint) -> list[str]:
-        name = _shown(before.path, self.root)
-        if not os.path.lexists(before.path):
+        path = before.path
+        name = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+        if not os.path.lexists(path):
             return [f"{name} is gone"]
-        if not stat.S_ISREG(before.path.lstat().st_mode):
+        if not stat.S_ISREG(path.lstat().st_mode):
             return [f"{name} is no longer a regular file"]
-        now = _fingerprint(before.path, None)
+        now = _fingerprint(path)
         found = []
         if now.sha256 != before.sha256:
             known = f"git's blob {before.blob[:12]}" if before.blob else "its uncommitted content"
@@ -75,35 +74,23 @@ class Originals(Struct, frozen=True):
         return found
 
 
-def _fingerprint(path: Path, blob: str | None) -> Fingerprint:
-    facts = path.stat()
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Fingerprint(path, digest, facts.st_mode, facts.st_mtime_ns, blob)
+def _fingerprint(path: Path, with_git: bool = False) -> Fingerprint:
+    facts, data = path.stat(), path.read_bytes()
+    blob = _clean_blob(path, data) if with_git else None
+    return Fingerprint(path, _digest("sha256", data), facts.st_mode, facts.st_mtime_ns, blob)
 
 
-def _shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+def _clean_blob(path: Path, data: bytes) -> str | None:
+    """Git's object id of a file whose content is git's: as it is, or in git's line ends."""
+    listed = git.names(path.parent, ["--stage", "--", f":(literal){path.name}"])
+    blob = listed[0].split(" ")[1] if listed else ""
+    # Computed here: `git hash-object` would run the filters that the repository configures.
+    kind = "sha1" if len(blob) == 40 else "sha256"
+    texts = data, data.replace(b"\r\n", b"\n")
+    known = (_digest(kind, b"blob %d\0" % len(each) + each) for each in texts)
+    return blob if blob in known else None
 
 
-def _clean_blobs(paths: Iterable[Path]) -> dict[Path, str]:
-    """Blob ids of the files whose content is git's: as it is, or in git's line ends."""
-    found: dict[Path, str] = {}
-    for path in paths:
-        listed = git.names(path.parent, ["--stage", "--", f":(literal){path.name}"])
-        blob = listed[0].split(" ")[1] if listed else ""
-        if blob and _is_of(path, blob):
-            found[path] = blob
-    return found
-
-
-def _is_of(path: Path, blob: str) -> bool:
-    as_it_is = git.read(path.parent, "hash-object", "--no-filters", "--", path.name)
-    if as_it_is.decode().strip() == blob:
-        return True
-    # Unlike `git diff`, it leaves the index of the user's repository alone.
-    options = ("status", "--porcelain", "--untracked-files=no", "--no-renames")
-    try:
-        told = git.converted(path.parent, *options, "--", f":(literal){path.name}")
-    except NotReady:
-        return False
-    return told[1:2] in (b"", b" ")
+def _digest(kind: str, data: bytes) -> str:
+    # Some machines allow SHA-1 for nothing else.
+    return hashlib.new(kind, data, usedforsecurity=False).hexdigest()
