@@ -382,14 +382,6 @@ def test_explain_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:
     assert set(document) - {"edits"} == set(answer) - {"edits"}
 
 
-def test_explain_names_what_would_work(git_repo: RepoFactory, run_cli: RunCli) -> None:
-    done = run_cli("explain", "other.py", cwd=git_repo({"other.py": "print(1)\n"}))
-    assert done.returncode == 3
-    assert done.stdout.startswith("declined: ")
-    assert "other.py:1" in done.stdout
-    assert "hint: " in done.stdout
-
-
 def test_explain_looks_at_the_scripts_own_configuration(
     experiments_repo: Path, run_cli: RunCli
 ) -> None:

@@ -10,9 +10,6 @@ import pytest
 
 from instrumentor import private, recovery
 from instrumentor.errors import NotReady
-from instrumentor.workspace import journal
-from instrumentor.workspace.disk import Disk
-from instrumentor.workspace.in_place import inspect, put
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 
 __all__ = ["shared_tmp"]
@@ -180,12 +177,6 @@ def test_where_things_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert private.bases()[0] == Path("/tmp", OURS)
 
 
-def test_the_first_fault_of_a_folder_is_the_one_that_is_named(base: Path, tmp_path: Path) -> None:
-    base.symlink_to(tmp_path)
-    base.parent.chmod(0o777)
-    assert private.refusal(base) == "is a symbolic link"
-
-
 def test_looking_at_folders_leaves_no_descriptor_open(base: Path) -> None:
     private.made(base, "journal")
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -247,35 +238,6 @@ def test_what_another_user_planted_in_an_open_folder_is_not_ours(shared_tmp: Pat
     as_another_user((asked / "4194305-theirs").mkdir)
     assert list(private.entries("asked")) == [asked / "4194305-mine"]
     assert mode(asked) == mode(asked.parent) == 0o700
-
-
-def test_a_start_says_what_it_undid_and_what_it_could_not(base: Path, git_repo) -> None:
-    repo = git_repo({"train.py": "x = 1\n"})
-    script = repo / "train.py"
-    entry = inspect(script, b"x = 1\n", b"x = 2\n", Disk())
-    record = journal.new((entry,), repo)
-    with journal.written(record, Disk()):
-        journal.hold(record, Disk())
-        put(record.entries[0], b"x = 2\n", Disk())
-    said: list[str] = []
-    warned: list[str] = []
-    recovery.recover(said.append, warned.append)
-    assert script.read_text() == "x = 1\n" and warned == []
-    assert said == [
-        f"{script} is restored, as it was before the run (an earlier run in place was ended)"
-    ]
-    (base / "journal" / f"{'0' * 12}.json").write_text("{")
-    recovery.recover(said.append, warned.append)
-    assert len(said) == 1 and len(warned) == 1
-    assert "cannot be read" in warned[0] and warned[0].endswith("then run: instrument restore")
-
-
-def test_a_start_removes_the_copies_of_killed_runs(base: Path) -> None:
-    leftover = private.made(base, "shadows") / "repo-0123456789"
-    leftover.mkdir()
-    (leftover / ".instrument-shadow").touch()
-    recovery.recover(print, print)
-    assert not leftover.exists()
 
 
 def test_where_the_cache_is_refused_the_next_folder_is_used(

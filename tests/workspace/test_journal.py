@@ -173,10 +173,3 @@ def test_closing_survives_what_is_gone_already(repo: Path) -> None:
         journal.hold(record, Disk())
     journal.close(record, Disk())
     assert not record.location.exists() and journal.in_repository(repo) == ()
-
-
-@pytest.mark.parametrize("path", ["train.py", "/tmp/../tmp/train.py"])
-def test_a_path_that_is_not_plain_is_foreign(repo: Path, path: str) -> None:
-    entry = record_of(repo).entries[0]
-    assert journal.foreign(entry) == ""
-    assert journal.foreign(replace(entry, path=Path(path))) == "is not a plain path"

@@ -102,13 +102,6 @@ def test_what_was_saved_beside_and_in_the_file_is_kept_under_free_names(repo: Pa
     assert (repo / "train.py").read_bytes() == SAVED
 
 
-def test_half_written_files_of_ours_go(repo: Path) -> None:
-    entry = killed(repo).entries[0]
-    entry.part.write_bytes(b"half")
-    (restored,) = restore()
-    assert restored.action == "restored" and left_over(repo) == []
-
-
 @pytest.mark.parametrize("field", ["mode", "mtime_ns"])
 def test_what_cannot_be_set_back_is_said(repo: Path, field: str) -> None:
     """Some network disks take a mode or a time and keep their own."""
@@ -163,17 +156,20 @@ def test_folders_that_no_repository_holds_have_nothing_to_restore(tmp_path: Path
     assert restore(tmp_path) == () and restore(tmp_path / "missing") == ()
 
 
-def test_a_folder_or_a_pipe_in_the_files_place_is_the_users(repo: Path) -> None:
-    for make in (Path.mkdir, os.mkfifo):
+def test_what_is_no_file_in_the_files_place_is_the_users(repo: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.py"
+    theirs.write_text("theirs")
+    os.utime(theirs, ns=(1, 1))
+    before, path = facts(theirs), repo / "train.py"
+    for make in (Path.mkdir, os.mkfifo, lambda link: link.symlink_to(theirs)):
         killed(repo)
-        (repo / "train.py").unlink()
-        make(repo / "train.py")
+        path.unlink()
+        make(path)
         _, found = failed()
         assert found.action == "kept-both" and found.kept[0].read_bytes() == TEXT
-        path = repo / "train.py"
-        path.rmdir() if path.is_dir() else path.unlink()
+        path.rmdir() if not path.is_symlink() and path.is_dir() else path.unlink()
         found.kept[0].rename(path)
-    assert listing(repo) == [".git", "pkg", "train.py"]
+    assert listing(repo) == [".git", "pkg", "train.py"] and facts(theirs) == before
 
 
 def test_an_original_that_git_and_the_disk_have_lost_is_said(repo: Path) -> None:

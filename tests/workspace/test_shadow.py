@@ -141,16 +141,6 @@ def test_what_the_script_does_in_its_copy_does_not_reach_the_tree(git_repo) -> N
     assert not workspace.root.exists()
 
 
-def test_an_ignored_output_folder_is_there_but_empty(git_repo) -> None:
-    repo = git_repo({"train.py": "", ".gitignore": "checkpoints/\n"})
-    (repo / "checkpoints").mkdir()
-    (repo / "checkpoints" / "old.pt").write_text("x")
-    with opened(repo) as workspace:
-        assert list((workspace.root / "checkpoints").iterdir()) == []
-        (workspace.root / "checkpoints" / "new.pt").write_text("y")
-    assert [p.name for p in (repo / "checkpoints").iterdir()] == ["old.pt"]
-
-
 def test_written_files_are_kept_on_request_and_nothing_is_overwritten(
     git_repo, tmp_path: Path
 ) -> None:
@@ -306,16 +296,6 @@ def test_a_clone_inside_the_tree_is_copied_by_its_own_rules(git_repo) -> None:
         assert not (workspace.root / "clone" / ".git").exists()
 
 
-def test_src_layouts_import_from_the_copy(git_repo) -> None:
-    repo = git_repo(
-        {"pyproject.toml": "", "src/pkg/__init__.py": "", "scripts/train.py": "import pkg.loop\n"}
-        | {"src/pkg/loop.py": "print('theirs')\n"}
-    )
-    replacements = {repo / "src/pkg/loop.py": b"print('ours', __file__)\n"}
-    with opened(repo, "scripts/train.py", replacements=replacements) as workspace:
-        assert python(workspace) == f"ours {workspace.root / 'src/pkg/loop.py'}\n"
-
-
 def test_a_project_without_git_is_walked(tmp_path: Path) -> None:
     project = tmp_path / "plain"
     for name in ("train.py", "pkg/x.py", "data/big.bin", "logs/a.log", "venv/pyvenv.cfg"):
@@ -399,9 +379,3 @@ def test_a_copy_that_does_not_fit_is_refused_with_numbers_and_a_remedy(
     assert "needs 1.0 MiB" in caught.value.message
     assert "1.0 MiB are free" in caught.value.message
     assert "--link blobs/x" in caught.value.hint
-
-
-def test_sizes_are_told_in_units_that_read_well() -> None:
-    assert copying._size(3 * 2**20 // 2) == "1.5 MiB"
-    assert copying._size(2**30 - 1) == "1024.0 MiB"
-    assert copying._size(2**30) == "1.0 GiB" and copying._size(5 * 2**29) == "2.5 GiB"

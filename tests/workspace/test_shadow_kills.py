@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import signal
@@ -15,6 +14,7 @@ import pytest
 
 from instrumentor.project import find_project
 from instrumentor.workspace import shadow, sweep
+from tests.workspace.test_shadow import snapshot
 
 KILLS = int(os.environ.get("INSTRUMENT_TEST_KILLS", "15"))
 
@@ -47,18 +47,6 @@ for path in Path("pkg").glob("*.py"):
 """
 
 
-def content(root: Path) -> dict[str, tuple[int, int, bytes]]:
-    files = (p for p in root.rglob("*") if p.is_file() and not p.is_symlink())
-    return {
-        str(p.relative_to(root)): (
-            p.stat().st_mode,
-            p.stat().st_mtime_ns,
-            hashlib.sha256(p.read_bytes()).digest(),
-        )
-        for p in files
-    }
-
-
 @pytest.mark.slow
 def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatch) -> None:
     cache = tmp_path / "cache"
@@ -69,7 +57,7 @@ def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatc
         (repo / name).parent.mkdir()
         (repo / name).write_text("precious")
     (repo / "pkg" / "0.py").write_text("uncommitted")
-    before = content(repo)
+    before = snapshot(repo)
     script = repo / "train.py"
     chance = random.Random(20)
     for number in range(KILLS):
@@ -83,12 +71,12 @@ def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatc
         time.sleep(chance.uniform(0, 0.35))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        assert content(repo) == before
+        assert snapshot(repo) == before
     with shadow(find_project(script), script, repo, {}) as workspace:
         assert (workspace.root / "pkg" / "0.py").read_text() == "uncommitted"
     sweep()
     assert list((cache / "shadows").iterdir()) == []
-    assert content(repo) == before
+    assert snapshot(repo) == before
 
 
 @pytest.mark.parametrize("stage", ["open", "closed"])
