@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 TESTED_IN = {
     "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
     "tests/test_profile.py": "commands/profile",
+    "tests/commands/test_compare.py": "comparing",
     "tests/test_runner.py": "pipeline progress reporting run_facts",
     "tests/end_to_end/test_failure_table.py": "commands/diagnose",
     "tests/end_to_end/test_in_place.py": "commands/restore",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +12,13 @@ import typer
 from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.commands.signature import Verb
-from instrumentor.errors import RegressionFound, Undecided, UsageError
+from instrumentor.errors import UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, option
 from instrumentor.outputs import Replacing, refuse_outputs, write_new
 
 if TYPE_CHECKING:
-    from instrumentor.history import History
-    from instrumentor_analysis.comparison.gate import Gate
     from instrumentor_analysis.comparison.model import Comparison
-    from instrumentor_analysis.comparison.side import Side
-    from instrumentor_analysis.past import Entry
 
-# What stands before the last @ is a path; what may stand behind it, History.pin decides.
-_NAME = re.compile(r"(?P<script>.*)@(?P<name>[\w-]+)\Z", re.DOTALL)
 # In the place of `--`: no path holds it.
 _AGAINST = "\0"
 
@@ -77,6 +70,7 @@ def compare(
     store: common.Store,
 ) -> None:
     """Compare runs, or repeats of them, with an interval."""
+    from instrumentor.comparing import compared, judged
     from instrumentor.history import History
     from instrumentor_analysis.errors import AnalysisError
 
@@ -90,11 +84,11 @@ def compare(
     sizes = _sizes(asked.batch_size, groups)
     refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
     try:
-        comparisons = _compared(groups, sizes, History(store.history))
+        comparisons = compared(groups, sizes, History(store.history))
         _write(comparisons, asked)
         _show(comparisons, shown.json)
-        if percent is not None:
-            _judge(comparisons, percent)
+        for said in () if percent is None else judged(comparisons, percent):
+            console.say(said)
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
 
@@ -123,35 +117,6 @@ def _groups(runs: list[str]) -> list[list[str]]:
     return groups
 
 
-def _compared(
-    groups: list[list[str]], sizes: list[int | None], history: History
-) -> tuple[Comparison, ...]:
-    from instrumentor_analysis.compare import compare_all, compare_runs
-
-    runs = [run for group in groups for run in group]
-    entries = _entries(runs, history)
-    with console.Narrator.during(f"reading {', '.join(runs)}"):
-        sides = [
-            _side(run, entries.get(run), size, history)
-            for run, size in zip(runs, sizes, strict=True)
-        ]
-    if any(len(group) > 1 for group in groups):
-        first = len(groups[0])
-        return (compare_runs(sides[:first], sides[first:]),)
-    return compare_all(sides, _repeats(runs, entries, sides, history))
-
-
-def _repeats(
-    runs: list[str], entries: dict[str, Entry], sides: list[Side], history: History
-) -> tuple[tuple[float, ...], ...]:
-    """What earlier runs of the script say of how much runs of equal code differ."""
-    entry = entries.get(runs[0])
-    place = entry.key if entry else _place(Path(runs[0]))
-    started = {str(side.summary.run.get("started")) for side in sides}
-    how = sides[0].profiler, sides[0].summary.scope, sides[0].batch_size
-    return () if place is None else history.repeats(place, how, started)
-
-
 def _sizes(text: str, groups: list[list[str]]) -> list[int | None]:
     counts = [len(group) for group in groups]
     if not text:
@@ -165,125 +130,6 @@ def _sizes(text: str, groups: list[list[str]]) -> list[int | None]:
         )
     sizes = [None if part == "-" else int(part) for part in parts]
     return [size for size, count in zip(sizes, counts, strict=True) for _ in range(count)]
-
-
-def _entries(runs: list[str], history: History) -> dict[str, Entry]:
-    """What the names of the history stand for.
-
-    They are read in an order in which each tells of which script the next one is.
-    """
-    names = {run: match for run in runs if (match := _name(run))}
-    places = {
-        run: _place_of(match["script"]) if (match := names.get(run)) else _place(Path(run))
-        for run in runs
-    }
-    place = next(filter(None, places.values()), None)
-    entries: dict[str, Entry] = {}
-    for run in sorted(names, key=lambda run: names[run]["name"] == "last"):
-        entries[run] = _named(run, names[run]["name"], places[run] or place, history)
-        place = place or entries[run].key
-    for at, run in enumerate(runs):
-        if run in names and names[run]["name"] == "last":
-            _refuse_itself(entries[run], run, [*runs[:at], *runs[at + 1 :]], entries)
-    return entries
-
-
-def _name(run: str) -> re.Match[str] | None:
-    """``@NAME`` or ``SCRIPT@NAME``; a path that is there is a path, whatever its name."""
-    match = _NAME.match(run)
-    return None if match and match["script"] and Path(run).exists() else match
-
-
-def _side(run: str, entry: Entry | None, size: int | None, history: History) -> Side:
-    from msgspec.structs import replace
-
-    from instrumentor_analysis.comparison.side import load_side, side_of_document
-
-    if entry is None:
-        return load_side(Path(run), batch_size=size)
-    folder, name = Path(entry.folder), f"{run} (run {entry.id})"
-    # A later run may have taken the folder's name.
-    if entry.started is not None and _started(folder) == entry.started:
-        return load_side(folder, name=name, batch_size=size)
-    side = side_of_document(history.summary(entry), name, run)
-    return side if size is None else replace(side, batch_size=size, batch_source="as given")
-
-
-def _facts(run: Path) -> dict[str, Any]:
-    """What is recorded of a run folder, or of that of its summary.json."""
-    from instrumentor_analysis.run_folder import read_facts
-
-    return read_facts(run if run.is_dir() else run.parent)[0]
-
-
-def _started(run: Path) -> Any:
-    return _facts(run).get("started")
-
-
-def _named(run: str, name: str, place: tuple[str, str] | None, history: History) -> Entry:
-    """The run of that name, of a script if it is known which.
-
-    Raises:
-        UsageError: there is none, or several scripts have one.
-    """
-    last = name == "last"
-    found = history.newest(place) if last else history.pinned(name, place)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        scripts = [_shown(entry) for entry in found]
-        raise UsageError(
-            f"{run}: several scripts have such a run ({', '.join(scripts)})",
-            f"Say which: {console.quoted(f'{scripts[0]}@{name}')}",
-        )
-    if last:
-        raise UsageError(
-            f"{run}: {history.path} has no run" + (f" of {place[1]}" if place else ""),
-            "Measure one: instrument run SCRIPT.",
-        )
-    raise UsageError(
-        f"{run}: no run is pinned under that name" + (f" for {place[1]}" if place else ""),
-        f"Pin one: instrument history SCRIPT --baseline {name}.",
-    )
-
-
-def _refuse_itself(entry: Entry, run: str, others: list[str], entries: dict[str, Entry]) -> None:
-    """The newest run against itself says nothing, and an older one is not what was asked for."""
-    for other in others:
-        named = entries.get(other)
-        if named.id == entry.id if named else _holds(Path(other), entry):
-            script = _shown(entry)
-            raise UsageError(
-                f"{run}: the newest run of {script} is run {entry.id}, which is {other} itself",
-                f"Measure again: instrument run {console.quoted(script)}",
-            )
-
-
-def _holds(path: Path, entry: Entry) -> bool:
-    """A run folder or its summary.json is that run."""
-    folder = path if path.is_dir() else path.parent
-    same = str(folder.resolve()) == entry.folder
-    return same and _started(path) in (None, entry.started)
-
-
-def _shown(entry: Entry) -> str:
-    """Path of the script as one would give it here."""
-    return console.shown(Path(entry.project, entry.script))
-
-
-def _place_of(script: str) -> tuple[str, str] | None:
-    from instrumentor.history import place_of
-
-    return place_of(Path(script)) if script else None
-
-
-def _place(run: Path) -> tuple[str, str] | None:
-    """Of which script a run folder is."""
-    script = _facts(run).get("script")
-    try:
-        return _place_of(script) if isinstance(script, str) else None
-    except UsageError:
-        return None
 
 
 def _write(comparisons: tuple[Comparison, ...], asked: Asked) -> None:
@@ -306,52 +152,3 @@ def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
 
     text = render(comparisons, width=console.terminal_width(), color=console.colored(sys.stdout))
     console.out(text.rstrip("\n"))
-
-
-def _judge(comparisons: tuple[Comparison, ...], percent: float) -> None:
-    """Leave with code 6 for a sure regression, else with 7 where more runs are needed to tell.
-
-    Raises:
-        RegressionFound: a side is slower by more than so much, for sure.
-        Undecided: that cannot be told.
-    """
-    from instrumentor_analysis.compare import judge
-
-    judged = [(each, judge(each, percent)) for each in comparisons]
-    slower = [each.new.name for each, gate in judged if gate.outcome == "regression"]
-    if slower:
-        raise RegressionFound(
-            f"{', '.join(slower)}: slower than {comparisons[0].base.name} by more than "
-            f"{percent:g} % (significant)",
-            "See the tables above for where the time went.",
-        )
-    for each, gate in judged:
-        told = _bounds(each, gate)
-        if gate.outcome == "undecided":
-            raise Undecided(
-                f"undecided whether {each.new.name} is slower than {each.base.name} by more than "
-                f"{percent:g} %: {told}",
-                _more_runs(gate),
-            )
-        console.say(
-            f"No regression by more than {percent:g} % is shown, one by {gate.seen_percent:g} % or "
-            f"more is ruled out: {told}"
-        )
-
-
-def _bounds(comparison: Comparison, gate: Gate) -> str:
-    bounds = f"{gate.low_percent:+.1f} .. {gate.high_percent:+.1f} %"
-    timing = comparison.timing
-    if gate.assumed or timing is None or timing.between is None:
-        return f"{bounds}, with an assumed noise between runs: one run each does not show it"
-    return f"{bounds}, with a noise between runs of {timing.between.noise.percent:.2g} %"
-
-
-def _more_runs(gate: Gate) -> str:
-    if gate.runs is None:
-        return "More than 1,000 runs would be needed: quiet the machine first."
-    first = " at first" if gate.assumed else ""
-    return (
-        f"Takes {gate.runs} runs on each side{first}: instrument run --repeat {gate.runs}, then "
-        "instrument compare BASE... -- NEW..."
-    )

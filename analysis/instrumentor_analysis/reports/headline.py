@@ -1,12 +1,11 @@
 """The figures of a summary in the order in which a person asks for them, for every format.
 
-What the figures are called, how they are rounded and what stands beside them is decided here;
-console, Markdown and HTML only lay them out.
+What the figures are called, how they are rounded and what stands beside them is decided here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from instrumentor_analysis.caveats import Caveat, by_weight
@@ -17,6 +16,7 @@ from instrumentor_analysis.model import (
     MOST_PERCENT,
     PAUSE_US,
     Barrier,
+    Gaps,
     Mfu,
     Summary,
     WallClock,
@@ -29,13 +29,13 @@ from instrumentor_analysis.throughput import PERCENTILES
 GOOD_PERCENT = 65.0
 #: Share of the steady steps that they are worth at most, where that is said.
 WORTH_SHARE = 0.75
+_MOST_COMPILATIONS = 8
 
 
 def title(summary: Summary) -> str:
     """What was measured: the run, its label and its script."""
     run = summary.run
-    name, label = (str(run[key]) if run.get(key) else "" for key in ("name", "label"))
-    both = " ".join(part for part in (name, label) if part)
+    both = " ".join(str(run[key]) for key in ("name", "label") if run.get(key))
     unnamed = "Ops of a trace" if summary.wall_clock is None else "Run"
     read = run.get("ops") or ""
     ops = Path(read).name if isinstance(read, str) else words.plural(len(read), "ops CSV")
@@ -44,32 +44,28 @@ def title(summary: Summary) -> str:
 
 def subtitle(summary: Summary) -> str:
     """How: profiler, scope, architecture, and whether it came to its end."""
-    parts = [summary.profiler, summary.scope, summary.architecture]
-    if summary.interrupted:
-        parts.append("interrupted")
-    elif summary.partial:
-        parts.append("partial")
-    parts.append(verified(summary))
+    ended = "interrupted" if summary.interrupted else "partial" if summary.partial else ""
+    parts = summary.profiler, summary.scope, summary.architecture, ended, _verified(summary)
     return " · ".join(part for part in parts if part)
 
 
-def verified(summary: Summary) -> str:
+def _verified(summary: Summary) -> str:
     """What the run itself showed of its timed region; empty when nothing looked."""
     found = summary.verification
     if not found:
         return ""
     shown = ", ".join(found["verified"])
-    reasons = list(dict.fromkeys(found["unverified"].values()))
+    reasons = "; ".join(dict.fromkeys(found["unverified"].values()))
     if not shown:
-        return f"region not verified: {'; '.join(reasons)}"
+        return f"region not verified: {reasons}"
     missing = ", ".join(found["unverified"])
-    rest = f"; not verified: {missing} ({'; '.join(reasons)})" if missing else ""
+    rest = f"; not verified: {missing} ({reasons})" if missing else ""
     return f"region verified: {shown}{rest}"
 
 
 def figures(summary: Summary) -> tuple[Figures, ...]:
     """All figures of a summary; sections without one left out."""
-    found = [*wall_clock_figures(summary), _untraced(summary), step_figures(summary)]
+    found = [*wall_clock_figures(summary), *_untraced(summary), step_figures(summary)]
     return tuple(section for section in found if section.lines)
 
 
@@ -80,15 +76,19 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
         absent = Line("wall clock", words.NOT_MEASURED, "no step was timed", "absent")
         return (Figures("Wall clock", (absent,)),)
     others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
-    first = _wall_clock(main)
-    first = Figures(first.title, (*first.lines, *_barrier(summary.barrier)))
-    return (first, *(_wall_clock(wall) for wall in others))
+    return tuple(
+        Figures(
+            f"Wall clock of {wall.label}, {words.plural(wall.samples, 'steady step')}",
+            (*_wall_clock(wall), *_barrier(summary.barrier if wall is main else None)),
+        )
+        for wall in (main, *others)
+    )
 
 
-def _barrier(found: Barrier | None) -> list[Line]:
+def _barrier(found: Barrier | None) -> Iterator[Line]:
     """What every sample waited by, and what was left after it."""
     if found is None:
-        return []
+        return
     note = f"waited for by {found.method}"
     if found.left_ms is not None:
         read = words.plural(found.tensors_read, "tensor")
@@ -97,50 +97,52 @@ def _barrier(found: Barrier | None) -> list[Line]:
         note += "; not checked, because no tensor was in sight"
     for method, left in found.given_up.items():
         note += f"; {method} had left {words.ms(left)}"
-    return [Line("barrier", found.device, note)]
+    yield Line("barrier", found.device, note)
 
 
-def _untraced(summary: Summary) -> Figures:
+def _untraced(summary: Summary) -> Iterator[Figures]:
     """The wall clock without the profiler, and what the profiler costs."""
     wall = summary.untraced
     if wall is None:
-        return Figures("", ())
-    lines = _statistics(wall)
+        return
+    lines = [*_statistics(wall)]
     if summary.profiler_cost_percent is not None:
         cost = f"{summary.profiler_cost_percent:+.1f} %"
         lines.append(Line("profiler's cost", cost, "of the median step, in the figures above"))
     samples = words.plural(wall.samples, "steady step")
-    return Figures(f"Without the profiler, {samples}", tuple(lines))
+    yield Figures(f"Without the profiler, {samples}", tuple(lines))
 
 
-def _wall_clock(wall: WallClock) -> Figures:
-    samples = words.plural(wall.samples, "steady step")
-    lines = [
-        *_throughput(wall),
-        *_statistics(wall, _between(wall), _latencies(wall)),
-        _line("compile", wall.compile_ms, "the first step, not in the figures above"),
-    ]
+def _wall_clock(wall: WallClock) -> Iterator[Line]:
+    yield from _throughput(wall)
+    yield from _statistics(wall, _between(wall), _latencies(wall))
+    yield _line("compile", wall.compile_ms, "the first step, not in the figures above")
     if wall.warmup_ms:
         warmup = ", ".join(words.number(value) for value in wall.warmup_ms)
         steps = words.plural(len(wall.warmup_ms), "step")
-        lines.append(Line("warm-up", steps, f"{warmup} ms, not in the figures above either"))
-    lines += _compilations(wall)
+        yield Line("warm-up", steps, f"{warmup} ms, not in the figures above either")
+    if wall.compilations:
+        shown = wall.compilations[:_MOST_COMPILATIONS]
+        listed = ", ".join(f"{each.name} {words.ms(each.ms)}" for each in shown)
+        more = len(wall.compilations) - len(shown)
+        listed += f" and {more} more" if more else ""
+        count = words.plural(len(wall.compilations), "later step")
+        yield Line("recompiled", count, f"{listed}; not in the figures above")
     if wall.trend_percent is not None and (wall.drifts or abs(wall.trend_percent) >= 1):
-        change = f"{wall.trend_percent:+.1f} %"
         note = "from the first steady step to the last, by a linear fit"
-        lines.append(Line("trend", change, note, "bad" if wall.drifts else "plain"))
-    return Figures(f"Wall clock of {wall.label}, {samples}", tuple(lines))
+        tone: Tone = "bad" if wall.drifts else "plain"
+        yield Line("trend", f"{wall.trend_percent:+.1f} %", note, tone)
 
 
-def _statistics(wall: WallClock, median: str = "", latencies: Sequence[Line] = ()) -> list[Line]:
+def _statistics(
+    wall: WallClock, median: str = "", latencies: Iterator[Line] | None = None
+) -> Iterator[Line]:
     spread = "" if wall.stdev_ms is None else f"± {words.number(wall.stdev_ms)}"
-    return [
-        _line("mean", wall.mean_ms, spread),
-        _line("median", wall.median_ms, median),
-        *latencies,
-        _line("min", wall.min_ms),
-        _line("max", wall.max_ms),
-    ]
+    yield _line("mean", wall.mean_ms, spread)
+    yield _line("median", wall.median_ms, median)
+    yield from latencies or ()
+    yield _line("min", wall.min_ms)
+    yield _line("max", wall.max_ms)
 
 
 def _between(wall: WallClock) -> str:
@@ -148,8 +150,8 @@ def _between(wall: WallClock) -> str:
     interval = wall.median_interval_ms
     if interval is None:
         return ""
-    sure = f"{interval.confidence:.0%}".replace("%", " %")
-    found = f"{sure} interval {words.number(interval.low)} .. {words.number(interval.high)}"
+    low, high = words.number(interval.low), words.number(interval.high)
+    found = f"{interval.confidence * 100:.0f} % interval {low} .. {high}"
     worth = effective_samples(wall.samples_ms)
     if wall.samples_ms and worth <= WORTH_SHARE * len(wall.samples_ms):
         independent = words.plural(max(1, round(worth)), "independent step")
@@ -157,48 +159,38 @@ def _between(wall: WallClock) -> str:
     return found
 
 
-def _compilations(wall: WallClock) -> list[Line]:
-    """Later steps that compiled."""
-    if not wall.compilations:
-        return []
-    listed = ", ".join(f"{each.name} {words.ms(each.ms)}" for each in wall.compilations[:8])
-    more = len(wall.compilations) - 8
-    listed += f" and {more} more" if more > 0 else ""
-    count = words.plural(len(wall.compilations), "later step")
-    return [Line("recompiled", count, f"{listed}; not in the figures above")]
-
-
-def _throughput(wall: WallClock) -> list[Line]:
+def _throughput(wall: WallClock) -> Iterator[Line]:
     """Work a second, and how much of the peak that is; nothing where no batch was seen."""
-    lines: list[Line] = []
-    shape = "" if wall.batch_shape is None else f", {shown_shape(wall.batch_shape)} a step"
-    if words.measured(wall.samples_per_s):
-        rate = f"{words.number(wall.samples_per_s)} /s"
-        lines.append(Line("throughput", rate, f"samples of {wall.label} at the median{shape}"))
-    if words.measured(wall.tokens_per_s):
+    work = words.measured(wall.samples_per_s), words.measured(wall.tokens_per_s)
+    if work[0]:
+        size = wall.batch_shape
+        shape = "" if size is None else f", {' x '.join(map(str, size))} a step"
+        note = f"samples of {wall.label} at the median{shape}"
+        yield Line("throughput", f"{words.number(wall.samples_per_s)} /s", note)
+    if work[1]:
         rate = f"{words.number(wall.tokens_per_s)} /s"
-        lines.append(Line("token throughput", rate, "tokens, padding included"))
+        yield Line("token throughput", rate, "tokens, padding included")
     if wall.mfu is not None:
-        lines += _model_flops(wall.mfu)
-    if not lines and wall.samples:
+        yield from _model_flops(wall.mfu)
+    elif not any(work) and wall.samples:
         note = "no batch was seen to enter the forward"
-        lines.append(Line("throughput", words.NOT_MEASURED, note, "absent"))
-    return lines
+        yield Line("throughput", words.NOT_MEASURED, note, "absent")
 
 
-def _model_flops(mfu: Mfu) -> list[Line]:
+def _model_flops(mfu: Mfu) -> Iterator[Line]:
     """The model's FLOPs a second, and what part of the peak that is, with formula and peak."""
-    small = mfu.tflops < 0.1
-    rate = words.with_unit(mfu.tflops * (1e3 if small else 1), "GFLOP/s" if small else "TFLOP/s")
+    scale, unit = (1e3, "GFLOP/s") if mfu.tflops < 0.1 else (1.0, "TFLOP/s")
+    rate = words.with_unit(mfu.tflops * scale, unit)
     note = f"{words.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, {mfu.formula}"
     if mfu.percent is None or mfu.peak_tflops is None:
-        return [Line("model FLOPs", rate, f"{note}; no MFU: {mfu.peak_source}")]
+        yield Line("model FLOPs", rate, f"{note}; no MFU: {mfu.peak_source}")
+        return
+    yield Line("model FLOPs", rate, note)
     peak = f"of {words.with_unit(mfu.peak_tflops, 'TFLOP/s')}, {mfu.peak_source}"
-    lines = [Line("model FLOPs", rate, note), Line("MFU", words.percent(mfu.percent), peak)]
+    yield Line("MFU", words.percent(mfu.percent), peak)
     if mfu.hfu_percent is not None:
         note = "by the FLOPs and the peak that tt-mlir reports of the compiled graphs"
-        lines.append(Line("HFU", words.percent(mfu.hfu_percent), note))
-    return lines
+        yield Line("HFU", words.percent(mfu.hfu_percent), note)
 
 
 def is_inference(wall: WallClock | None) -> bool:
@@ -206,67 +198,66 @@ def is_inference(wall: WallClock | None) -> bool:
     return wall is not None and wall.label == "inference"
 
 
-def shown_shape(shape: tuple[int, ...]) -> str:
-    """``32 x 784``."""
-    return " x ".join(str(size) for size in shape)
-
-
-def _latencies(wall: WallClock) -> list[Line]:
+def _latencies(wall: WallClock) -> Iterator[Line]:
     """Percentiles beyond the median, of inference; the first that the samples cannot tell, too."""
-    lines: list[Line] = []
-    if not is_inference(wall):
-        return lines
-    for percent, value in ((90, wall.p90_ms), (95, wall.p95_ms), (99, wall.p99_ms)):
+    values = {90: wall.p90_ms, 95: wall.p95_ms, 99: wall.p99_ms} if is_inference(wall) else {}
+    for percent, value in values.items():
         name = f"latency p{percent}"
         if not words.measured(value):
             note = f"takes {PERCENTILES[percent]} steady steps (--steps)"
-            return [*lines, Line(name, words.NOT_MEASURED, note, "absent")]
-        lines.append(Line(name, words.ms(value)))
-    return lines
+            yield Line(name, words.NOT_MEASURED, note, "absent")
+            return
+        yield Line(name, words.ms(value))
 
 
-def _line(name: str, value: float | None, note: str = "") -> Line:
-    if not words.measured(value):
+def _line(name: str, value_ms: float | None, note: str = "") -> Line:
+    if not words.measured(value_ms):
         return Line(name, words.NOT_MEASURED, "", "absent")
-    return Line(name, words.ms(value), note)
+    return Line(name, words.ms(value_ms), note)
 
 
 def step_figures(summary: Summary) -> Figures:
     """Wall clock and device time of one and the same step, and what follows from the two."""
     if summary.profiler == "wallclock":
         note = "the run had timers only"
-        device = Line("device time", words.NOT_MEASURED, note, "absent")
-        return Figures("Device", (device,))
-    lines = [
-        _line("wall clock", summary.step_wall_clock_ms, _of_which(summary)),
-        _device_time(summary),
-        *_self_time(summary),
-        *(_overhead(summary) if summary.op_count is not None else ()),
-        *_utilisation(summary),
-        *_gaps(summary),
-        *_host_layers(summary),
-    ]
-    if summary.step_wall_clock_ms is None:
-        del lines[0]
-    return Figures(_step_title(summary), tuple(lines))
-
-
-def _of_which(summary: Summary) -> str:
-    steps = () if summary.window is None else summary.window.steps
-    return "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
-
-
-def _step_title(summary: Summary) -> str:
+        return Figures("Device", (Line("device time", words.NOT_MEASURED, note, "absent"),))
     window = summary.window
     if window is None:
-        return "Profiled step" if summary.profiler == "torch" else "Step"
-    name = window.step or words.shared_start(window.steps) or "Ops"
-    return f"{name}: {window.how}"
+        title = "Profiled step" if summary.profiler == "torch" else "Step"
+    else:
+        title = f"{window.step or words.shared_start(window.steps) or 'Ops'}: {window.how}"
+    return Figures(title, tuple(_step(summary)))
 
 
-def _device_time(summary: Summary) -> Line:
+def _step(summary: Summary) -> Iterator[Line]:
+    on_cpu = summary.profiler == "torch" and summary.device_time_ms is None
+    if summary.step_wall_clock_ms is not None:
+        steps = () if summary.window is None else summary.window.steps
+        of = "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
+        yield _line("wall clock", summary.step_wall_clock_ms, of)
+    yield _device_time(summary, on_cpu)
+    if on_cpu and words.measured(summary.op_self_time_ms):
+        note = "all threads together, under the profiler; no device time"
+        yield Line("op self time", words.ms(summary.op_self_time_ms), note)
+    if summary.op_count is not None:
+        if not on_cpu:
+            yield _overhead(summary)
+            yield _line("dispatch per op", summary.dispatch_ms_per_op, "(wall - device) / ops")
+        hosts = summary.host_op_count
+        host_ops = f"of them {hosts:,} on the host" if hosts else ""
+        yield Line("ops", words.count(summary.op_count), host_ops)
+    yield from _utilisation(summary)
+    if summary.gaps is not None:
+        yield _gap(summary.gaps)
+    for layer in summary.host_layers:  # what tt-crank did on the host, by its own zones
+        times = f"{layer.count:,.4g} x" if layer.count != 1 else "once"
+        note = f"of the host, in tt-crank, {times}: {', '.join(layer.zones)}"
+        yield Line(f"host {layer.name}", words.ms(layer.time_ms), note)
+
+
+def _device_time(summary: Summary, on_cpu: bool) -> Line:
     if not words.measured(summary.device_time_ms):
-        note = "torch on the CPU has no device" if _torch_cpu(summary) else "no op was timed"
+        note = "torch on the CPU has no device" if on_cpu else "no op was timed"
         return Line("device time", words.NOT_MEASURED, note, "absent")
     note = summary.device_time_source or "source unknown"
     firmware = None if summary.device_time is None else summary.device_time.firmware_ms
@@ -277,46 +268,21 @@ def _device_time(summary: Summary) -> Line:
     return Line("device time", words.ms(summary.device_time_ms), note)
 
 
-def _torch_cpu(summary: Summary) -> bool:
-    return summary.profiler == "torch" and summary.device_time_ms is None
-
-
-def _self_time(summary: Summary) -> list[Line]:
-    if not _torch_cpu(summary) or not words.measured(summary.op_self_time_ms):
-        return []
-    note = "all threads together, under the profiler; no device time"
-    return [Line("op self time", words.ms(summary.op_self_time_ms), note)]
-
-
-def _overhead(summary: Summary) -> list[Line]:
-    overhead = summary.overhead_percent
-    ops = Line("ops", words.count(summary.op_count), _host_ops(summary))
-    if _torch_cpu(summary):
-        return [ops]
-    if words.measured(overhead):
+def _overhead(summary: Summary) -> Line:
+    if words.measured(summary.overhead_percent):
         tone: Tone = "bad" if summary.host_bound else "plain"
         note = f"(wall - device) / wall; host-bound above {HOST_BOUND_PERCENT:.0f} %"
-        first = Line("overhead", words.percent(overhead), note, tone)
-    else:
-        first = Line("overhead", words.NOT_MEASURED, _why_no_overhead(summary), "absent")
-    dispatch = _line("dispatch per op", summary.dispatch_ms_per_op, "(wall - device) / ops")
-    return [first, dispatch, ops]
-
-
-def _why_no_overhead(summary: Summary) -> str:
+        return Line("overhead", words.percent(summary.overhead_percent), note, tone)
     if not words.measured(summary.device_time_ms):
-        return "needs a device time"
-    if summary.step_wall_clock_ms is not None:
-        return "the device worked longer than the step took"
-    return "needs the wall clock of the same step"
+        why = "needs a device time"
+    elif summary.step_wall_clock_ms is not None:
+        why = "the device worked longer than the step took"
+    else:
+        why = "needs the wall clock of the same step"
+    return Line("overhead", words.NOT_MEASURED, why, "absent")
 
 
-def _host_ops(summary: Summary) -> str:
-    hosts = summary.host_op_count
-    return f"of them {hosts:,} on the host" if hosts else ""
-
-
-def _utilisation(summary: Summary) -> list[Line]:
+def _utilisation(summary: Summary) -> Iterator[Line]:
     device, matmul, dram = summary.device_time, summary.matmul_flops_percent, summary.dram_percent
     span_ms, busy = (device.span_ms, device.busy_percent) if device else (None, None)
     span = words.readable_us(None if span_ms is None else span_ms * 1000)
@@ -327,11 +293,9 @@ def _utilisation(summary: Summary) -> list[Line]:
         ("DRAM", dram, "of the peak, over the whole device time", _tone(dram)),
         ("program cache", summary.program_cache_hit_percent, "of the ops hit it", "plain"),
     )
-    return [
-        Line(name, words.percent(value), note, tone)
-        for name, value, note, tone in found
-        if words.measured(value)
-    ]
+    for name, value, note, tone in found:
+        if words.measured(value):
+            yield Line(name, words.percent(value), note, tone)
 
 
 def _tone(value: float | None) -> Tone:
@@ -341,33 +305,18 @@ def _tone(value: float | None) -> Tone:
     return "bad" if value > MOST_PERCENT else "good"
 
 
-def _gaps(summary: Summary) -> list[Line]:
-    gaps = summary.gaps
-    if gaps is None:
-        return []
-    median = words.readable_us(gaps.median_us)
+def _gap(gaps: Gaps) -> Line:
     long = (gaps.median_us or 0.0) > GAP_THRESHOLD_US
     note = f"median; none of {gaps.count:,} above {GAP_THRESHOLD_US} us"
     if gaps.over_threshold_count:
-        note = (
-            f"median; {gaps.over_threshold_count:,} of {gaps.count:,} above {GAP_THRESHOLD_US} us, "
-            f"{words.readable_us(gaps.over_threshold_us)} together"
-        )
+        together = words.readable_us(gaps.over_threshold_us)
+        over = f"{gaps.over_threshold_count:,} of {gaps.count:,}"
+        note = f"median; {over} above {GAP_THRESHOLD_US} us, {together} together"
     if gaps.pause_us:
         pauses = words.plural(gaps.pause_count, "pause") if gaps.pause_count else "pauses"
         together = words.readable_us(gaps.pause_us)
         note += f" ({pauses} above {PAUSE_US / 1000:.0f} ms: {together})"
-    return [Line("op-to-op gap", median, note, "bad" if long else "plain")]
-
-
-def _host_layers(summary: Summary) -> list[Line]:
-    """What tt-crank did on the host, by its own zones."""
-    lines: list[Line] = []
-    for layer in summary.host_layers:
-        times = f"{layer.count:,.4g} x" if layer.count != 1 else "once"
-        note = f"of the host, in tt-crank, {times}: {', '.join(layer.zones)}"
-        lines.append(Line(f"host {layer.name}", words.ms(layer.time_ms), note))
-    return lines
+    return Line("op-to-op gap", words.readable_us(gaps.median_us), note, "bad" if long else "plain")
 
 
 def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:

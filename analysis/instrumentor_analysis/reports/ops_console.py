@@ -27,20 +27,13 @@ from instrumentor_analysis.reports.terminal import (
     table,
     warning_lines,
 )
-from instrumentor_analysis.table import (
-    Categorical,
-    Floats,
-    Groups,
-    Table,
-    any_known,
-    distinct,
-    total,
-)
+from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_known, total
 
 if TYPE_CHECKING:
     from instrumentor_analysis.report_options import Report
 
 FEW_CORES = 10
+_STDEV = "device_time_stdev_us"
 _FITS = {"sufficient": "green", "too_high": "red", "too_low": "cyan"}
 
 
@@ -100,54 +93,40 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
         return column(title, _figures(ops[name], digits), *found, **more)
 
     def several(title: str, name: str) -> list[Column]:
-        return [figures(title, name, 0)] if len(distinct(ops[name])) > 1 else []
+        return [figures(title, name, 0)] if len({*_figures(ops[name], 0)} - {""}) > 1 else []
 
-    dram, flops = _utilisation_colours(ops)
-    # As a spreadsheet would: the sum of what is shown; a figure of all rows is none of some.
-    time, gap = (_sum(ops[name]) for name in ("device_time_us", "gap_us"))
-    complete = len(ops) == len(report.ops)
-    dram_gb_s, dram_percent = (report.dram_gb_s, report.dram_percent) if complete else (None, None)
-    bounds = ops["bound"].each([*map(bound_tone, ops["bound"].values)], "")
-    long = ["red" if gap_us > GAP_THRESHOLD_US else "" for gap_us in ops["gap_us"].tolist()]
-    names = _names(ops["op_code"] if raw else ops["op"], squeezed=narrow and not raw)
-    room: dict[str, Any] = {"least": 12, "comfort": 26 if narrow else 32, "total": _counts(ops)}
-    percent = "%" if narrow else " %"
-    steps = "device_time_stdev_us"
+    def summed(name: str) -> str:
+        """As a spreadsheet would: of what is shown; nothing, rather than 0, of nothing."""
+        return f"{total(ops[name]):,.0f}" if any_known(ops[name]) else ""
+
+    # A figure of all rows is none of some.
+    dram_gb_s, dram_percent = (
+        "" if value is None or len(ops) < len(report.ops) else f"{value:,.{digits}f}"
+        for value, digits in ((report.dram_gb_s, 0), (report.dram_percent, 1))
+    )
+    colours = _colours(ops)
+    hosts = int(ops["is_host"].sum())
+    counts = words.plural(len(ops) - hosts - int(ops["is_signpost"].sum()), "device op")
+    counts += f", {hosts:,} on host" if hosts else ""
+    names = _texts(ops["op_code"] if raw else ops["op"], squeezed=narrow and not raw)
+    fidelity, percent = _texts(ops["math_fidelity"]), "%" if narrow else " %"
     return [
         column("ID", [str(each) for each in ops["id"].tolist()]),
         figures(f"Total{percent}", "total_percent", 1),
-        column("Bound", ops["bound"].tolist(), bounds, right=False),
-        column("Op", names, right=False, **room),
+        column("Bound", ops["bound"].tolist(), colours["bound"], right=False),
+        column("Op", names, right=False, least=12, comfort=26 if narrow else 32, total=counts),
         *several("Device", "device_id"),
-        figures("Time us", "device_time_us", 1, total=_total(time, 0)),
-        *([figures("±", steps, 1)] if steps in ops else []),
-        figures("Gap us", "gap_us", 1, long, total=_total(gap, 0)),
-        figures("Cores", "cores", 0, _core_colours(ops)),
+        figures("Time us", "device_time_us", 1, total=summed("device_time_us")),
+        *([figures("±", _STDEV, 1)] if _STDEV in ops else []),
+        figures("Gap us", "gap_us", 1, colours["gap"], total=summed("gap_us")),
+        figures("Cores", "cores", 0, colours["cores"]),
         *several("Of", "available_cores"),
-        figures("DRAM GB/s", "dram_gb_s", 0, dram, optional=True, total=_total(dram_gb_s, 0)),
-        figures(f"DRAM{percent}", "dram_percent", 1, dram, total=_total(dram_percent, 1)),
-        figures("TFLOPs", "tflops", 1, flops, optional=True),
-        figures("FLOP%" if narrow else "FLOPs %", "flops_percent", 1, flops),
-        column(
-            "Math fidelity",
-            _texts(ops["math_fidelity"]),
-            _fidelity_colours(ops),
-            right=False,
-            optional=True,
-        ),
+        figures("DRAM GB/s", "dram_gb_s", 0, colours["dram"], optional=True, total=dram_gb_s),
+        figures(f"DRAM{percent}", "dram_percent", 1, colours["dram"], total=dram_percent),
+        figures("TFLOPs", "tflops", 1, colours["flops"], optional=True),
+        figures("FLOP%" if narrow else "FLOPs %", "flops_percent", 1, colours["flops"]),
+        column("Math fidelity", fidelity, _fidelity_colours(ops), right=False, optional=True),
     ]
-
-
-def _counts(ops: Table) -> str:
-    hosts = int(ops["is_host"].sum())
-    devices = len(ops) - hosts - int(ops["is_signpost"].sum())
-    counts = words.plural(devices, "device op")
-    return f"{counts}, {hosts:,} on host" if hosts else counts
-
-
-def _sum(values: Floats) -> float | None:
-    """None where there is nothing to add up, rather than 0."""
-    return total(values) if any_known(values) else None
 
 
 def _figures(values: Floats, digits: int) -> list[str]:
@@ -155,52 +134,30 @@ def _figures(values: Floats, digits: int) -> list[str]:
     return [f"{value:,.{digits}f}" if value == value else "" for value in values.tolist()]
 
 
-def _total(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
-
-
-def _names(names: Categorical, squeezed: bool) -> list[str]:
-    """Names safe for a terminal; where room is short, without what most of them share."""
-    shown = [words.visible(str(name)) for name in names.values]
-    if squeezed:
-        shown = [words.squeezed(text) for text in shown]
-    return names.map(shown).tolist()
-
-
-def _texts(values: Categorical) -> list[str]:
-    """Texts safe for a terminal, empty where blank."""
+def _texts(values: Categorical, squeezed: bool = False) -> list[str]:
+    """Texts safe for a terminal, empty where blank; on demand without what most names share."""
     shown = ["" if text is None else words.visible(str(text)) for text in values.values]
-    return values.each(shown, "")
+    return values.each([words.squeezed(text) for text in shown] if squeezed else shown, "")
 
 
-def _core_colours(ops: Table) -> list[str]:
-    colours: list[str] = []
-    for cores, budget, sharded in zip(
-        ops["cores"].tolist(),
-        ops["available_cores"].tolist(),
-        ops["dram_sharded"].tolist(),
-        strict=True,
-    ):
-        few = cores < FEW_CORES and cores < budget / 2
-        whole = sharded or cores == budget
-        colours.append("green" if whole else "red" if few else "")
-    return colours
-
-
-def _utilisation_colours(ops: Table) -> tuple[list[str], list[str]]:
-    """Of the DRAM and the FLOPs figures."""
-    dram: list[str] = []
-    flops: list[str] = []
-    for bound, by_dram, by_flops in zip(
-        ops["bound"].tolist(),
-        ops["dram_percent"].tolist(),
-        ops["flops_percent"].tolist(),
-        strict=True,
-    ):
-        slow = "yellow" if bound == "SLOW" else ""
-        dram.append("green" if bound in ("DRAM", "BOTH") else slow if by_dram > by_flops else "")
-        flops.append("green" if bound in ("FLOP", "BOTH") else "" if by_dram > by_flops else slow)
-    return dram, flops
+def _colours(ops: Table) -> dict[str, list[str]]:
+    """Of the bound, the gap, the cores, and the figures of DRAM and FLOPs."""
+    bound, cores, grid = np.array(ops["bound"].tolist(), str), ops["cores"], ops["available_cores"]
+    slow, by_dram = bound == "SLOW", ops["dram_percent"] > ops["flops_percent"]
+    few = (cores < FEW_CORES) & (cores < grid / 2)
+    found = {
+        "gap": np.where(ops["gap_us"] > GAP_THRESHOLD_US, "red", ""),
+        "cores": np.where(
+            ops["dram_sharded"].astype(bool) | (cores == grid), "green", np.where(few, "red", "")
+        ),
+        # Of a slow op only the larger figure: it is what the op is nearest to.
+        "dram": np.where(slow & by_dram, "yellow", ""),
+        "flops": np.where(slow & ~by_dram, "yellow", ""),
+    }
+    for name, bounds in (("dram", ("DRAM", "BOTH")), ("flops", ("FLOP", "BOTH"))):
+        found[name] = np.where(np.isin(bound, bounds), "green", found[name])
+    tones = ops["bound"].each([*map(bound_tone, ops["bound"].values)], "")
+    return {"bound": tones, **{name: each.tolist() for name, each in found.items()}}
 
 
 def _fidelity_colours(ops: Table) -> list[str]:
@@ -209,13 +166,10 @@ def _fidelity_colours(ops: Table) -> list[str]:
     names = ("op_code", "input_0_datatype", "input_1_datatype", "output_datatype", "math_fidelity")
     groups = Groups(*(ops[name] for name in names))
     told: list[str] = []
-    for code, first, second, out, used in (
-        row.values() for row in ops.take(groups.first).records(names)
-    ):
-        if not used or ("Matmul" not in str(code) and "OptimizedConvNew" not in str(code)):
-            told.append("")
-            continue
-        fit, _ = fidelity(first, second, out, str(used).split()[0])
+    for row in ops.take(groups.first).records(names):
+        code, first, second, out, used = row.values()
+        judged = used and ("Matmul" in str(code) or "OptimizedConvNew" in str(code))
+        fit = fidelity(first, second, out, str(used).split()[0])[0] if judged else ""
         told.append(_FITS.get(fit, ""))
     return [told[group] for group in groups.which.tolist()]
 
@@ -223,25 +177,20 @@ def _fidelity_colours(ops: Table) -> list[str]:
 def _stacked(stacked: Table, width: int, paint: Paint, narrow: bool) -> list[str]:
     if not len(stacked):
         return []
-    per_device = "device_id" in stacked
     # A sum of no measured time is 0 there; an op that ran took some.
     timed = stacked["device_time_us"] > 0
-
-    def share(column: str) -> list[str]:
-        return _figures(stacked[column], 1)
-
     columns = [
         Column("Share %", _figures(np.where(timed, stacked["percent"], np.nan), 2)),
-        Column("Op", _names(stacked["name"], squeezed=narrow), right=False, least=20, comfort=44),
-        *([Column("Device", _figures(stacked["device_id"], 0))] if per_device else []),
+        Column("Op", _texts(stacked["name"], narrow), right=False, least=20, comfort=44),
+        *([Column("Device", _figures(stacked["device_id"], 0))] if "device_id" in stacked else []),
         Column("Time us", _figures(np.where(timed, stacked["device_time_us"], np.nan), 1)),
         Column("Ops", [f"{count:,}" for count in stacked["count"].tolist()]),
         Column("Category", _texts(stacked["category"]), right=False),
-        Column("FLOPs %", share("flops_percent_weighted_mean")),
-        Column("min", share("flops_percent_min"), optional=True),
-        Column("max", share("flops_percent_max"), optional=True),
-        Column("mean", share("flops_percent_mean"), optional=True),
-        Column("std", share("flops_percent_std"), optional=True),
+        Column("FLOPs %", _figures(stacked["flops_percent_weighted_mean"], 1)),
+        *(
+            Column(name, _figures(stacked[f"flops_percent_{name}"], 1), optional=True)
+            for name in ("min", "max", "mean", "std")
+        ),
     ]
     lines = table(columns, width=width, paint=paint)
     return [paint("Device time by kind of op", "bold"), *lines]

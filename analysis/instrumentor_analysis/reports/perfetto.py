@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from instrumentor_analysis.table import Floats, Table
 
 Event = dict[str, Any]
+#: Process and thread.
+Track = tuple[int, int]
 
+#: Processes of the trace.
 STEPS, DEVICE, HOST, TORCH = 1, 2, 3, 4
 _ABOUT = (
     "Steps are on the script's clock. Device ops follow each other from the start of their step, "
@@ -39,18 +42,18 @@ _ABOUT = (
 def render(summary: Summary, detail: Detail | None = None) -> str:
     """The trace as JSON text."""
     detail = detail or Detail()
-    steps, starts = _steps(summary, detail)
-    events = [*steps]
+    starts = _starts(summary, detail)
+    events = list(_steps(summary, starts))
     window = summary.window
+    origin = 0.0 if window is None else starts.get(window.step or "", 0.0)
     if detail.torch_ops is not None:
-        origin = 0.0 if window is None else starts.get(window.step or "", 0.0)
         events += _torch(detail.torch_ops, starts.get("step_profiled", origin))
     elif detail.steps:
-        events += _device(detail, [_Part(starts.get(n, 0.0), o, n) for n, o in detail.steps])
+        each = ((starts.get(n, 0.0), ops, f"{n}_start", f"{n}_end") for n, ops in detail.steps)
+        events += _device(detail, [_Part(*part) for part in each])
     elif detail.ops is not None:
-        start, end = (None, None) if window is None else (window.start, window.end)
-        origin = 0.0 if window is None else starts.get(window.step or "", 0.0)
-        events += _device(detail, [_Part(origin, detail.ops, None, start, end)])
+        ends = () if window is None else (window.start, window.end)
+        events += _device(detail, [_Part(origin, detail.ops, *ends)])
     document = {
         "displayTimeUnit": "ms",
         "otherData": {"title": title(summary), "about": _ABOUT, "profiler": summary.profiler},
@@ -59,20 +62,30 @@ def render(summary: Summary, detail: Detail | None = None) -> str:
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
 
-def _steps(summary: Summary, detail: Detail) -> tuple[list[Event], dict[str, float]]:
-    """The events of all steps, and the start of each in microseconds."""
-    known = _starts(detail)
-    events = [*_names(STEPS, "Wall clock", {1: "steps"})]
-    starts: dict[str, float] = {}
-    cursor = 0.0
+def _starts(summary: Summary, detail: Detail) -> dict[str, float]:
+    """Start of each step in microseconds after the first; where not all were recorded, the steps
+    stand one after the other.
+    """
+    samples = [] if detail.timings is None else [*detail.timings.samples, detail.timings.profiled]
+    recorded = {each.name: each.start_s for each in samples if each is not None}
+    known = {name: start for name, start in recorded.items() if start is not None}
+    if len(known) < len(recorded):
+        known = {}
+    first = min(known.values(), default=0.0)
+    starts, cursor = {}, 0.0
+    for step in summary.steps:
+        if step.wall_clock_ms is not None:
+            start = (known[step.name] - first) * 1e6 if step.name in known else cursor
+            starts[step.name], cursor = start, start + step.wall_clock_ms * 1000
+    return starts
+
+
+def _steps(summary: Summary, starts: dict[str, float]) -> Iterator[Event]:
+    track = STEPS, 1
+    yield from _names(STEPS, "Wall clock", {1: "steps"})
     for step in summary.steps:
         if step.wall_clock_ms is None:
             continue
-        duration = step.wall_clock_ms * 1000
-        # Without recorded starts the steps stand one after the other.
-        start = known.get(step.name, cursor)
-        cursor = start + duration
-        starts[step.name] = start
         facts = {
             "kind": step.kind,
             "label": step.label,
@@ -81,41 +94,19 @@ def _steps(summary: Summary, detail: Detail) -> tuple[list[Event], dict[str, flo
             "overhead_percent": step.overhead_percent,
             "ops": step.op_count,
         }
-        events.append(_slice(STEPS, 1, step.name, start, duration, facts, step.kind or "step"))
-        events.append(_instant(STEPS, 1, f"{step.name}_start", start))
-        events.append(_instant(STEPS, 1, f"{step.name}_end", start + duration))
-    return events, starts
-
-
-def _starts(detail: Detail) -> dict[str, float]:
-    """Start of each step in microseconds after the first one; empty when not all are known."""
-    if detail.timings is None:
-        return {}
-    samples = [*detail.timings.samples]
-    if detail.timings.profiled is not None:
-        samples.append(detail.timings.profiled)
-    known = [(s.name, s.start_s) for s in samples if s.start_s is not None]
-    if not known or len(known) < len(samples):
-        return {}
-    first = min(start for _, start in known)
-    return {name: (start - first) * 1e6 for name, start in known}
+        start, duration = starts[step.name], step.wall_clock_ms * 1000
+        yield _slice(track, step.name, start, duration, facts, step.kind or "step")
+        yield _signpost(track, f"{step.name}_start", start)
+        yield _signpost(track, f"{step.name}_end", start + duration)
 
 
 class _Part(Struct, frozen=True):
-    """Ops one behind the other: of a step, or of a window between signposts."""
+    """Ops one behind the other between two signposts: of a step, or of a window."""
 
     origin: float
     ops: Table
-    step: str | None = None
     start: str | None = None
     end: str | None = None
-
-    @property
-    def borders(self) -> tuple[str | None, str | None]:
-        """Signposts at its two ends."""
-        if self.step is None:
-            return self.start, self.end
-        return f"{self.step}_start", f"{self.step}_end"
 
 
 def _device(detail: Detail, parts: Sequence[_Part]) -> Iterator[Event]:
@@ -141,47 +132,38 @@ def _device(detail: Detail, parts: Sequence[_Part]) -> Iterator[Event]:
 
 
 def _part(part: _Part, devices: Sequence[float]) -> Iterator[Event]:
-    origin = part.origin
-    start, end = part.borders
     first_host = _first(part.ops["host_start_ns"])
-    cursors = dict.fromkeys(range(len(devices)), origin)
-    if start:
-        yield _instant(DEVICE, 1, start, origin)
+    cursors = [part.origin] * len(devices)
+    if part.start:
+        yield _signpost((DEVICE, 1), part.start, part.origin)
     for row in part.ops.records(_DEVICE_COLUMNS):
         at = devices.index(row["device_id"]) if row["device_id"] in devices else 0
-        track = 2 * at + 1
+        track, gaps, name = (DEVICE, 2 * at + 1), (DEVICE, 2 * at + 2), str(row["op"])
         if row["is_signpost"]:
-            yield _instant(DEVICE, track, str(row["op"]), cursors[at])
+            yield _signpost(track, name, cursors[at])
             continue
         gap, duration = number(row["gap_us"]), number(row["device_time_us"])
         if gap:
-            long = gap > GAP_THRESHOLD_US
-            name = f"gap > {GAP_THRESHOLD_US} us" if long else "gap"
-            yield _slice(DEVICE, track + 1, name, cursors[at], gap, {"us": gap}, "gap")
+            long = f"gap > {GAP_THRESHOLD_US} us" if gap > GAP_THRESHOLD_US else "gap"
+            yield _slice(gaps, long, cursors[at], gap, {"us": gap}, "gap")
             cursors[at] += gap
         if not row["is_host"] and duration is not None:
-            yield _slice(DEVICE, track, str(row["op"]), cursors[at], duration, _facts(row), "op")
+            yield _slice(track, name, cursors[at], duration, _facts(row), "op")
             cursors[at] += duration
         host = number(row["host_start_ns"])
         if host is not None and first_host is not None:
-            start_us = origin + (host - first_host) / 1000
+            start_us = part.origin + (host - first_host) / 1000
             spent = number(row["host_duration_us"]) or 0.0
-            facts = {"id": int(row["id"])}
-            yield _slice(HOST, 1, str(row["op"]), start_us, spent, facts, "dispatch")
-    if end:
-        yield _instant(DEVICE, 1, end, max(cursors.values()))
+            yield _slice((HOST, 1), name, start_us, spent, {"id": int(row["id"])}, "dispatch")
+    if part.end:
+        yield _signpost((DEVICE, 1), part.end, max(cursors))
 
 
 def _facts(row: dict[str, Any]) -> Event:
-    return {
-        "id": int(row["id"]),
-        "category": str(row["category"]),
-        "bound": str(row["bound"]) or None,
-        "cores": number(row["cores"]),
-        "dram_percent": number(row["dram_percent"]),
-        "flops_percent": number(row["flops_percent"]),
-        "math_fidelity": row["math_fidelity"] if isinstance(row["math_fidelity"], str) else None,
-    }
+    figures = {key: number(row[key]) for key in ("cores", "dram_percent", "flops_percent")}
+    fidelity = row["math_fidelity"] if isinstance(row["math_fidelity"], str) else None
+    what = {"id": int(row["id"]), "category": str(row["category"])}
+    return {**what, "bound": str(row["bound"]) or None, **figures, "math_fidelity": fidelity}
 
 
 _DEVICE_COLUMNS = (
@@ -195,18 +177,17 @@ def _torch(ops: Table, origin: float) -> Iterator[Event]:
     """Ops of a torch profile, a track per thread; they nest as they called each other."""
     threads = [str(name) for name in ops["thread"]] if "thread" in ops else ["main"] * len(ops)
     known = list(dict.fromkeys(threads)) or ["main"]
-    yield from _names(
-        TORCH, "Torch ops", {at + 1: f"thread {name}" for at, name in enumerate(known)}
-    )
+    tracks = {at: f"thread {name}" for at, name in enumerate(known, start=1)}
+    yield from _names(TORCH, "Torch ops", tracks)
     first = _first(ops["start_us"]) or 0.0
     columns = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
     for thread, row in zip(threads, ops.records(columns), strict=True):
         op, start, duration, own, device = row.values()
         if number(start) is None or number(duration) is None:
             continue
-        track = known.index(thread) + 1
+        track = TORCH, known.index(thread) + 1
         facts = {"self_time_us": number(own), "device_time_us": number(device)}
-        yield _slice(TORCH, track, str(op), origin + start - first, duration, facts, "op")
+        yield _slice(track, str(op), origin + start - first, duration, facts, "op")
 
 
 def _first(values: Floats) -> float | None:
@@ -222,28 +203,17 @@ def _names(pid: int, process: str, threads: dict[int, str]) -> Iterator[Event]:
 
 
 def _slice(
-    pid: int, tid: int, name: str, start_us: float, duration_us: float, args: Event, kind: str
+    track: Track, name: str, start_us: float, duration_us: float, args: Event, kind: str
 ) -> Event:
     known = {key: value for key, value in args.items() if value is not None}
-    return {
-        "ph": "X",
-        "pid": pid,
-        "tid": tid,
-        "name": name,
-        "cat": kind,
-        "ts": round(start_us, 3),
-        "dur": round(duration_us, 3),
-        "args": known,
-    }
+    return _event("X", track, name, kind, start_us, dur=round(duration_us, 3), args=known)
 
 
-def _instant(pid: int, tid: int, name: str, at_us: float) -> Event:
-    return {
-        "ph": "i",
-        "s": "p",
-        "pid": pid,
-        "tid": tid,
-        "name": name,
-        "cat": "signpost",
-        "ts": round(at_us, 3),
-    }
+def _signpost(track: Track, name: str, at_us: float) -> Event:
+    return _event("i", track, name, "signpost", at_us, s="p")
+
+
+def _event(kind: str, track: Track, name: str, category: str, at_us: float, **more: Any) -> Event:
+    pid, tid = track
+    where = {"pid": pid, "tid": tid, "ts": round(at_us, 3)}
+    return {"ph": kind, "name": name, "cat": category, **where, **more}

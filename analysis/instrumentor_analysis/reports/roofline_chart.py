@@ -7,7 +7,6 @@ grid; an op that used fewer cores stands further below than its own FLOPs % says
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from msgspec import Struct
 
@@ -37,6 +36,10 @@ _KEYS = (
     Key("good", "both"),
     Key("", "area: device time of all ops of that name and shape"),
 )
+_NOTE = (
+    "Ceilings are of the whole grid; an op on fewer cores stands lower than its own FLOPs % "
+    "says. Only ops with a model of FLOPs and DRAM traffic."
+)
 
 
 class OpPoint(Struct, frozen=True):
@@ -46,35 +49,15 @@ class OpPoint(Struct, frozen=True):
         intensity: FLOPs per byte of DRAM traffic.
         tflops: achieved, 10^12 FLOPs a second.
         time_us: device time of all of them.
-        dram_percent, flops_percent: mean utilisation, of the cores used.
+        text: what a pointer on it says.
     """
 
-    op: str
     fidelity: str
     bound: str
-    count: int
     intensity: float
     tflops: float
     time_us: float
-    cores: float
-    dram_percent: float
-    flops_percent: float
-
-    @property
-    def text(self) -> str:
-        """What a pointer on it says."""
-        return (
-            f"{self.op} {self.fidelity}: {self.count:,} x, {words.readable_us(self.time_us)}, "
-            f"{words.number(self.tflops)} TFLOP/s ({words.percent(self.flops_percent)} of the "
-            f"peak of {self.cores:.0f} cores), DRAM {words.percent(self.dram_percent)}"
-        )
-
-
-class Ceiling(Struct, frozen=True):
-    """Peak of the whole grid at one math fidelity, 10^12 FLOPs a second."""
-
-    name: str
-    tflops: float
+    text: str
 
 
 def op_points(detail: Detail) -> tuple[OpPoint, ...]:
@@ -82,48 +65,41 @@ def op_points(detail: Detail) -> tuple[OpPoint, ...]:
     ops = detail.device_ops
     if ops is None:
         return ()
+    import numpy as np
+
     from instrumentor_analysis.table import Groups
 
-    time, flops, moved = ops["device_time_us"], ops["flops"], ops["dram_bytes"]
-    modelled = (flops > 0) & (moved > 0) & (time > 0)
-    known = ops.take(modelled)
+    known = ops.take((ops["flops"] > 0) & (ops["dram_bytes"] > 0) & (ops["device_time_us"] > 0))
     if not len(known):
         return ()
     groups = Groups(known["op"], known["math_fidelity"], known["bound"])
-    first = known.take(groups.first)
-    sums = {name: groups.sums(known[name]) for name in ("device_time_us", "flops", "dram_bytes")}
-    cores = groups.apply(_median, known["cores"])
-    dram, used = groups.means(known["dram_percent"]), groups.means(known["flops_percent"])
-    points = [
-        OpPoint(
-            op=str(row["op"]),
-            fidelity=row["math_fidelity"] or "",
-            bound=str(row["bound"]),
-            count=int(groups.sizes[at]),
-            intensity=float(sums["flops"][at] / sums["dram_bytes"][at]),
-            tflops=float(sums["flops"][at] / sums["device_time_us"][at] / 1e6),
-            time_us=float(sums["device_time_us"][at]),
-            cores=float(cores[at]),
-            dram_percent=float(dram[at]),
-            flops_percent=float(used[at]),
+    figures = zip(
+        known.take(groups.first).records(("op", "math_fidelity", "bound")),
+        groups.sizes,
+        *(groups.sums(known[name]) for name in ("device_time_us", "flops", "dram_bytes")),
+        groups.apply(np.median, known["cores"]),
+        *(groups.means(known[name]) for name in ("dram_percent", "flops_percent")),
+        strict=True,
+    )
+    points: list[OpPoint] = []
+    for row, count, time_us, flops, moved, cores, dram, used in figures:
+        fidelity, tflops = row["math_fidelity"] or "", float(flops / time_us / 1e6)
+        text = (
+            f"{row['op']} {fidelity}: {count:,} x, {words.readable_us(time_us)}, "
+            f"{words.number(tflops)} TFLOP/s ({words.percent(used)} of the peak of {cores:.0f} "
+            f"cores), DRAM {words.percent(dram)}"
         )
-        for at, row in enumerate(first.records(("op", "math_fidelity", "bound")))
-    ]
+        bound = str(row["bound"])
+        points.append(OpPoint(fidelity, bound, float(flops / moved), tflops, float(time_us), text))
     return tuple(sorted(points, key=lambda point: -point.time_us))
 
 
-def _median(values: Any) -> float:
-    import numpy as np
-
-    return float(np.median(values))
-
-
-def ceilings(arch: Architecture, points: tuple[OpPoint, ...]) -> tuple[Ceiling, ...]:
-    """Ceilings of the math fidelities that occur."""
+def _ceilings(arch: Architecture, points: tuple[OpPoint, ...]) -> dict[str, float]:
+    """TFLOP/s of the whole grid at each math fidelity that occurs."""
     used = {point.fidelity.split()[0] for point in points if point.fidelity.split()}
-    peaks = arch.tflops_per_core
+    peaks = {name: each * arch.worker_cores for name, each in arch.tflops_per_core.items()}
     named = [name for name in peaks if name in used] or list(peaks)[:1]
-    return tuple(Ceiling(name, peaks[name] * arch.worker_cores) for name in named)
+    return {name: peaks[name] for name in named}
 
 
 def roofline(detail: Detail) -> Drawing | None:
@@ -131,21 +107,20 @@ def roofline(detail: Detail) -> Drawing | None:
     every, arch = op_points(detail), detail.architecture
     if not every or arch is None or not arch.has_peaks:
         return None
-    points, peaks, tb_s = every[:MOST_POINTS], ceilings(arch, every), arch.dram_gb_s / 1000
-    x = decades([*(p.intensity for p in points), *(peak.tflops / tb_s for peak in peaks)], _WIDTH)
-    highest = [*(p.tflops for p in points), *(peak.tflops for peak in peaks)]
-    y = decades(highest, _HEIGHT, flipped=True)
+    points, peaks, tb_s = every[:MOST_POINTS], _ceilings(arch, every), arch.dram_gb_s / 1000
+    ridges = (peak / tb_s for peak in peaks.values())
+    x = decades([*(point.intensity for point in points), *ridges], _WIDTH)
+    y = decades([*(p.tflops for p in points), *peaks.values()], _HEIGHT, flipped=True)
     shapes: list[Shape] = [
         *grid(x, y, (_WIDTH, _HEIGHT)),
         Label(_WIDTH, _HEIGHT + 38, "FLOPs per byte of DRAM traffic", anchor="end"),
         Label(6, -4, "TFLOP/s"),
-        *(shape for peak in peaks for shape in _roof(peak, tb_s, x, y)),
-        *(_dot(point, points[0].time_us, x, y) for point in points),
+        *(shape for name, peak in peaks.items() for shape in _roof(name, peak, tb_s, x, y)),
     ]
-    note = (
-        "Ceilings are of the whole grid; an op on fewer cores stands lower than its own FLOPs % "
-        "says. Only ops with a model of FLOPs and DRAM traffic."
-    )
+    for point in points:
+        radius = round(3.5 + 11 * math.sqrt(point.time_us / points[0].time_us), 1)
+        place = x.at(point.intensity), y.at(point.tflops), radius
+        shapes.append(Dot(*place, _COLOURS.get(point.bound, "tm"), point.text, 0.5))
     left_out = len(every) - len(points)
     return Drawing(
         f"Roofline, {arch.name}",
@@ -154,22 +129,15 @@ def roofline(detail: Detail) -> Drawing | None:
         (-56, -18, _WIDTH + 80, _HEIGHT + 66),
         tuple(shapes),
         _KEYS,
-        note + (f" {left_out} shorter kinds of op are not drawn." if left_out else ""),
+        _NOTE + (f" {left_out} shorter kinds of op are not drawn." if left_out else ""),
         id="roofline",
     )
 
 
-def _dot(point: OpPoint, longest_us: float, x: Scale, y: Scale) -> Dot:
-    radius = round(3.5 + 11 * math.sqrt(point.time_us / longest_us), 1)
-    colour = _COLOURS.get(point.bound, "tm")
-    return Dot(x.at(point.intensity), y.at(point.tflops), radius, colour, point.text, 0.5)
-
-
-def _roof(peak: Ceiling, tb_s: float, x: Scale, y: Scale) -> tuple[Shape, ...]:
+def _roof(name: str, peak: float, tb_s: float, x: Scale, y: Scale) -> tuple[Shape, ...]:
     """The memory slope up to where it meets a ceiling, then the ceiling."""
     start = max(x.low, y.low / tb_s)
-    corners = (start, start * tb_s), (peak.tflops / tb_s, peak.tflops), (x.high, peak.tflops)
+    corners = (start, start * tb_s), (peak / tb_s, peak), (x.high, peak)
     points = tuple((x.at(a), y.at(b)) for a, b in corners)
-    name = f"{peak.name} {words.number(peak.tflops)} TFLOP/s"
-    label = Label(x.length - 4, points[-1][1] - 6, name, anchor="end")
-    return Line(points, "muted", 1.5), label
+    text = f"{name} {words.number(peak)} TFLOP/s"
+    return Line(points, "muted", 1.5), Label(x.length - 4, y.at(peak) - 6, text, anchor="end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,43 +27,42 @@ def stacked(frame: Table, *, classic: bool = False) -> Drawing:
         classic: a colour per op instead of its category's.
     """
     rows = list(frame.records())
-    whole = _sums(rows)
+    whole = _sums_ms(rows)
     order = sorted(whole, key=lambda name: -whole[name])[:MOST_KINDS]
     looks = {**_looks(order, rows, classic), _REST: ("rest", 1.0)}
-    by_device: dict[Any, list[dict[str, Any]]] = {}
+
+    def parts(some: Sequence[Mapping[str, Any]], longest_ms: float) -> tuple[Part, ...]:
+        times, rest = dict.fromkeys(order, 0.0), 0.0
+        for name, ms in _sums_ms(some).items():
+            if name in times:
+                times[name] = ms
+            else:
+                rest += ms
+        return tuple(
+            Part(name, ms / (longest_ms or 1.0) * 100, f"{name}: {words.ms(ms)}", *looks[name])
+            for name, ms in {**times, _REST: rest}.items()
+            if ms
+        )
+
+    devices: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_device.setdefault(row.get("device_id"), []).append(row)
-    devices = {device: _sums(mine, order) for device, mine in sorted(by_device.items())}
-    longest = max((sum(times.values()) for times in devices.values()), default=0.0)
-    bars: dict[str, tuple[Part, ...]] = {}
-    for device, times in devices.items():
-        where = "" if device is None else f"device {device:.0f}: "
-        bars[where + words.ms(sum(times.values()))] = _parts(times, longest, looks)
-    every = _sums(rows, order)
-    drawing = stacks(_TITLE, bars, _parts(every, sum(every.values()), looks))
+        devices[row.get("device_id")].append(row)
+    totals = {device: sum(_sums_ms(mine).values()) for device, mine in sorted(devices.items())}
+    bars = {
+        ("" if device is None else f"device {device:.0f}: ") + words.ms(total): parts(
+            devices[device], max(totals.values())
+        )
+        for device, total in totals.items()
+    }
+    drawing = stacks(_TITLE, bars, parts(rows, sum(whole.values())))
     return drawing or Drawing(_TITLE, "", (0, 0, WIDTH, 20), ())
 
 
-def _sums(
-    rows: Sequence[Mapping[str, Any]], apart: Sequence[str] | None = None
-) -> dict[str, float]:
-    """Milliseconds by name; of names that do not stand apart together, and last."""
-    found = dict.fromkeys(apart or (), 0.0)
+def _sums_ms(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
     for row in rows:
-        name = str(row["name"])
-        name = name if apart is None or name in found else _REST
-        found[name] = found.get(name, 0.0) + row["device_time_us"] / 1000
+        found[str(row["name"])] += row["device_time_us"] / 1000
     return found
-
-
-def _parts(
-    times: Mapping[str, float], whole: float, looks: Mapping[str, tuple[str, float]]
-) -> tuple[Part, ...]:
-    return tuple(
-        Part(name, time / (whole or 1.0) * 100, f"{name}: {words.ms(time)}", *looks[name])
-        for name, time in times.items()
-        if time
-    )
 
 
 def _looks(
@@ -75,10 +75,8 @@ def _looks(
 
         return {name: (to_hex(colormaps["tab20"](at)), 1.0) for at, name in enumerate(names)}
     category = {str(row["name"]): str(row["category"] or "Other").lower() for row in rows}
-    seen: dict[str, int] = {}
-    looks: dict[str, tuple[str, float]] = {}
-    for name in names:
-        kind = category[name]
-        looks[name] = colour_of(kind), max(1 - 0.14 * seen.get(kind, 0), 0.35)
-        seen[kind] = seen.get(kind, 0) + 1
-    return looks
+    kinds = [category[name] for name in names]
+    return {
+        name: (colour_of(kind), max(1 - 0.14 * kinds[:at].count(kind), 0.35))
+        for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    }
