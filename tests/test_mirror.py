@@ -62,8 +62,6 @@ TESTED_IN = {
         "analysis/comparison/figures analysis/comparison/notes analysis/comparison/statement"
     ),
     "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
-    "tests/analysis/test_load.py": "analysis/ops",
-    "tests/analysis/test_timings.py": "analysis/waiting",
     "tests/analysis/reports/test_summary.py": (
         "analysis/reports/breakdown analysis/reports/headline analysis/reports/terminal"
     ),

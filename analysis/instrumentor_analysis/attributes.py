@@ -10,6 +10,8 @@ import re
 from instrumentor_analysis.cells import dimension
 
 PROGRAM_CONFIG = "program_config"
+#: Ops whose ATTRIBUTES are read by their name; of all others only a program config is.
+ATTRIBUTED = ("Matmul", "OptimizedConvNew", "Conv2d", "HaloDeviceOperation")
 
 
 def attribute(attributes: str, name: str) -> str | None:

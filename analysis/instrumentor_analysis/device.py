@@ -14,8 +14,8 @@ import numpy as np
 
 from instrumentor_analysis.categories import category, is_host, tt_perf_report_category
 from instrumentor_analysis.cells import clean
-from instrumentor_analysis.load import SIGNPOST
-from instrumentor_analysis.merge import BROKEN_GAP_NS, device_ids, valid_duration_ns
+from instrumentor_analysis.load import SIGNPOST, device_ids
+from instrumentor_analysis.merge import BROKEN_GAP_NS, valid_duration_ns
 from instrumentor_analysis.op_models import OpModel, model
 from instrumentor_analysis.roofline import BOUND_PERCENT, Architecture, whole_cores
 from instrumentor_analysis.schema import DIMENSIONS, TENSORS

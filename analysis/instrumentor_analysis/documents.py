@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import fields as struct_fields
+
+T = TypeVar("T", bound=Struct)
 
 
 def plain(value: Any) -> Any:
@@ -31,6 +35,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
+
+
+def fitted(document: Mapping[str, Any], kind: type[T]) -> T:
+    """What a document says of a class; what is missing or of another type has its default."""
+    with suppress(ValidationError):
+        return convert(document, kind)
+    known: dict[str, Any] = {}
+    for each in struct_fields(kind):
+        with suppress(KeyError, ValidationError):
+            known[each.name] = convert(document[each.encode_name], each.type)
+    return kind(**known)
 
 
 def number(value: Any) -> float | None:

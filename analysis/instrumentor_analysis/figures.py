@@ -29,7 +29,6 @@ from instrumentor_analysis.table import (
     distinct,
     total,
 )
-from instrumentor_analysis.verdict import Shares
 
 #: Rising edges of the gap histogram, microseconds; one more bin lies above the last.
 GAP_EDGES_US = (1.0, 2.0, 6.5, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 10_000.0, 100_000.0)
@@ -70,9 +69,11 @@ def by_time(groups: Groups, names: Categorical, times_us: Floats) -> list[Total]
 def slow_ops(ops: Table, pooled: int = 1) -> tuple[SlowOp, ...]:
     """Ops by name, most device time first; the bound is that of most of their time."""
     name, time = kinds(ops, "op"), ops["device_time_us"]
-    groups = Groups(name)
-    timed, bounds = groups.counts(time), _main_bounds(ops, groups)
-    category = ops["category"][groups.first].tolist()
+    groups, of_bounds = Groups(name), Groups(name, ops["bound"])
+    timed, category = groups.counts(time), ops["category"][groups.first].tolist()
+    bounds: dict[int, str] = {}
+    for found in by_time(of_bounds, ops["bound"], time):
+        bounds.setdefault(int(groups.which[of_bounds.first[found.group]]), found.name)
     return tuple(
         SlowOp(
             op=each.name,
@@ -105,20 +106,6 @@ def torch_slow_ops(ops: Table) -> tuple[SlowOp, ...]:
     )
 
 
-def _main_bounds(ops: Table, groups: Groups) -> list[str]:
-    """Of each group the bound of most device time; the first by name of several."""
-    each = Groups(ops["bound"], groups.which)
-    times = each.sums(ops["device_time_us"]).tolist()
-    bounds = ops["bound"][each.first].tolist()
-    owners = groups.which[each.first].tolist()
-    best: dict[int, tuple[float, str]] = {}
-    for owner, bound, time in zip(owners, bounds, times, strict=True):
-        known = best.get(owner)
-        if known is None or (-time, bound) < (-known[0], known[1]):
-            best[owner] = time, bound
-    return [best[owner][1] for owner in range(len(groups))]
-
-
 def matmul_flops_percent(ops: Table) -> float | None:
     """FLOPs utilisation of all matmuls, weighted by device time; None without any."""
     time, used = ops["device_time_us"], ops["flops_percent"]
@@ -148,9 +135,8 @@ def gaps(ops: Table, pooled: int = 1) -> Gaps | None:
     values = values[~np.isnan(values)]
     if len(values) == 0:
         return None
-    edges = [-np.inf, *GAP_EDGES_US, np.inf]
     # Right-closed bins: a gap of just 6.5 us is not above the threshold.
-    counts = np.bincount(np.searchsorted(edges[1:-1], values), minlength=len(GAP_EDGES_US) + 1)
+    counts = np.bincount(np.searchsorted(GAP_EDGES_US, values), minlength=len(GAP_EDGES_US) + 1)
     long, pauses = values[values > GAP_THRESHOLD_US], values[values > PAUSE_US]
     return Gaps(
         count=round(len(values) / pooled),
@@ -244,20 +230,10 @@ def _says_yes(column: Categorical) -> Mask:
     return column.spread(yes, False, np.bool_)
 
 
-def shares(ops: Table) -> Shares:
-    """Shares of the device time by category and by bound, percent."""
-    time = np.nan_to_num(ops["device_time_us"])
-    whole = float(time.sum())
-
-    def share(mask: Mask) -> float:
-        return float(time[mask].sum()) / whole * 100 if whole else 0.0
-
-    return Shares(
-        categories={category: share(ops["category"].equals(category)) for category in ORDER},
-        dram=share(ops["bound"].equals("DRAM", "BOTH")),
-        flop=share(ops["bound"].equals("FLOP", "BOTH")),
-        slow=share(ops["bound"].equals("SLOW")),
-    )
+def bounds(ops: Table) -> dict[str, float]:
+    """Share of the device time by bound, percent."""
+    found = by_time(Groups(ops["bound"]), ops["bound"], ops["device_time_us"])
+    return {each.name: each.percent or 0.0 for each in found}
 
 
 def unbalanced(devices: Devices | None) -> list[Caveat]:

@@ -10,9 +10,6 @@ torch.utils.flop_counter's formulas in the first sample, recomputed activations 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from msgspec import Struct
 
 
@@ -44,17 +41,6 @@ class Flops(Struct, frozen=True):
 
     per_sample: float
     formula: str
-
-
-def model_facts(events: Sequence[Mapping[str, Any]]) -> ModelFacts | None:
-    """The recorder's event of the model; None without one."""
-    event = next((e for e in events if e["event"] == "model"), None)
-    if event is None:
-        return None
-    names = [name for name in ModelFacts.__struct_fields__ if name != "arch"]
-    numbers = {name: event[name] for name in names if type(event.get(name)) is int}
-    arch = event.get("arch")
-    return ModelFacts(**numbers, arch=arch if isinstance(arch, str) else None)
 
 
 def flops_per_token(

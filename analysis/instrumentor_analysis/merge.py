@@ -7,16 +7,25 @@ as in tt-perf-report 1.4.1.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from instrumentor_analysis.caveats import Caveat
-from instrumentor_analysis.load import DEVICE_OP
-from instrumentor_analysis.table import Categorical, Floats, Mask, Positions, Table, distinct
+from instrumentor_analysis.load import DEVICE_OP, device_ids
+from instrumentor_analysis.table import (
+    Categorical,
+    Floats,
+    Groups,
+    Mask,
+    Positions,
+    Table,
+    distinct,
+    quotient,
+)
 
 COLLECTIVES = ("AllGather", "ReduceScatter", "AllReduce")
 #: Kind of the warning that devices ran other ops.
@@ -31,12 +40,6 @@ def valid_duration_ns(frame: Table) -> Floats:
     broken = (gap < -BROKEN_GAP_NS) & (np.abs(gap) > np.maximum(duration * 0.5, BROKEN_GAP_NS))
     good = np.isfinite(duration) & (duration >= 0) & ~broken
     return np.where(good, duration, np.nan)
-
-
-def device_ids(frame: Table) -> Floats:
-    """DEVICE ID where it is one (whole, not negative), else NaN."""
-    ids = frame["device_id"]
-    return np.where((ids >= 0) & (ids % 1 == 0), ids, np.nan)
 
 
 class Aligned(Struct, frozen=True):
@@ -58,23 +61,23 @@ def align(frame: Table) -> Aligned:
     ids = np.where(frame["op_type"].equals(DEVICE_OP), device_ids(frame), np.nan)
     devices = distinct(ids)
     per_device = [np.flatnonzero(ids == device) for device in devices]
-    codes = frame["op_code"].compact()
-    sequences = [codes[positions] for positions in per_device]
+    names = Groups(frame["op_code"])
+    sequences = [names.which[positions] for positions in per_device]
     if not per_device:
         return Aligned(devices, np.empty((0, 0), np.intp))
     if all(np.array_equal(sequence, sequences[0]) for sequence in sequences[1:]):
         return Aligned(devices, np.stack(per_device, axis=1))
-    blocks, absent = _zip(per_device, sequences)
-    # Codes number the distinct names in their order.
-    names = list(dict.fromkeys(frame["op_code"].values))
-    listed = ", ".join(f"{names[code]} ({count} times)" for code, count in list(absent.items())[:5])
-    warning = Caveat(
-        DIFFERENT_OPS,
+    blocks = _zip(per_device, sequences)
+    lacking = blocks[(blocks < 0).any(axis=1)].max(axis=1)
+    if not len(lacking):
+        return Aligned(devices, blocks)
+    absent = Counter(frame["op_code"][lacking].tolist())
+    listed = ", ".join(f"{name} ({count} times)" for name, count in list(absent.items())[:5])
+    text = (
         f"the {len(devices)} devices did not run the same ops; not on all of them: {listed}: "
-        "the figures of these ops, and of later ones of the same name, are unreliable",
-        "wrong",
+        "the figures of these ops, and of later ones of the same name, are unreliable"
     )
-    return Aligned(devices, blocks, (warning,) if absent else ())
+    return Aligned(devices, blocks, (Caveat(DIFFERENT_OPS, text, "wrong"),))
 
 
 def merge_devices(frame: Table) -> tuple[Table, tuple[Caveat, ...]]:
@@ -99,7 +102,8 @@ def merge_devices(frame: Table) -> tuple[Table, tuple[Caveat, ...]]:
     order = np.arange(len(frame))
     order[base] = np.where(present, blocks, len(frame)).min(axis=1)
     durations_ns = frame["kernel_duration_ns"].copy()
-    durations_ns[base[collective]] = _mean(durations[collective])
+    known = (~np.isnan(durations)).sum(axis=1)
+    durations_ns[base[collective]] = quotient(np.nansum(durations, axis=1), known)[collective]
     others = np.ones(len(frame), np.bool_)
     others[blocks[present]] = False
     kept = np.concatenate([base, np.flatnonzero(others)])
@@ -113,40 +117,17 @@ def is_collective(frame: Table) -> Mask:
     return op.spread([any(c in str(v) for c in COLLECTIVES) for v in op.values], False, np.bool_)
 
 
-def _mean(durations: Floats) -> Floats:
-    """Mean of the usable durations of each row; NaN where there is none."""
-    count = (~np.isnan(durations)).sum(axis=1)
-    total = np.nansum(durations, axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _zip(
-    per_device: Sequence[Positions], sequences: Sequence[npt.NDArray[Any]]
-) -> tuple[npt.NDArray[np.intp], dict[int, int]]:
+def _zip(per_device: Sequence[Positions], sequences: Sequence[Positions]) -> npt.NDArray[np.intp]:
     """Align sequences that differ: the first device with an op left says which is next.
 
-    A device whose next op has another name waits. Returns the blocks, and how often each op was
-    not on every device.
+    A device whose next op has another name waits.
     """
-    at = [0] * len(per_device)
+    left = [
+        deque(zip(codes.tolist(), positions.tolist(), strict=True))
+        for codes, positions in zip(sequences, per_device, strict=True)
+    ]
     blocks: list[list[int]] = []
-    absent: dict[int, int] = {}
-    lists = [positions.tolist() for positions in per_device]
-    codes = [sequence.tolist() for sequence in sequences]
-    while True:
-        block = [-1] * len(lists)
-        wanted: int | None = None
-        for device, positions in enumerate(lists):
-            if at[device] >= len(positions):
-                continue
-            code = codes[device][at[device]]
-            wanted = code if wanted is None else wanted
-            if code == wanted:
-                block[device] = positions[at[device]]
-                at[device] += 1
-        if wanted is None:
-            break
-        if -1 in block:
-            absent[wanted] = absent.get(wanted, 0) + 1
-        blocks.append(block)
-    return np.asarray(blocks, dtype=np.intp), absent
+    while any(left):
+        wanted = next(ops[0][0] for ops in left if ops)
+        blocks.append([ops.popleft()[1] if ops and ops[0][0] == wanted else -1 for ops in left])
+    return np.asarray(blocks, dtype=np.intp)

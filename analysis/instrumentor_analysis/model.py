@@ -7,10 +7,11 @@ never 0: an op that took no time and an op that was never timed are different th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, convert, field
+from msgspec import Meta, Struct, convert, field
 from msgspec.structs import replace
 
 from instrumentor_analysis.caveats import Caveat, read_caveats
@@ -46,8 +47,11 @@ VerdictName = Literal[
 ]
 
 
+_Size = Annotated[int, Meta(gt=0)]
+
+
 class Sample(Struct, frozen=True):
-    """One timed step.
+    """One timed step, by the names of the record.
 
     Attributes:
         ms: wall clock.
@@ -60,13 +64,12 @@ class Sample(Struct, frozen=True):
     name: str
     kind: str
     label: str
-    ms: float
-    index: int
+    ms: Annotated[float, Meta(ge=0)] = math.nan
+    index: int = 0
     start_s: float | None = None
-    device: str | None = None
-    batch_shape: tuple[int, ...] | None = None
-    samples: int | None = None
-    tokens: int | None = None
+    batch_shape: Annotated[tuple[_Size, ...], Meta(min_length=1)] | None = None
+    samples: _Size | None = field(default=None, name="batch_samples")
+    tokens: _Size | None = field(default=None, name="batch_tokens")
 
 
 class Interval(Struct, frozen=True):

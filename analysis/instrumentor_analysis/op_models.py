@@ -24,9 +24,6 @@ from instrumentor_analysis.attributes import (
 from instrumentor_analysis.cells import clean, datatype_bytes, dimension
 from instrumentor_analysis.roofline import Architecture
 
-#: Ops whose ATTRIBUTES are read by their name; of all others only a program config is.
-ATTRIBUTED = ("Matmul", "OptimizedConvNew", "Conv2d", "HaloDeviceOperation")
-
 Modelled = Literal["full", "flops_only", "none"]
 
 _SHORT = {"FLOAT32": "FP32", "BFLOAT16": "BF16", "BFLOAT8_B": "BFP8", "BFLOAT4_B": "BFP4"}

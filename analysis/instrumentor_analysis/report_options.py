@@ -38,9 +38,9 @@ from instrumentor_analysis.pooling import pool
 from instrumentor_analysis.roofline import Architecture
 from instrumentor_analysis.run_folder import open_run
 from instrumentor_analysis.stacked import GroupBy, stacked
-from instrumentor_analysis.steps import DeviceSteps, StepChoice, read_steps, without_signposts
+from instrumentor_analysis.steps import DeviceSteps, read_steps, without_signposts
 from instrumentor_analysis.table import Table, any_known
-from instrumentor_analysis.window import Named
+from instrumentor_analysis.window import Named, StepChoice
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ReportOptions:
     Attributes:
         start_signpost, end_signpost: borders of the window. With neither, the last complete
             steady step of our signposts; in a file without those, tt-perf-report's rule (see
-            :func:`instrumentor_analysis.window.select`).
+            :meth:`instrumentor_analysis.window.Named.select`).
         step: another of our steps, by number (0: the compile step), or ``"all"`` steady ones: a
             row per op then, its mean over the steps.
         min_percentage: rows below this share of the total are of no interest (``minor``).

@@ -18,7 +18,7 @@ from instrumentor_analysis.documents import kept
 from instrumentor_analysis.errors import BadOption
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.ops import Ops
+    from instrumentor_analysis.load import Ops
     from instrumentor_analysis.table import Floats
 
 #: Architecture of files that name none (formats v1 and v2).

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from instrumentor_analysis.attributes import PROGRAM_CONFIG
+from instrumentor_analysis.attributes import ATTRIBUTED, PROGRAM_CONFIG
 from instrumentor_analysis.caveats import Caveat
-from instrumentor_analysis.op_models import ATTRIBUTED
 from instrumentor_analysis.scan import Header, wrong_cells
 from instrumentor_analysis.schema import NUMBERS, wanted_columns
 from instrumentor_analysis.table import Categorical, Floats, Mask, Table
@@ -55,6 +54,11 @@ class _Run(Struct):
     columns: dict[int, str]
     known: dict[bytes, int] = field(default_factory=dict)
     codes: list[npt.NDArray[np.int32]] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Ours, of the columns."""
+        return tuple(self.columns.values())
 
 
 class RowReader:
@@ -105,51 +109,46 @@ class RowReader:
         # Lines may end in CR LF.
         ends[:, -1] -= array[np.maximum(ends[:, -1] - 1, 0)] == _RETURN
         self._read_numbers(block, array, starts, ends)
-        codes: dict[str, npt.NDArray[np.int32]] = {}
         for run in self._runs:
             cells = starts[:, run.first].tolist(), ends[:, run.last].tolist()
-            if tuple(run.columns.values()) == ("attributes",):
-                told = _attributed(run, block, *cells, self._modelled(codes, len(ends)))
-            else:
-                told = _looked_up(run, block, *cells)
-            run.codes.append(told)
-            codes |= dict.fromkeys(run.columns.values(), told)
+            read = self._read_by_name() if run.names == ("attributes",) else None
+            run.codes.append(_looked_up(run, block, *cells, read))
         self._rows += len(ends)
 
     def table(self) -> Table:
         """All columns of the schema; those that the file lacks are blank."""
-        names = list(self._numbers)
-        figures = np.empty((len(names), 0))
+        blank, figures = np.full(self._rows, np.nan), np.empty((len(self._numbers), 0))
         if self._figures:
             figures = np.concatenate(self._figures, axis=1)
-        columns: dict[str, Any] = {}
+        # A CSV of the device alone: every row is an op of a device.
+        same = np.zeros(self._rows, np.int32)
+        columns: dict[str, Any] = {
+            "op_code": Categorical(same, [UNNAMED]),
+            "op_type": Categorical(same, ["tt_dnn_device"]),
+        }
         for run in self._runs:
-            codes = np.concatenate(run.codes) if run.codes else np.empty(0, np.int32)
-            columns |= _taken_apart(run, codes, self._separator)
-        for name in NUMBERS.values():
-            there = name in self._numbers
-            columns[name] = figures[names.index(name)] if there else np.full(self._rows, np.nan)
-        if not {"op_code", "op_type"} <= columns.keys():
-            columns = _unnamed(self._rows) | columns
+            columns |= _taken_apart(run, self._separator)
+        columns |= dict.fromkeys(NUMBERS.values(), blank)
+        columns |= zip(self._numbers, figures, strict=True)
         columns["line"] = np.arange(self._first_line, self._first_line + self._rows)
         return Table(columns)
 
     def warnings(self) -> tuple[Caveat, ...]:
         """Names that are missing; texts among the figures, each column's first."""
-        found = [] if "OP TYPE" in self._header.columns else [_no_names(self._path, self._header)]
-        return (*found, *self._texts_among_figures())
-
-    def _texts_among_figures(self) -> tuple[Caveat, ...]:
-        theirs = {ours: name for name, ours in NUMBERS.items()}
-        return tuple(
-            Caveat(
-                "not-a-number",
-                f"{self._path.name}, line {odd[0][0]}, column {theirs[name]!r}: "
-                f"{odd[0][1]!r} is not a number and counts as blank ({len(odd)} such cells)",
-                "wrong",
+        name, columns, found = self._path.name, self._header.columns, list[Caveat]()
+        if "OP TYPE" not in columns:
+            what = "signposts" if "OP CODE" in columns else "names of ops and no signposts"
+            text = f"{name} is of the device alone: it has times of programs, but no {what}"
+            found.append(Caveat("device-only", text))
+        theirs = {ours: column for column, ours in NUMBERS.items()}
+        for column, odd in sorted(self._odd.items()):
+            line, cell = odd[0]
+            text = (
+                f"{name}, line {line}, column {theirs[column]!r}: {cell!r} is not a number and "
+                f"counts as blank ({len(odd)} such cells)"
             )
-            for name, odd in sorted(self._odd.items())
-        )
+            found.append(Caveat("not-a-number", text, "wrong"))
+        return tuple(found)
 
     def _ends(self, block: bytes) -> Ends | None:
         """Where each cell of each row ends; None where rows differ in their number of cells."""
@@ -197,13 +196,13 @@ class RowReader:
                 self._odd.setdefault(name, []).append((line, text))
         self._figures.append(values.reshape(len(at), rows))
 
-    def _modelled(self, codes: Mapping[str, npt.NDArray[np.int32]], rows: int) -> Mask:
-        """Rows whose ATTRIBUTES say something by the op's name."""
+    def _read_by_name(self) -> Mask:
+        """Of the rows that were read last, those whose ATTRIBUTES are read by the op's name."""
         run = self._runs[0]
-        if "op_code" not in run.columns.values():
-            return np.zeros(rows, np.bool_)
-        marks = [any(name.encode() in text for name in ATTRIBUTED) for text in run.known]
-        return np.asarray(marks, np.bool_)[codes["op_code"]]
+        if "op_code" not in run.names:
+            return np.zeros(len(run.codes[-1]), np.bool_)
+        named = [any(name.encode() in text for name in ATTRIBUTED) for text in run.known]
+        return np.asarray(named, np.bool_)[run.codes[-1]]
 
 
 def _runs(columns: Sequence[str], texts: Mapping[int, str]) -> list[_Run]:
@@ -212,65 +211,42 @@ def _runs(columns: Sequence[str], texts: Mapping[int, str]) -> list[_Run]:
     ATTRIBUTES is a run of its own: it may be another one for every op, and mostly says nothing.
     """
     runs: list[_Run] = []
+    alone = {"attributes", "location"}
     for at in sorted(texts):
-        alone = texts[at] in ("attributes", "location")
         between = columns[runs[-1].last + 1 : at] if runs else ()
-        near = bool(runs) and all(name.startswith(_DESCRIBING) for name in between)
-        if near and not alone and not {"attributes", "location"} & set(runs[-1].columns.values()):
+        near = runs and all(name.startswith(_DESCRIBING) for name in between)
+        if near and not alone & {texts[at], *runs[-1].names}:
             runs[-1].last = at
             runs[-1].columns[at] = texts[at]
         else:
             runs.append(_Run(at, at, {at: texts[at]}))
     # What the attributes are needed for is known by the op's name.
-    return sorted(runs, key=lambda run: "op_code" not in run.columns.values())
-
-
-def _no_names(path: Path, header: Header) -> Caveat:
-    what = "signposts" if "OP CODE" in header.columns else "names of ops and no signposts"
-    text = f"{path.name} is of the device alone: it has times of programs, but no {what}"
-    return Caveat("device-only", text)
-
-
-def _unnamed(rows: int) -> dict[str, Categorical]:
-    """What a CSV of the device alone does not say: every row is an op of a device."""
-    same = np.zeros(rows, np.int32)
-    return {
-        "op_code": Categorical(same, [UNNAMED]),
-        "op_type": Categorical(same, ["tt_dnn_device"]),
-    }
+    return sorted(runs, key=lambda run: "op_code" not in run.names)
 
 
 def _looked_up(
-    run: _Run, block: bytes, starts: list[int], ends: list[int]
+    run: _Run, block: bytes, starts: list[int], ends: list[int], read: Mask | None
 ) -> npt.NDArray[np.int32]:
-    known = run.known
+    """The number of each row's text in its run.
+
+    Args:
+        read: which rows' ATTRIBUTES something reads. The others are blank unless they hold a
+            program config: they may be different in every row, and would cost memory and time.
+    """
+    known, config = run.known, PROGRAM_CONFIG.encode()
     found = [known.get(block[a:b], -1) for a, b in zip(starts, ends, strict=True)]
     if -1 in found:
         for at, code in enumerate(found):
             if code < 0:
-                found[at] = known.setdefault(block[starts[at] : ends[at]], len(known))
+                text = block[starts[at] : ends[at]]
+                if read is None or read[at] or config in text:
+                    found[at] = known.setdefault(text, len(known))
     return np.asarray(found, np.int32)
 
 
-def _attributed(
-    run: _Run, block: bytes, starts: list[int], ends: list[int], modelled: Mask
-) -> npt.NDArray[np.int32]:
-    """As :func:`_looked_up`, but blank where nothing reads it: ops stay few, and memory small."""
-    known, config = run.known, PROGRAM_CONFIG.encode()
-    found: list[int] = []
-    for start, end, named in zip(starts, ends, modelled.tolist(), strict=True):
-        cell = block[start:end]
-        code = known.get(cell, -1)
-        if code < 0 and (named or config in cell):
-            code = known.setdefault(cell, len(known))
-        found.append(code)
-    return np.asarray(found, np.int32)
-
-
-def _taken_apart(
-    run: _Run, codes: npt.NDArray[np.int32], separator: bytes
-) -> dict[str, Categorical]:
+def _taken_apart(run: _Run, separator: bytes) -> dict[str, Categorical]:
     """The columns of a run, all on the same codes."""
+    codes = np.concatenate(run.codes) if run.codes else np.empty(0, np.int32)
     parts = [text.split(separator) for text in run.known]
     columns: dict[str, Categorical] = {}
     for at, name in run.columns.items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from io import RawIOBase
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,22 +16,22 @@ from msgspec import Struct
 from instrumentor_analysis.errors import DamagedFile, NotAnOpsFile
 from instrumentor_analysis.schema import DEVICE_ONLY, REQUIRED, is_records, known_names
 
-# Small enough to stay in a core's cache for the passes over each block.
-_BLOCK = 1 << 19
 _WORD, _CELL = b"signpost", b"signpost,"
-_NEWLINE = ord("\n")
 
 
 class Header(Struct, frozen=True):
-    """The first line: column names, and where the rows begin (bytes)."""
+    """The first line: column names, and the line itself with its newline."""
 
     columns: tuple[str, ...]
     raw: bytes
 
-    @property
-    def size(self) -> int:
-        """Bytes of the header line, its newline included."""
-        return len(self.raw)
+
+class Region(Struct, frozen=True):
+    """Whole lines of a file: byte offsets, and the 1-based number of the first line."""
+
+    start: int
+    end: int
+    first_line: int
 
 
 class Signpost(Struct, frozen=True):
@@ -102,127 +101,52 @@ def read_header(path: Path) -> Header:
 
 
 def scan(path: Path) -> Scan:
-    """One pass over the bytes, in constant memory.
+    """One pass over the lines, in constant memory.
 
     Raises:
         NotAnOpsFile: see :func:`read_header`.
         DamagedFile: the last line is cut short.
     """
     header = read_header(path)
-    found = _Found(header)
-    with path.open("rb", buffering=0) as file:
-        _pass(file, found)
-    if not found.quoted:
-        _check_last_line(path, header, found.lines, found.size)
-    posts = () if found.quoted else tuple(found.signposts)
-    return Scan(header, posts, found.quoted)
+    # The type is the second cell in every file known: then it is looked for there only.
+    second = header.columns[:2] == ("OP CODE", "OP TYPE")
+    found: list[Signpost] = []
+    start, line = 0, b""
+    with path.open("rb", buffering=1 << 18) as file:
+        for number, line in enumerate(file, 1):
+            if b'"' in line:
+                return Scan(header, (), quoted=True)
+            if line.startswith(_CELL, line.find(b",") + 1) if second else _WORD in line:
+                found += _signpost(header.columns, line, number, start)
+            start += len(line)
+    if not line.endswith(b"\n"):
+        refuse_cut_line(path, header, line)
+    return Scan(header, tuple(found), quoted=False)
 
 
-class _Found:
-    """What a pass has come across so far; lines and offsets are those of the file."""
-
-    def __init__(self, header: Header) -> None:
-        self.header = header
-        self.signposts: list[Signpost] = []
-        self.quoted = False
-        self.lines = self.size = 0
-        columns = header.columns
-        # A CSV of the device alone has no signposts.
-        there = "OP TYPE" in columns and "OP CODE" in columns
-        self.kind = columns.index("OP TYPE") if there else len(columns)
-        self.code = columns.index("OP CODE") if there else len(columns)
-        self.stamp = columns.index("HOST START TS") if "HOST START TS" in columns else None
-
-    def row(self, cells: bytes, start: int, line: int) -> None:
-        """Look at a row that holds the word somewhere."""
-        parts = cells.rstrip(b"\r\n").split(b",")
-        if len(parts) <= self.kind or parts[self.kind] != _WORD:
-            return
-        there = self.stamp is not None and len(parts) > self.stamp
-        text = parts[self.stamp] if there and self.stamp is not None else b""
-        self.signposts.append(
-            Signpost(
-                name=parts[self.code].decode("utf-8", "replace"),
-                line=line,
-                start=start,
-                end=start + len(cells),
-                host_ns=int(text) if text.isdigit() else None,
-            )
-        )
+def _signpost(columns: Sequence[str], line: bytes, number: int, start: int) -> list[Signpost]:
+    """The signpost of a line that holds the word somewhere."""
+    cells = dict(zip(columns, line.rstrip(b"\r\n").split(b","), strict=False))
+    # A CSV of the device alone has no signposts.
+    if "OP CODE" not in cells or cells.get("OP TYPE") != _WORD:
+        return []
+    name, time = cells["OP CODE"].decode("utf-8", "replace"), cells.get("HOST START TS", b"")
+    host_ns = int(time) if time.isdigit() else None
+    return [Signpost(name, number, start, start + len(line), host_ns)]
 
 
-def _pass(file: RawIOBase, found: _Found) -> None:
-    """Whole rows of a block after the other; what is left of a row waits for the next block."""
-    import numpy as np
-
-    # The type is the second cell of a row in every file known: then it is looked for there only.
-    second = (found.code, found.kind) == (0, 1)
-    buffer = bytearray(_BLOCK)
-    kept = 0
-    while True:
-        if kept == len(buffer):
-            buffer += bytes(len(buffer))
-        with memoryview(buffer) as view:
-            read = file.readinto(view[kept:]) or 0
-        filled = kept + read
-        if not read:
-            # A last row without a newline is a row.
-            if kept:
-                _rows(found, bytes(buffer[:kept]), [kept], second)
-                found.lines -= 1
-                found.size += kept
-            return
-        found.quoted = found.quoted or buffer.find(b'"', kept, filled) >= 0
-        array = np.frombuffer(buffer, dtype=np.uint8, count=read, offset=kept)
-        ends = (np.flatnonzero(array == _NEWLINE) + (kept + 1)).tolist()
-        del array
-        if ends:
-            _rows(found, buffer, ends, second)
-            found.size += ends[-1]
-            kept = filled - ends[-1]
-            buffer[:kept] = buffer[ends[-1] : filled]
-        else:
-            kept = filled
-
-
-def _rows(found: _Found, block: bytes | bytearray, ends: Sequence[int], second: bool) -> None:
-    """The signposts among the rows of a block, each of which ends at one of ``ends``."""
-    find, start, line, size = block.find, 0, found.lines, found.size
-    for end in ends:
-        line += 1
-        if second:
-            at = find(b",", start, end) + 1
-            here = block.startswith(_CELL, at, end)
-        else:
-            here = find(_WORD, start, end) >= 0
-        if here:
-            found.row(bytes(block[start:end]), size + start, line)
-        start = end
-    found.lines = line
-
-
-def _check_last_line(path: Path, header: Header, newlines: int, size: int) -> None:
-    """A last line without newline and with too few cells: the writer was interrupted."""
-    with path.open("rb") as file:
-        file.seek(max(0, size - (1 << 16)))
-        tail = file.read()
-    refuse_cut_line(path, header, tail.rsplit(b"\n", 1)[-1], newlines + 1)
-
-
-def refuse_cut_line(path: Path, header: Header, last: bytes, line: int) -> None:
-    """Refuse a last line, without its newline, that has too few cells.
+def refuse_cut_line(path: Path, header: Header, last: bytes) -> None:
+    """Refuse a last line of a file, without its newline, that has too few cells.
 
     Raises:
         DamagedFile: the writer was interrupted.
     """
     cells = last.count(b",") + 1
     if last.strip() and cells < len(header.columns):
-        raise DamagedFile(
-            path,
-            f"the file ends within this line ({cells} of {len(header.columns)} cells)",
-            line=line,
-            column=header.columns[cells - 1],
-        )
+        with path.open("rb") as file:
+            number = sum(1 for _ in file)
+        message = f"the file ends within this line ({cells} of {len(header.columns)} cells)"
+        raise DamagedFile(path, message, number, header.columns[cells - 1])
 
 
 def wrong_cells(path: Path, header: Header, line: int, cells: int) -> DamagedFile:

@@ -6,7 +6,7 @@ window's step. The steady mean and median stand beside it and are not mixed into
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,22 +16,16 @@ from instrumentor_analysis.analysis import Analysis
 from instrumentor_analysis.caveats import Caveat, by_weight, read_caveats
 from instrumentor_analysis.errors import AnalysisError, BadOption, NothingMeasured
 from instrumentor_analysis.mfu import with_mfu
-from instrumentor_analysis.model import (
-    HOST_BOUND_PERCENT,
-    Outlier,
-    Step,
-    Summary,
-    WallClock,
-)
+from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
 from instrumentor_analysis.neighbours import doubts
 from instrumentor_analysis.run_folder import RunFolder, open_run
 from instrumentor_analysis.timings import Timings, main_label, read_timings, unfit_steps, wall_clock
-from instrumentor_analysis.verdict import contradict, decide
+from instrumentor_analysis.verdict import decide, overhead_percent
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.steps import DeviceSteps, StepChoice
+    from instrumentor_analysis.steps import DeviceSteps
     from instrumentor_analysis.table import Table
-    from instrumentor_analysis.window import Named
+    from instrumentor_analysis.window import Named, StepChoice
 
 _INFLATES = Caveat(
     "profiler-cost",
@@ -80,23 +74,21 @@ def analyse(
             "Give the lines of the step with --region, and run again.",
         )
     timings = read_timings(folder.timings, folder.batch_dim)
-    summary = _base(folder, timings)
+    analysis = Analysis(_base(folder, timings), timings, folder)
     if folder.profiler == "tracy" and folder.ops_csv is not None:
         csvs = sources if len(sources) > 1 else (folder.ops_csv,)
-        analysis = _tracy(summary, folder, timings, csvs, step, arch, named)
+        analysis = _tracy(analysis, csvs, step, arch, named)
     elif folder.profiler == "torch" and folder.torch_csv is not None:
-        analysis = _torch(summary, folder, timings, folder.torch_csv)
-    else:
-        if folder.profiler != "wallclock":
-            text = f"the {folder.profiler} profile holds no ops: wall clock only"
-            summary = _warn(summary, Caveat("no-ops", text))
-        if summary.wall_clock is None:
-            raise NothingMeasured(
-                f"{sources[0]} holds no timed step and no ops",
-                "Read run.log in it: the script may have ended before its first step.",
-            )
-        analysis = Analysis(summary, timings, folder)
-    summary = replace(analysis.summary, steps=_steps(summary, timings, analysis.device))
+        analysis = _torch(analysis, folder.torch_csv)
+    elif analysis.summary.wall_clock is None:
+        raise NothingMeasured(
+            f"{sources[0]} holds no timed step and no ops",
+            "Read run.log in it: the script may have ended before its first step.",
+        )
+    elif folder.profiler != "wallclock":
+        text = f"the {folder.profiler} profile holds no ops: wall clock only"
+        analysis = replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
+    summary = replace(analysis.summary, steps=_steps(analysis))
     return with_mfu(replace(analysis, summary=summary), arch=arch)
 
 
@@ -126,16 +118,17 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         )
         warnings.append(Caveat("unended-samples", text, "wrong"))
     for each in by_label.values():
-        warnings += [*_recompiled(each), *_not_steady(each), *_scatter(each)]
-        warnings += [_slow(outlier) for outlier in each.outliers]
-    loop = folder.mapping("loop")
+        warnings += _unsteady(each)
     untraced = _untraced(folder, label)
+    cost = None
+    if wall and untraced and wall.median_ms is not None and untraced.median_ms:
+        cost = (wall.median_ms / untraced.median_ms - 1) * 100
     return Summary(
         profiler=folder.profiler,
         scope=label or folder.text("scope"),
         wall_clock=wall,
         wall_clock_by_label=by_label,
-        loop=loop or None,
+        loop=folder.mapping("loop") or None,
         environment=folder.environment,
         run=folder.run,
         interrupted=folder.facts.get("interrupted") is True,
@@ -145,58 +138,43 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         artifacts={k: str(v) for k, v in folder.mapping("artifacts").items()},
         warnings=by_weight(warnings),
         untraced=untraced,
-        profiler_cost_percent=_cost_percent(wall, untraced),
+        profiler_cost_percent=cost,
         barrier=timings.barrier,
     )
 
 
-def _slow(outlier: Outlier) -> Caveat:
-    text = (
-        f"{outlier.name} took {outlier.ms:.1f} ms, {outlier.times_median:.1f} times the median of "
-        "the others: a pause, other work on the machine, or a compilation that no counter shows"
-    )
-    return Caveat("outlier", text)
-
-
-def _recompiled(wall: WallClock) -> list[Caveat]:
-    """That steps beyond the first compiled, which costs a run far more than its steps."""
-    if not wall.compilations:
-        return []
-    count = len(wall.compilations)
-    seconds = sum(each.ms for each in wall.compilations) / 1000
-    steps = "1 step compiled" if count == 1 else f"{count} steps compiled"
-    text = (
-        f"{steps} after the first ({seconds:.1f} s), left out of the steady ones: usual once for "
-        "the optimizer's graph; more of them mean that shapes change"
-    )
-    return [Caveat("recompiled", text, hint="pad to fixed sizes")]
-
-
-def _not_steady(wall: WallClock) -> list[Caveat]:
-    """That the steps change too much from the first to the last for one median."""
-    if not wall.drifts or wall.trend_percent is None:
-        return []
-    way = "slower" if wall.trend_percent > 0 else "faster"
-    text = (
-        f"{wall.label} has not reached steady state: its steps become {way} by "
-        f"{abs(wall.trend_percent):.0f} % from the first to the last; the interval is widened to "
-        "hold both"
-    )
-    return [Caveat("not-steady", text, "wrong", hint="more --warmup, more --steps")]
-
-
-def _scatter(wall: WallClock) -> list[Caveat]:
-    """A median that the next run may contradict, for no single slow step's sake."""
-    interval, middle = wall.median_interval_ms, wall.median_ms
-    if wall.outliers or wall.drifts or interval is None or not middle:
-        return []
-    if interval.high - interval.low <= SCATTER_PERCENT / 100 * middle:
-        return []
-    text = (
-        f"the median of {wall.label} is uncertain ({interval.low:.1f} .. {interval.high:.1f} ms): "
-        "the steps differ too much for so few of them"
-    )
-    return [Caveat("scatter", text, hint="more --steps")]
+def _unsteady(wall: WallClock) -> Iterator[Caveat]:
+    """That the steps of a label are not alike, and what may be the cause."""
+    if wall.compilations:
+        # Which costs a run far more than its steps.
+        count, seconds = len(wall.compilations), sum(c.ms for c in wall.compilations) / 1000
+        text = (
+            f"{'1 step' if count == 1 else f'{count} steps'} compiled after the first "
+            f"({seconds:.1f} s), left out of the steady ones: usual once for the optimizer's "
+            "graph; more of them mean that shapes change"
+        )
+        yield Caveat("recompiled", text, hint="pad to fixed sizes")
+    interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
+    if wall.drifts and trend is not None:
+        text = (
+            f"{wall.label} has not reached steady state: its steps become "
+            f"{'slower' if trend > 0 else 'faster'} by {abs(trend):.0f} % from the first to the "
+            "last; the interval is widened to hold both"
+        )
+        yield Caveat("not-steady", text, "wrong", hint="more --warmup, more --steps")
+    elif interval is not None and middle and not wall.outliers:
+        if interval.high - interval.low > SCATTER_PERCENT / 100 * middle:
+            text = (
+                f"the median of {wall.label} is uncertain ({interval.low:.1f} .. "
+                f"{interval.high:.1f} ms): the steps differ too much for so few of them"
+            )
+            yield Caveat("scatter", text, hint="more --steps")
+    for slow in wall.outliers:
+        text = (
+            f"{slow.name} took {slow.ms:.1f} ms, {slow.times_median:.1f} times the median of the "
+            "others: a pause, other work on the machine, or a compilation that no counter shows"
+        )
+        yield Caveat("outlier", text)
 
 
 def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
@@ -207,26 +185,12 @@ def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
     return wall_clock(timings, label) if label in timings.labels() else None
 
 
-def _cost_percent(traced: WallClock | None, untraced: WallClock | None) -> float | None:
-    if traced is None or untraced is None or not untraced.median_ms or traced.median_ms is None:
-        return None
-    return (traced.median_ms / untraced.median_ms - 1) * 100
-
-
-def _tracy_notes(summary: Summary) -> list[Caveat]:
-    """What Tracy adds to the wall clock, unless that was measured, and what it does not show."""
-    cost = [_INFLATES] if summary.profiler_cost_percent is None else []
-    return cost if summary.host_layers else [*cost, _NO_SPLIT]
-
-
 def _warn(summary: Summary, *warnings: Caveat) -> Summary:
     return replace(summary, warnings=by_weight((*summary.warnings, *warnings)))
 
 
 def _tracy(
-    summary: Summary,
-    folder: RunFolder,
-    timings: Timings,
+    analysis: Analysis,
     csvs: Sequence[Path],
     step: StepChoice,
     arch: str | None,
@@ -239,6 +203,9 @@ def _tracy(
     from instrumentor_analysis.skew import compare_devices
     from instrumentor_analysis.steps import read_steps
 
+    summary, folder, timings = analysis.summary, analysis.folder, analysis.timings
+    # What Tracy adds to the wall clock, unless that was measured.
+    inflates = [_INFLATES] if summary.profiler_cost_percent is None else []
     try:
         device = read_steps(csvs, step, arch, named, unfit_steps(timings))
     except AnalysisError as error:
@@ -247,27 +214,24 @@ def _tracy(
             raise
         # The wall clock is worth showing without the device; the reason is not hidden.
         missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
-        return Analysis(_warn(summary, missing, *_tracy_notes(summary)), timings, folder)
-    ops, pooled = _located(folder, device.ops), device.pooled
-    rows, shown = device.rows, [device.marks[at] for at in device.chosen]
-    times = figures.device_time(rows, ops, pooled)
-    wall_ms, why_not = _same_step_wall(timings, device)
-    count = round(len(ops) / pooled)
-    gaps = figures.gaps(ops, pooled)
+        return replace(analysis, summary=_warn(summary, missing, *inflates, _NO_SPLIT))
+    ops, pooled, rows = _located(folder, device.ops), device.pooled, device.rows
+    times, devices = figures.device_time(rows, ops, pooled), compare_devices(rows, pooled)
+    shown = [device.marks[at] for at in device.chosen]
     summary = replace(
         summary,
         window=device.window,
         device_time=times,
-        devices=compare_devices(rows, pooled),
+        devices=devices,
         device_time_ms=times.kernel_ms,
         device_time_source=None if times.kernel_ms is None else KERNEL_TIME,
-        op_count=count,
+        op_count=round(len(ops) / pooled),
         host_op_count=round(int(ops["is_host"].sum()) / pooled),
         categories=figures.categories(ops, pooled),
         matmul_flops_percent=figures.matmul_flops_percent(ops),
         dram_percent=figures.overall_dram(ops)[1],
         slow_ops=figures.slow_ops(ops, pooled),
-        gaps=gaps,
+        gaps=figures.gaps(ops, pooled),
         savings=savings(ops, device.architecture, pooled),
         spread=device.spread,
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),
@@ -275,22 +239,15 @@ def _tracy(
         architecture=device.architecture.name,
         host_layers=layers_of_steps(folder.tracy_log(ZONES), shown),
     )
-    remarks = [
-        *figures.unbalanced(summary.devices),
-        *figures.remarks(ops, pooled),
-        *device.warnings,
-        *why_not,
-    ]
-    summary = _warn(summary, *remarks, *(_tracy_notes(summary) if wall_ms else []))
-    summary = _against_wall(summary, wall_ms, timed_ops=count)
-    verdict = decide(
-        wall_ms,
-        times.kernel_ms,
-        figures.shares(ops) if device.architecture.has_peaks else None,
-        op_count=count,
-        median_gap_us=None if gaps is None else gaps.median_us,
-    )
-    return Analysis(replace(summary, verdict=verdict), timings, folder, ops, device)
+    wall_ms, why_not = _same_step_wall(timings, device)
+    remarks = [*figures.unbalanced(devices), *figures.remarks(ops, pooled)]
+    remarks += [*device.warnings, *why_not]
+    if wall_ms:
+        remarks += inflates if summary.host_layers else [*inflates, _NO_SPLIT]
+    summary = _against_wall(_warn(summary, *remarks), wall_ms)
+    bounds = figures.bounds(ops) if device.architecture.has_peaks else None
+    summary = replace(summary, verdict=decide(summary, bounds))
+    return replace(analysis, summary=summary, ops=ops, device=device)
 
 
 def _located(folder: RunFolder, ops: Table) -> Table:
@@ -303,16 +260,14 @@ def _located(folder: RunFolder, ops: Table) -> Table:
     return ops if messages is None else with_locations(ops, messages)
 
 
-def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> Analysis:
+def _torch(analysis: Analysis, csv: Path) -> Analysis:
     from instrumentor_analysis.figures import categories, torch_slow_ops
     from instrumentor_analysis.torch_ops import read_torch_ops
 
     ops = read_torch_ops(csv)
     on_device = ops.device_time_ms is not None
-    # The one step that both figures describe is the profiled one.
-    wall_ms = timings.profiled.ms if on_device and timings.profiled else None
     summary = replace(
-        summary,
+        analysis.summary,
         device_time_ms=ops.device_time_ms,
         device_time_source="CUDA kernels of the profiled step" if on_device else None,
         op_self_time_ms=ops.op_self_time_ms,
@@ -320,36 +275,37 @@ def _torch(summary: Summary, folder: RunFolder, timings: Timings, csv: Path) -> 
         categories=categories(ops.frame, column="torch_category") if on_device else (),
         slow_ops=torch_slow_ops(ops.frame),
     )
-    if wall_ms is not None:
+    profiled = analysis.timings.profiled
+    if on_device and profiled is not None:
         text = (
             "overhead is of the step under torch.profiler, which slows the host down; the steady "
             "steps ran without it"
         )
+        # The one step that both figures describe is the profiled one.
         summary = _warn(summary, Caveat("profiled-overhead", text))
-    summary = _against_wall(summary, wall_ms, timed_ops=len(ops.frame))
-    verdict = decide(wall_ms, ops.device_time_ms, op_count=len(ops.frame), cuda=True)
-    return Analysis(replace(summary, verdict=verdict), timings, folder, ops.frame)
+        summary = _against_wall(summary, profiled.ms)
+    summary = replace(summary, verdict=decide(summary, cuda=True))
+    return replace(analysis, summary=summary, ops=ops.frame)
 
 
-def _against_wall(summary: Summary, wall_ms: float | None, timed_ops: int) -> Summary:
+def _against_wall(summary: Summary, wall_ms: float | None) -> Summary:
     """Overhead and dispatch per op, where both numbers are of one step."""
-    device_ms = summary.device_time_ms
+    summary, device_ms = replace(summary, step_wall_clock_ms=wall_ms), summary.device_time_ms
     if wall_ms is None or device_ms is None or wall_ms <= 0:
-        return replace(summary, step_wall_clock_ms=wall_ms)
-    overhead = (wall_ms - device_ms) / wall_ms * 100
-    if overhead < 0:
+        return summary
+    if device_ms > wall_ms:
         text = (
             f"the device worked longer ({device_ms:.1f} ms) than the step took ({wall_ms:.1f} ms): "
             "the clock did not wait for the device, or ops of sub-devices overlap"
         )
         summary = _warn(summary, Caveat("longer-than-wall", text, "wrong"))
-    if contradict(wall_ms, device_ms):
-        return replace(summary, step_wall_clock_ms=wall_ms)
+    overhead = overhead_percent(wall_ms, device_ms)
+    if overhead is None:
+        return summary
     return replace(
         summary,
-        step_wall_clock_ms=wall_ms,
         overhead_percent=overhead,
-        dispatch_ms_per_op=(wall_ms - device_ms) / timed_ops if timed_ops else None,
+        dispatch_ms_per_op=(wall_ms - device_ms) / summary.op_count if summary.op_count else None,
         host_bound=overhead > HOST_BOUND_PERCENT,
     )
 
@@ -372,14 +328,14 @@ def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None
     return sum(found) / len(found), []
 
 
-def _steps(summary: Summary, timings: Timings, device: DeviceSteps | None) -> tuple[Step, ...]:
+def _steps(analysis: Analysis) -> tuple[Step, ...]:
     """Every step that the record or the trace names, in the order of the record, then file."""
-    walls = summary.wall_clock_by_label.values()
+    timings, device = analysis.timings, analysis.device
+    walls = analysis.summary.wall_clock_by_label.values()
     odd = {outlier.name for wall in walls for outlier in wall.outliers}
     marks = {} if device is None else {m.name: at for at, m in enumerate(device.marks)}
-    samples = [*timings.samples, *([timings.profiled] if timings.profiled else [])]
     steps: list[Step] = []
-    for sample in samples:
+    for sample in (*timings.samples, *([timings.profiled] if timings.profiled else [])):
         step = Step(sample.name, sample.kind, sample.label, sample.ms, outlier=sample.name in odd)
         steps.append(_with_device(step, marks.pop(sample.name, None), device))
     unnamed = (_with_device(Step(name, None, None, None), at, device) for name, at in marks.items())
@@ -391,14 +347,11 @@ def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step
         return step
     if at is None:
         return replace(step, complete=False)
-    device_ms, wall = device.device_ms.get(at), step.wall_clock_ms
-    overhead = None
-    if device_ms is not None and wall and not contradict(wall, device_ms):
-        overhead = (wall - device_ms) / wall * 100
+    device_ms = device.device_ms.get(at)
     return replace(
         step,
         complete=device.marks[at].complete,
         op_count=device.op_counts.get(at),
         device_time_ms=device_ms,
-        overhead_percent=overhead,
+        overhead_percent=overhead_percent(step.wall_clock_ms, device_ms),
     )

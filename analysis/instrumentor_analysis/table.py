@@ -90,12 +90,6 @@ class Categorical:
         found = (values[code] for code in self.codes[first].tolist())
         return [value for value in found if value is not None]
 
-    def compact(self) -> npt.NDArray[np.int64]:
-        """Codes by which equal rows are equal, blanks -1."""
-        known: dict[Any, int] = {}
-        same = [known.setdefault(value, len(known)) for value in self.values]
-        return self.spread(same, -1, np.int64)
-
 
 Column = Any
 """A numpy array, or a :class:`Categorical`."""

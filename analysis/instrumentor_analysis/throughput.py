@@ -32,23 +32,14 @@ def percentile(values: Sequence[float], percent: int) -> float | None:
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
-def samples_per_s(steady: Sequence[Sample]) -> float | None:
-    """None unless every steady step says how many samples it had."""
-    return _rate([sample.samples for sample in steady], steady)
-
-
-def tokens_per_s(steady: Sequence[Sample]) -> float | None:
-    """None unless every steady step was of tokens."""
-    return _rate([sample.tokens for sample in steady], steady)
-
-
 def common_shape(steady: Sequence[Sample]) -> tuple[int, ...] | None:
     """The batch shape that all steady steps share, else None."""
     shapes = {sample.batch_shape for sample in steady}
     return shapes.pop() if len(shapes) == 1 else None
 
 
-def _rate(work: Sequence[int | None], steady: Sequence[Sample]) -> float | None:
+def rate(work: Sequence[int | None], steady: Sequence[Sample]) -> float | None:
+    """Work a second; None unless every steady step says how much it did."""
     known = [amount for amount in work if amount is not None]
     if not known or len(known) < len(work):
         return None

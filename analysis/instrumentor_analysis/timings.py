@@ -10,20 +10,20 @@ import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor_analysis import waiting
 from instrumentor_analysis.caveats import Caveat, recorded
+from instrumentor_analysis.documents import fitted, number
 from instrumentor_analysis.drift import drift
-from instrumentor_analysis.flops import ModelFacts, model_facts
+from instrumentor_analysis.flops import ModelFacts
 from instrumentor_analysis.intervals import median_interval
 from instrumentor_analysis.model import Barrier, Compilation, Outlier, Sample, WallClock
-from instrumentor_analysis.throughput import common_shape, percentile, samples_per_s, tokens_per_s
+from instrumentor_analysis.throughput import PERCENTILES, common_shape, percentile, rate
 
 #: A steady sample is an outlier when it is both this many medians...
 OUTLIER_TIMES_MEDIAN = 1.5
@@ -33,6 +33,8 @@ OUTLIER_DEVIATIONS = 6.0
 MAD_TO_SIGMA = 1.4826
 #: Number of samples above which a single one no longer moves their median.
 MANY = 200
+
+Event = Mapping[str, Any]
 
 
 class Timings(Struct, frozen=True):
@@ -58,10 +60,6 @@ class Timings(Struct, frozen=True):
         """The labels in order of first appearance."""
         return tuple(dict.fromkeys(sample.label for sample in self.samples))
 
-    def sample(self, name: str) -> Sample | None:
-        """The first sample of that step name, or None."""
-        return next((sample for sample in self.samples if sample.name == name), None)
-
 
 def read_timings(path: Path, batch_dim: int = 0) -> Timings:
     """Read a record file; an absent file is an empty record.
@@ -75,23 +73,21 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
     if not path.is_file():
         return Timings()
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    events: list[Mapping[str, Any]] = []
+    events: list[Event] = []
     warnings: list[Caveat] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for at, line in enumerate(lines, start=1):
         event = _event(line)
         if event is not None:
             events.append(event)
-            continue
-        text = f"{path.name}, line {number}: not a record, left out"
-        if number == len(lines):
-            text = f"{path.name} ends within a record: the run was cut short there"
-        warnings.append(Caveat("damaged-record", text))
+        elif line.strip():
+            text = f"{path.name}, line {at}: not a record, left out"
+            if at == len(lines):
+                text = f"{path.name} ends within a record: the run was cut short there"
+            warnings.append(Caveat("damaged-record", text))
     return _timings(events, warnings, batch_dim)
 
 
-def _event(line: str) -> Mapping[str, Any] | None:
+def _event(line: str) -> Event | None:
     try:
         event = json.loads(line)
     except ValueError:
@@ -99,47 +95,37 @@ def _event(line: str) -> Mapping[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
 
-def _timings(
-    events: Sequence[Mapping[str, Any]], warnings: list[Caveat], batch_dim: int
-) -> Timings:
+def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) -> Timings:
     mine, others = _of_main_process(events)
     warnings += [*others, *(recorded(e) for e in mine if e["event"] == "warning")]
+    found: dict[str, list[Sample]] = {"profiled": [], "sample": []}
+    for kind, samples in found.items():
+        for event in mine:
+            if event["event"] == kind:
+                sample = _sample(event, len(samples), batch_dim)
+                if sample is not None:
+                    samples.append(sample)
+                else:
+                    text = f"a record without a usable time was left out: {dict(event)}"
+                    warnings.append(Caveat("damaged-record", text))
     # What a step was is certain once later ones were taken.
     compiled = {str(e.get("name")) for e in events if e["event"] == "compiled"}
-    profiled = _usable(mine, "profiled", batch_dim, warnings)
-    samples = [
-        replace(sample, kind="compile") if sample.name in compiled else sample
-        for sample in _usable(mine, "sample", batch_dim, warnings)
-    ]
-    warnings += waiting.remarks(mine)
+    barrier = _barrier(mine)
+    warnings += _waiting(mine, barrier)
     return Timings(
-        samples=tuple(samples),
-        profiled=profiled[-1] if profiled else None,
+        samples=tuple(
+            replace(sample, kind="compile") if sample.name in compiled else sample
+            for sample in found["sample"]
+        ),
+        profiled=found["profiled"][-1] if found["profiled"] else None,
         cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
         warnings=tuple(dict.fromkeys(warnings)),
-        barrier=waiting.barrier(mine),
-        model=model_facts(mine),
+        barrier=barrier,
+        model=next((fitted(e, ModelFacts) for e in mine if e["event"] == "model"), None),
     )
 
 
-def _usable(
-    events: Sequence[Mapping[str, Any]], kind: str, batch_dim: int, warnings: list[Caveat]
-) -> list[Sample]:
-    found: list[Sample] = []
-    for event in events:
-        if event["event"] == kind:
-            sample = _sample(event, len(found), batch_dim)
-            if sample is not None:
-                found.append(sample)
-            else:
-                text = f"a record without a usable time was left out: {dict(event)}"
-                warnings.append(Caveat("damaged-record", text))
-    return found
-
-
-def _of_main_process(
-    events: Sequence[Mapping[str, Any]],
-) -> tuple[Sequence[Mapping[str, Any]], list[Caveat]]:
+def _of_main_process(events: Sequence[Event]) -> tuple[Sequence[Event], list[Caveat]]:
     """Events of the process with most samples, and that there are others."""
     taken = (e for e in events if e["event"] == "sample" and _sample(e, 0, 0) is not None)
     counts = Counter(e.get("pid") for e in taken)
@@ -156,45 +142,65 @@ def _of_main_process(
     return mine, [Caveat("several-processes", text)]
 
 
-def _sample(event: Mapping[str, Any], position: int, batch_dim: int) -> Sample | None:
-    ms, start = event.get("ms"), event.get("start_s")
-    if not isinstance(ms, (int, float)) or not math.isfinite(ms) or ms < 0:
+def _sample(event: Event, position: int, batch_dim: int) -> Sample | None:
+    """The sample of an event; None without a time."""
+    usual = {"name": f"step_{position}", "label": "step", "index": position}
+    usual["kind"] = "profiled" if event["event"] == "profiled" else "steady"
+    sample = fitted({**usual, **event}, Sample)
+    if not math.isfinite(sample.ms):
         return None
-    index = event.get("index", position)
-    name = str(event.get("name") or f"step_{index}")
-    kind = event.get("kind") or ("profiled" if event["event"] == "profiled" else "steady")
-    return Sample(
-        name=name,
-        kind=str(kind),
-        label=str(event.get("label") or "step"),
-        ms=float(ms),
-        index=int(index) if isinstance(index, (int, float)) else position,
-        start_s=float(start) if isinstance(start, (int, float)) else None,
-        device=None if event.get("device") is None else str(event["device"]),
-        batch_shape=_shape(event.get("batch_shape")),
-        samples=_rows(event, batch_dim),
-        tokens=_count(event.get("batch_tokens")),
+    return replace(sample, samples=_along(event, batch_dim)) if batch_dim else sample
+
+
+def _along(event: Event, batch_dim: int) -> int | None:
+    """Samples in all micro-batches; the recorder itself counts along the first axis."""
+    shapes: list[list[int]] = event.get("batch_shapes") or [event.get("batch_shape")]
+    try:
+        return sum(shape[batch_dim] for shape in shapes)
+    except (TypeError, IndexError):
+        return None
+
+
+def _barrier(events: Sequence[Event]) -> Barrier | None:
+    """The barrier of the last sample and what checks found; None where nothing can be pending."""
+    waited = [e for e in events if e["event"] == "sample" and e.get("barrier")]
+    if not waited:
+        return None
+    device, method = str(waited[-1].get("device")), str(waited[-1]["barrier"])
+    passed: Event = {}
+    given_up: dict[str, float] = {}
+    for each in events:
+        if each["event"] != "barrier" or each.get("device") != device:
+            continue
+        used = str(each.get("method"))
+        if each.get("idle") is True and used == method:
+            passed = each
+        elif each.get("idle") is False and used != method:
+            given_up[used] = max(number(each.get("left_ms")) or 0.0, given_up.get(used, 0.0))
+    return Barrier(
+        device=device,
+        method=method,
+        left_ms=number(passed.get("left_ms")),
+        tensors_read=int(number(passed.get("reads")) or 0),
+        given_up=given_up,
     )
 
 
-def _rows(event: Mapping[str, Any], batch_dim: int) -> int | None:
-    """Samples in all micro-batches; the recorder itself counts along the first axis."""
-    rows = _count(event.get("batch_samples"))
-    if batch_dim == 0 or rows is None:
-        return rows
-    shapes = [_shape(each) for each in event.get("batch_shapes") or [event.get("batch_shape")]]
-    known = [shape[batch_dim] for shape in shapes if shape and batch_dim < len(shape)]
-    return sum(known) if known and len(known) == len(shapes) else None
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    sizes = value if isinstance(value, list) else []
-    return tuple(sizes) if sizes and all(_count(size) is not None for size in sizes) else None
-
-
-def _count(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if whole else None
+def _waiting(events: Sequence[Event], barrier: Barrier | None) -> Iterator[Caveat]:
+    """Warnings: steps that are no samples, and barriers that nothing has confirmed."""
+    refused = [e for e in events if e["event"] == "refused"]
+    if refused:
+        steps = "1 step was not counted as a sample"
+        if len(refused) > 1:
+            steps = f"{len(refused)} steps were not counted as samples"
+        hint = "return the loss from the step as a tensor, or keep the model visible in the loop"
+        yield Caveat("not-waited-for", f"{steps}: {refused[-1].get('reason')}", hint=hint)
+    if barrier is not None and barrier.left_ms is None:
+        text = (
+            f"it was not confirmed that {barrier.method} leaves nothing pending on the device "
+            f"{barrier.device}: no tensor of the step was in sight to be read"
+        )
+        yield Caveat("barrier-unconfirmed", text, "wrong")
 
 
 def main_label(timings: Timings) -> str | None:
@@ -205,29 +211,25 @@ def main_label(timings: Timings) -> str | None:
 
 def wall_clock(timings: Timings, label: str) -> WallClock:
     """Statistics of one label; see :class:`.model.WallClock` for the figures."""
-    kinds: dict[str, list[Sample]] = {}
+    kinds: dict[str, list[Sample]] = {"compile": [], "warmup": [], "steady": []}
     for sample in timings.samples:
         if sample.label == label:
             kinds.setdefault(sample.kind, []).append(sample)
-    compiled = kinds.get("compile", [])
-    before = WallClock(
+    compiled, steady = kinds["compile"], kinds["steady"]
+    wall = WallClock(
         label=label,
-        samples=0,
+        samples=len(steady),
         compile_ms=compiled[0].ms if compiled else None,
-        warmup_ms=tuple(s.ms for s in kinds.get("warmup", ())),
+        warmup_ms=tuple(s.ms for s in kinds["warmup"]),
         compilations=tuple(Compilation(s.name, s.ms) for s in compiled[1:]),
     )
-    return _of_steady(before, kinds["steady"]) if "steady" in kinds else before
-
-
-def _of_steady(before: WallClock, steady: Sequence[Sample]) -> WallClock:
-    values = [s.ms for s in steady]
-    slow = outliers(steady)
+    if not steady:
+        return wall
+    values, slow = [s.ms for s in steady], outliers(steady)
     line = drift([s.ms for s in steady if s.name not in {outlier.name for outlier in slow}])
     interval = median_interval(values)
     return replace(
-        before,
-        samples=len(values),
+        wall,
         mean_ms=statistics.fmean(values),
         median_ms=statistics.median(values),
         min_ms=min(values),
@@ -238,12 +240,9 @@ def _of_steady(before: WallClock, steady: Sequence[Sample]) -> WallClock:
         trend_percent=None if line is None else line.percent,
         drifts=line is not None and line.sure,
         samples_ms=tuple(values),
-        p50_ms=percentile(values, 50),
-        p90_ms=percentile(values, 90),
-        p95_ms=percentile(values, 95),
-        p99_ms=percentile(values, 99),
-        samples_per_s=samples_per_s(steady),
-        tokens_per_s=tokens_per_s(steady),
+        **{f"p{percent}_ms": percentile(values, percent) for percent in PERCENTILES},
+        samples_per_s=rate([s.samples for s in steady], steady),
+        tokens_per_s=rate([s.tokens for s in steady], steady),
         batch_shape=common_shape(steady),
     )
 

@@ -6,15 +6,15 @@ is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from msgspec import Struct
+from collections.abc import Iterable, Mapping
 
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
+    Category,
     Evidence,
     Lever,
+    Summary,
     Verdict,
     VerdictName,
 )
@@ -74,57 +74,49 @@ _CUDA_LEVERS = (
 )
 
 
-class Shares(Struct, frozen=True):
-    """Of the device time, percent: by category, and of ops at a bound by which one.
+def overhead_percent(wall_ms: float | None, device_ms: float | None) -> float | None:
+    """(wall - device) / wall of one step, percent.
 
-    Attributes:
-        categories: our categories.
-        dram, flop: ops at 65 % or more of the DRAM, of the FLOPs peak (``BOTH`` counts in each).
-        slow: modelled ops below both.
+    None unless both are known and do not contradict each other: the device may seem to work
+    longer than the step took only by as much as clocks differ.
     """
-
-    categories: Mapping[str, float]
-    dram: float = 0.0
-    flop: float = 0.0
-    slow: float = 0.0
+    if wall_ms is None or device_ms is None or wall_ms <= 0:
+        return None
+    overhead = (wall_ms - device_ms) / wall_ms * 100
+    return overhead if overhead >= -CLOCKS_DIFFER_PERCENT else None
 
 
 def decide(
-    wall_ms: float | None,
-    device_ms: float | None,
-    shares: Shares | None = None,
-    *,
-    op_count: int | None = None,
-    median_gap_us: float | None = None,
-    cuda: bool = False,
+    summary: Summary, bounds: Mapping[str, float] | None = None, *, cuda: bool = False
 ) -> Verdict | None:
-    """The verdict on one step; None unless both its wall clock and its device time are known,
-    and do not contradict each other.
+    """The verdict on the step of a summary; None where its overhead is not known.
 
     Args:
-        shares: of the device time; None where ops were not modelled.
+        bounds: share of the device time by bound, percent (``BOTH`` stands for DRAM and FLOP);
+            None where ops were not modelled.
         cuda: the device is a GPU: other levers.
     """
-    if wall_ms is None or device_ms is None or wall_ms <= 0 or contradict(wall_ms, device_ms):
+    overhead = summary.overhead_percent
+    if overhead is None or summary.step_wall_clock_ms is None or summary.device_time_ms is None:
         return None
-    overhead = (wall_ms - device_ms) / wall_ms * 100
     evidence = [
-        Evidence("wall clock", wall_ms, "ms"),
-        Evidence("device time", device_ms, "ms"),
+        Evidence("wall clock", summary.step_wall_clock_ms, "ms"),
+        Evidence("device time", summary.device_time_ms, "ms"),
         Evidence("overhead", overhead, "%", HOST_BOUND_PERCENT),
     ]
-    if op_count:
-        evidence.append(Evidence("dispatch per op", (wall_ms - device_ms) / op_count, "ms"))
-    if median_gap_us is not None:
-        evidence.append(Evidence("median op-to-op gap", median_gap_us, "us", GAP_THRESHOLD_US))
+    if summary.dispatch_ms_per_op is not None:
+        evidence.append(Evidence("dispatch per op", summary.dispatch_ms_per_op, "ms"))
+    gap_us = None if summary.gaps is None else summary.gaps.median_us
+    if gap_us is not None:
+        evidence.append(Evidence("median op-to-op gap", gap_us, "us", GAP_THRESHOLD_US))
     name: VerdictName = "mixed"
-    if overhead > HOST_BOUND_PERCENT:
+    if summary.host_bound:
         name = "host-bound"
         reason = f"the device works for {100 - overhead:.0f} % of the step and waits for the rest"
-    elif shares is None:
+    elif bounds is None:
         reason = "ops were not modelled: only the host's share is known"
     else:
-        name, reason, more = _by_device(shares)
+        name, reason, more = _by_device(summary.categories, bounds)
         evidence += more
     levers = _CUDA_LEVERS if cuda else _LEVERS[name]
     if overhead > WAITS_MOSTLY_PERCENT and name != "host-bound":
@@ -137,26 +129,23 @@ def decide(
     return Verdict(name, reason, tuple(evidence), levers)
 
 
-def contradict(wall_ms: float, device_ms: float) -> bool:
-    """The device worked longer than the step took, by more than clocks differ."""
-    return device_ms > wall_ms * (1 + CLOCKS_DIFFER_PERCENT / 100)
-
-
-def _by_device(shares: Shares) -> tuple[VerdictName, str, list[Evidence]]:
-    moving = sum(shares.categories.get(name, 0.0) for name in ("TM", "DM", "CCL"))
-    figures = {
-        "memory-bound": ("ops at the DRAM bound", shares.dram),
-        "compute-bound": ("ops at the FLOPs bound", shares.flop),
+def _by_device(
+    categories: Iterable[Category], bounds: Mapping[str, float]
+) -> tuple[VerdictName, str, list[Evidence]]:
+    moving = sum(each.percent or 0.0 for each in categories if each.name in ("TM", "DM", "CCL"))
+    dram, flop, both = (bounds.get(bound, 0.0) for bound in ("DRAM", "FLOP", "BOTH"))
+    figures: dict[VerdictName, tuple[str, float]] = {
+        "memory-bound": ("ops at the DRAM bound", dram + both),
+        "compute-bound": ("ops at the FLOPs bound", flop + both),
         "data-movement-bound": ("data movement (TM, DM, CCL)", moving),
     }
     evidence = [
         Evidence(what, value, "% of device time", DOMINANT_PERCENT)
         for what, value in figures.values()
     ]
-    evidence.append(Evidence("modelled ops below both bounds", shares.slow, "% of device time"))
-    names: tuple[VerdictName, ...] = ("memory-bound", "compute-bound", "data-movement-bound")
-    name = max(names, key=lambda n: figures[n][1])
-    what, value = figures[name]
+    slow = bounds.get("SLOW", 0.0)
+    evidence.append(Evidence("modelled ops below both bounds", slow, "% of device time"))
+    name, (what, value) = max(figures.items(), key=lambda each: each[1][1])
     if value < DOMINANT_PERCENT:
         return "mixed", "no single bound holds half of the device time", evidence
     return name, f"{what} take {value:.0f} % of the device time", evidence

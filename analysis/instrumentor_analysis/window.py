@@ -1,11 +1,11 @@
 """Which ops are meant: the steps between signposts, and the one that is shown.
 
 Our signposts come in pairs ``<name>_start``, ``<name>_end``. A file without such steps is read
-as tt-perf-report 1.4.1 reads it (:func:`select`).
+as tt-perf-report 1.4.1 reads it (:meth:`Named.select`).
 
 Order: the writer of the file sorts by the time at which an op was issued, and a trace replay
 keeps the time of its *capture* in HOST START TS; so a step is always taken in file order, while
-:func:`select` sorts by HOST START TS unless told not to, as tt-perf-report does.
+that sorts by HOST START TS unless told not to, as tt-perf-report does.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
-from instrumentor_analysis.load import SIGNPOST, Region
-from instrumentor_analysis.scan import Scan, Signpost
-from instrumentor_analysis.table import Table
+from instrumentor_analysis.load import SIGNPOST
+from instrumentor_analysis.scan import Region, Scan, Signpost
+from instrumentor_analysis.table import Mask, Table
 
 _STEADY = re.compile(r"(^|_)steady(_|$)")
 _COMPILE = re.compile(r"(^|_)compile(_|$)")
@@ -29,12 +30,14 @@ _OURS = re.compile(r"(^|_)(steady|compile|warmup|profiled)(_|$)")
 _NUMBER = re.compile(r"_(\d+)$")
 _LISTED = 12
 
+StepChoice = int | Literal["all"] | None
+
 
 class Named(Struct, frozen=True):
     """A window by names of signposts instead of by steps, as tt-perf-report takes it.
 
     Attributes:
-        start, end: signposts; see :func:`select`.
+        start, end: signposts; see :meth:`select`.
         ignore: the whole file.
         file_order: as the rows lie in the file, not by host time.
     """
@@ -49,12 +52,71 @@ class Named(Struct, frozen=True):
         """Some border is named."""
         return bool(self.start or self.end or self.ignore)
 
-    def rows(self, frame: Table, *, keep_signposts: bool = False) -> tuple[Table, str]:
-        """The rows of a whole file, and in words which."""
-        ordered = frame if self.file_order else by_host_time(frame)
-        return select(
-            ordered, self.start, self.end, ignore=self.ignore, keep_signposts=keep_signposts
-        )
+    def ordered(self, frame: Table) -> Table:
+        """The rows sorted by HOST START TS, as tt-perf-report sorts; unchanged without times."""
+        times = frame["host_start_ns"]
+        if self.file_order or np.isnan(times).all() or (times[1:] >= times[:-1]).all():
+            return frame
+        return frame.take(np.argsort(times, kind="stable"))
+
+    def select(self, frame: Table) -> tuple[Table, str]:
+        """The rows that tt-perf-report 1.4.1 would take, signposts among them; in words, which.
+
+        After the first signpost named ``start`` and before the first named ``end`` (the second
+        when both are the same name), by position in the file. With neither, everything after the
+        *first* signpost that bears the *last* one's name.
+
+        Args:
+            frame: a whole file.
+
+        Raises:
+            NoSuchSignpost: a name is not there, which tt-perf-report passes over in silence.
+            EmptyWindow: no op is left.
+        """
+        frame = self.ordered(frame)
+        inside, how = self._inside(frame)
+        window = frame.take(inside)
+        _require_ops(window, frame, how)
+        return window, how
+
+    def _inside(self, frame: Table) -> tuple[Mask, str]:
+        everything = np.ones(len(frame), np.bool_)
+        if self.ignore:
+            return everything, "the whole file (signposts ignored)"
+        posts = frame.take(frame["op_type"].equals(SIGNPOST))
+        lower = _line_of(posts, self.start) if self.start else -1
+        again = 1 if self.start == self.end else 0
+        upper = _line_of(posts, self.end, nth=again) if self.end else np.inf
+        if not len(posts):
+            return everything, "the whole file (no signposts)"
+        if not self.start and not self.end:
+            last = posts["op_code"].tolist()[-1]
+            first = int(np.argmax(frame["op_code"].equals(last)))
+            how = f"ops after the first signpost named {str(last)!r}, the name of the last one"
+            return np.arange(len(frame)) > first, how
+        lines = frame["line"]
+        return (lines > lower) & (lines < upper), f"ops {self.in_words}"
+
+    def region(self, scan: Scan) -> Region | None:
+        """The bytes between two borders; None where only the whole file says which rows are meant.
+
+        That is where a border is missing, they stand the wrong way round, or host times do not
+        rise with the lines.
+        """
+        named = {post.name: post for post in reversed(scan.signposts)}
+        first, last = named.get(self.start or ""), named.get(self.end or "")
+        if self.ignore or first is None or last is None or first.line >= last.line:
+            return None
+        stamps = [post.host_ns for post in scan.signposts if post.host_ns is not None]
+        if any(a > b for a, b in itertools.pairwise(stamps)):
+            return None
+        return Region(first.end, last.start, first.line + 1)
+
+    @property
+    def in_words(self) -> str:
+        """The borders."""
+        borders = (("after", self.start), ("before", self.end))
+        return ", ".join(f"{side} {name!r}" for side, name in borders if name)
 
 
 class StepMarks(Struct, frozen=True):
@@ -154,39 +216,37 @@ def over_hosts(marks: Sequence[StepMarks], hosts: int) -> tuple[StepMarks, ...]:
 
 
 def choose(
-    marks: Sequence[StepMarks], number: int | None = None, unfit: Collection[str] = ()
-) -> StepMarks | None:
-    """The last complete steady step, or the complete step of that number (0: compile).
-
-    Where no steady step is complete, the last complete step of ours of any kind: check
-    :attr:`StepMarks.steady` of the result. None when the file has no step of ours at all.
+    marks: Sequence[StepMarks], step: StepChoice = None, unfit: Collection[str] = ()
+) -> list[int]:
+    """Positions of the complete steps that are meant.
 
     Args:
+        step: ``"all"`` steady ones; the last of a number (0: compile); None for the last steady
+            one, or, where no steady step is complete, the last of ours of any kind (check
+            :attr:`StepMarks.steady`), or none in a file without a step of ours.
         unfit: names of steps that stand for no other (:func:`.timings.unfit_steps`);
             taken only by number, or when all steady ones are.
 
     Raises:
         NoSuchStep: the step asked for, or every step, is not complete; lists what is there.
     """
-    ours = [mark for mark in marks if mark.ours]
-    if number is None and not ours:
-        return None
-    what, complete = "no step is complete", [mark for mark in ours if mark.complete]
-    if number is None:
-        complete = _usual(complete, unfit) or complete
+    ours = [at for at, mark in enumerate(marks) if mark.ours]
+    complete = [at for at in ours if marks[at].complete]
+    steady = [at for at in complete if marks[at].steady]
+    usual = [at for at in steady if marks[at].name not in unfit] or steady
+    if step == "all":
+        found, what = usual, "no steady step is complete"
+    elif step is None:
+        found, what = (usual or complete)[-1:], "no step is complete"
     else:
-        complete = [mark for mark in complete if mark.number == number]
-        there = any(mark.number == number for mark in ours)
-        what = f"step {number} is not complete" if there else f"there is no step {number}"
-    if not complete:
-        raise NoSuchStep(f"{what}; the trace has {describe(marks)}", _hint(marks))
-    return complete[-1]
-
-
-def _usual(complete: Sequence[StepMarks], unfit: Collection[str]) -> list[StepMarks]:
-    """The steady ones that stand for the others; all steady ones where none does."""
-    steady = [mark for mark in complete if mark.steady]
-    return [mark for mark in steady if mark.name not in unfit] or steady
+        found = [at for at in complete if marks[at].number == step][-1:]
+        there = any(marks[at].number == step for at in ours)
+        what = f"step {step} is not complete" if there else f"there is no step {step}"
+    if not found and (ours or step is not None):
+        number = marks[complete[-1]].number if complete else None
+        hint = "" if number is None else f"Use --step {number}."
+        raise NoSuchStep(f"{what}; the trace has {describe(marks)}", hint)
+    return found
 
 
 def describe(marks: Sequence[StepMarks]) -> str:
@@ -201,17 +261,6 @@ def _listed(names: Sequence[str], more: str = " ...") -> str:
     return ", ".join(names[:_LISTED]) + (more if len(names) > _LISTED else "")
 
 
-def _hint(marks: Sequence[StepMarks]) -> str:
-    complete = [m for m in marks if m.complete]
-    return f"Use --step {complete[-1].number}." if complete and complete[-1].number else ""
-
-
-def ordered_by_host(scan: Scan) -> bool:
-    """The signposts lie in the file in the order of their host times."""
-    stamps = [post.host_ns for post in scan.signposts if post.host_ns is not None]
-    return all(a <= b for a, b in itertools.pairwise(stamps))
-
-
 def between(frame: Table, mark: StepMarks) -> Table:
     """The ops of a step out of a whole file: by position in the file, signposts left out."""
     lines = frame["line"]
@@ -221,63 +270,6 @@ def between(frame: Table, mark: StepMarks) -> Table:
             raise NoSuchStep(f"step {mark.name} is not complete")
         inside |= (lines > part.start.line) & (lines < part.end.line)
     return frame.take(inside & ~frame["op_type"].equals(SIGNPOST))
-
-
-def by_host_time(frame: Table) -> Table:
-    """The rows sorted by HOST START TS, as tt-perf-report sorts; unchanged without times."""
-    times = frame["host_start_ns"]
-    if np.isnan(times).all() or (times[1:] >= times[:-1]).all():
-        return frame
-    return frame.take(np.argsort(times, kind="stable"))
-
-
-def select(
-    frame: Table,
-    start: str | None = None,
-    end: str | None = None,
-    *,
-    ignore: bool = False,
-    keep_signposts: bool = False,
-) -> tuple[Table, str]:
-    """The rows that tt-perf-report 1.4.1 would take, and in words which.
-
-    After the first signpost named ``start`` and before the first named ``end`` (the second when
-    both are the same name), by position in the file. With neither, everything after the *first*
-    signpost that bears the *last* one's name.
-
-    Args:
-        frame: a whole file, in the order in which the result is wanted.
-        ignore: take every row, signposts among them.
-        keep_signposts: leave the signposts within the window in it.
-
-    Raises:
-        NoSuchSignpost: a name is not there, which tt-perf-report passes over in silence.
-    """
-    if ignore:
-        return frame, "the whole file (signposts ignored)"
-    is_post = frame["op_type"].equals(SIGNPOST)
-    posts = frame.take(is_post)
-    lower: int | None = None
-    upper: int | None = None
-    notes: list[str] = []
-    if start:
-        lower = _line_of(posts, start)
-        notes.append(f"after {start!r}")
-    if end:
-        upper = _line_of(posts, end, nth=1 if start == end else 0)
-        notes.append(f"before {end!r}")
-    if not len(posts):
-        return frame, "the whole file (no signposts)"
-    lines = frame["line"]
-    if lower is None and upper is None:
-        last = posts["op_code"].tolist()[-1]
-        notes.append(f"after the first signpost named {str(last)!r}, the name of the last one")
-        inside = np.arange(len(frame)) > int(np.argmax(frame["op_code"].equals(last)))
-    else:
-        inside = lines > (-1 if lower is None else lower)
-        if upper is not None:
-            inside &= lines < upper
-    return frame.take(inside if keep_signposts else inside & ~is_post), "ops " + ", ".join(notes)
 
 
 def _line_of(posts: Table, name: str, nth: int = 0) -> int:
@@ -293,12 +285,8 @@ def _line_of(posts: Table, name: str, nth: int = 0) -> int:
     )
 
 
-def require_ops(window: Table, whole: Table, how: str) -> None:
-    """Refuse a window without ops.
-
-    Raises:
-        EmptyWindow: says what the file holds instead, and which signposts.
-    """
+def _require_ops(window: Table, whole: Table, how: str) -> None:
+    """Refuse a window without ops; say what the file holds instead, and which signposts."""
     if not window["op_type"].equals(SIGNPOST).all():
         return
     posts = [str(name) for name in whole["op_code"][whole["op_type"].equals(SIGNPOST)]]

@@ -158,9 +158,7 @@ def test_shares_of_bounds(tmp_path: Path) -> None:
     _, ops = frames(
         tmp_path, matmul(512, 2048, 512, 20.0), matmul(64, 64, 64, 60.0), op(us=20.0)
     )  # fmt: skip
-    found = figures.shares(ops)
-    assert (found.dram, found.flop, found.slow) == (20.0, 20.0, 60.0)
-    assert found.categories["Compute"] == 100.0
+    assert figures.bounds(ops) == {"SLOW": 60.0, "": 20.0, "BOTH": 20.0}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from instrumentor_analysis.flops import ModelFacts, model_facts, sample_flops
+from instrumentor_analysis.documents import fitted
+from instrumentor_analysis.flops import ModelFacts, sample_flops
 from instrumentor_analysis.model import Mfu
 from instrumentor_analysis.summary import analyse
 from tests.analysis.test_summary import run_folder
@@ -74,5 +75,4 @@ def test_nothing_is_made_up(facts: ModelFacts, label: str, tokens: float | None)
 
 def test_a_record_of_another_version_is_read_for_what_it_has() -> None:
     told = {"event": "model", "trainable": "many", "frozen": True, "chips": 4, "arch": 7, "new": 1}
-    assert model_facts([{"event": "load"}, told]) == ModelFacts(chips=4)
-    assert model_facts([]) is None
+    assert fitted(told, ModelFacts) == ModelFacts(chips=4)

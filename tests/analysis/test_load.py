@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from instrumentor_analysis.errors import BadOption, DamagedFile, NotAnOpsFile
-from instrumentor_analysis.load import Region, load, load_hosts
-from instrumentor_analysis.scan import scan
+from instrumentor_analysis.load import load, load_hosts
+from instrumentor_analysis.scan import Region, scan
 from instrumentor_analysis.summary import summarise
 from instrumentor_analysis.table import Categorical
 from tests.analysis.ops_rows import FIXTURES, REAL, header, op, signpost, step, text

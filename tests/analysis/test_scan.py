@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instrumentor_analysis import scan as module
+from instrumentor_analysis import load as module
 from instrumentor_analysis.load import load
 from instrumentor_analysis.scan import scan
 from instrumentor_analysis.window import signposts_of
