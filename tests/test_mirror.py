@@ -25,7 +25,6 @@ TESTED_IN = {
     "tests/end_to_end/test_readiness.py": "commands/doctor",
     "tests/end_to_end/test_sampling.py": "commands/repeat",
     "tests/end_to_end/test_tune.py": "commands/tune tune/trials",
-    "tests/end_to_end/test_tune_slurm.py": "tune/slurm",
     "tests/end_to_end/test_witness.py": "verification",
     "tests/kernels/test_cli.py": "commands/kernel",
     "tests/kernels/test_gate.py": "runtime/kernel_gate",

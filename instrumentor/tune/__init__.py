@@ -5,8 +5,8 @@ A configuration is what is changed together; a trial measures one.
 * :mod:`instrumentor.tune.settings` -- what can be changed, as data.
 * :mod:`instrumentor.tune.target` -- the script, its modules and its YAML.
 * :mod:`instrumentor.tune.edits` -- a configuration as edits of the copy, and as a patch.
-* :mod:`instrumentor.tune.trial` -- one trial, in a process of its own.
 * :mod:`instrumentor.tune.executors` -- where trials run: here, or under Slurm.
+* :mod:`instrumentor.tune.trial` -- one trial, in a process of its own.
 * :mod:`instrumentor.tune.trials` -- runs trials and writes them down.
 * :mod:`instrumentor.tune.judge` -- a trial against the best so far.
 * :mod:`instrumentor.tune.search` -- which configurations are tried.

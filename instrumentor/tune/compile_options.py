@@ -1,108 +1,196 @@
-"""Compile options: into the script's own `set_custom_compile_options` call, or a call of ours.
+"""Compile options, merged into the calls that take them, or into a call of ours.
 
-A later call replaces an earlier one, so every call that is there gets the options, and all of
-them stand in one call. Without a call ours goes where the device is open and nothing is compiled
-yet: setting options opens the device, so it must not come before the script has chosen one.
+tt-xla has one call for all graphs, `torch_xla.set_custom_compile_options(OPTIONS)`. A later call
+replaces an earlier one, so every call that is there gets the options. Without a call ours goes
+where the device is open and nothing is compiled yet: setting options opens the device, so it must
+not come before the script has chosen one.
+
+tt-crank takes them in each `torch.compile(..., backend="tt", options=OPTIONS)`, where OPTIONS may
+be None or a dictionary with the members of CompileOption as keys, which are texts.
 """
 
 from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeAlias
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, callee, dotted, own_calls
 from instrumentor.tune.settings import Value
-from instrumentor.tune.statements import Changes, text_of
+from instrumentor.tune.statements import Changes, Own, text_of
 from instrumentor.tune.target import NotApplicable, Target
 
 CALL = "set_custom_compile_options"
+#: tt-crank's options that are members of an enumeration, by the settings' values.
+ENUMERATED: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "math_fidelity": ("MathFidelity", {}),
+    "experimental_weight_dtype": ("BfpDtype", {"bfp_bf8": "BfpBf8", "bfp_bf4": "BfpBf4"}),
+}
+_ENUMERATIONS = "tt_crank.torch._compile"
+_MEMBERS = {"optimization_level": "OPT_LEVEL"}
 _DEPTH = 3
 _LONG = 76  # with the indentation of a function or two, still a line
 _OPENS_DEVICE = ("torch_xla.device", "xm.xla_device", "xla_model.xla_device", "xla_device")
 
+#: An option with its value, as it is spelled in the place of an expression (None: anew).
+_Spell: TypeAlias = Callable[[str, Value, "ast.expr | None"], str]
+_Taker: TypeAlias = "tuple[Source, ScopeNode, ast.stmt, ast.Call]"
 
-def own_option(target: Target, option: str) -> tuple[Path, int, Value | None] | None:
-    """Where the script sets an option itself, and to what (None: not a constant)."""
-    for source, scope, _, call in target.calls(CALL):
-        for given in call.args[:1]:
-            value = _lookup(source, scope, given, option)
-            if value is not None:
-                constant = value.value if isinstance(value, ast.Constant) else None
-                return source.path, value.lineno, _plain(constant)
+
+def uses_crank(target: Target) -> bool:
+    """Whether the script runs through tt-crank."""
+    return any(b"tt_crank" in source.data for source in target.sources)
+
+
+def own_option(target: Target, option: str) -> Own | None:
+    """Where the script sets an option itself, and to what."""
+    keys = option, f"CompileOption.{_MEMBERS.get(option, option.upper())}"
+    for source, scope, _, call in _takers(target):
+        value = _lookup(source, scope, _options(call), keys)
+        if value is not None:
+            return source.path, value.lineno, _in_words(option, value)
     return None
 
 
-def apply(target: Target, options: Mapping[str, Value], changes: Changes) -> None:
-    """Set compile options.
+def apply(target: Target, changes: Changes) -> None:
+    """Put the options of the changes into every call, or into one of ours.
 
     Raises:
-        NotApplicable: no module imports torch_xla, or a call cannot be rewritten.
+        NotApplicable: nothing reads them, or a call cannot be rewritten.
     """
+    options = changes.options
     if not options:
         return
-    names = ", ".join(options)
-    calls = list(target.calls(CALL))
-    for source, _, _, call in calls:
-        if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
+    reason = f"compile options: {', '.join(options)}"
+    takers = list(_takers(target))
+    crank = uses_crank(target)
+    for source, _, statement, call in takers:
+        if crank:
+            _into_compile(source, statement, call, changes, reason)
+        elif len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
             raise NotApplicable(
                 source.path, call.lineno, f"{CALL} is not called with one dictionary"
             )
-        _merge(source, call.args[0], options, changes, f"compile options: {names}")
-    if not calls:
-        _insert(target, options, changes, f"compile options: {names}")
+        else:
+            _merge(source, call.args[0], _spell_for_xla, changes, reason)
+    if not takers and crank:
+        raise NotApplicable(
+            target.script, 1, 'the script\'s modules have no torch.compile(..., backend="tt")'
+        )
+    if not takers:
+        _insert(target, changes, reason)
+
+
+def _takers(target: Target) -> Iterator[_Taker]:
+    """The calls that take options; for tt-crank, a constant of the script may name the backend."""
+    if not uses_crank(target):
+        yield from target.calls(CALL)
+        return
+    for taker in target.calls("compile"):
+        backend = next((k.value for k in taker[3].keywords if k.arg == "backend"), None)
+        if isinstance(backend, ast.Name):
+            named = backend.id
+            bound = (s for source in target.sources for s in source.tree.body)
+            assigned = (s for s in bound if isinstance(s, ast.Assign))
+            backend = next((s.value for s in assigned if named in map(dotted, s.targets)), None)
+        if _is_constant(backend, ("tt",)):
+            yield taker
+
+
+def _options(call: ast.Call) -> ast.expr | None:
+    given = (k.value for k in call.keywords if k.arg == "options")
+    return next(given, None) if callee(call) == "compile" else next(iter(call.args), None)
+
+
+def _into_compile(
+    source: Source, statement: ast.stmt, call: ast.Call, changes: Changes, reason: str
+) -> None:
+    """Into a `torch.compile`, with an import of the enumerations whose members they need."""
+    given, fresh = _options(call), f"{{{_pairs(changes.options, _spell_for_crank)}}}"
+    if given is None:
+        last = (*call.args, *(k.value for k in call.keywords))[-1]
+        changes.replace(source, last, f"{text_of(source, last)}, options={fresh}", reason)
+    elif _is_constant(given, (None,)):
+        changes.replace(source, given, fresh, reason)
+    else:
+        _merge(source, given, _spell_for_crank, changes, reason, if_none=" or {}")
+    names = tuple(sorted({ENUMERATED[name][0] for name in changes.options if name in ENUMERATED}))
+    if names:
+        code = f"from {_ENUMERATIONS} import {', '.join(names)}"
+        changes.insert(Kind.INSERT_BEFORE, source, statement, code, reason, rebinds=names)
 
 
 def _merge(
-    source: Source, given: ast.expr, options: Mapping[str, Value], changes: Changes, reason: str
+    source: Source,
+    given: ast.expr,
+    spell: _Spell,
+    changes: Changes,
+    reason: str,
+    if_none: str = "",
 ) -> None:
+    """Options over those of an expression: a dictionary keeps its layout, others are unpacked."""
+    options = changes.options
     if not isinstance(given, ast.Dict) or not given.keys:
         plain = isinstance(given, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
         text = text_of(source, given)
-        own = "" if isinstance(given, ast.Dict) else f"**{text if plain else f'({text})'}, "
-        changes.replace(source, given, f"{{{own}{_pairs(options)}}}", reason)
+        text = text if plain and not if_none else f"({text}{if_none})"
+        own = "" if isinstance(given, ast.Dict) else f"**{text}, "
+        changes.replace(source, given, f"{{{own}{_pairs(options, spell)}}}", reason)
         return
-    texts = _replaced(given, options)
-    left = {name: value for name, value in options.items() if name not in texts}
-    nodes = dict(texts.values())
+    present: dict[str, ast.expr] = {}
+    for key, value in zip(given.keys, given.values, strict=True):
+        if key is None:  # what is unpacked here goes over what stands before it
+            present.clear()
+        elif isinstance(key, ast.Constant) and key.value in options:
+            present[str(key.value)] = value
+    texts = {node: spell(name, options[name], node) for name, node in present.items()}
+    left = {name: value for name, value in options.items() if name not in present}
     if left:
         last_key, last = given.keys[-1], given.values[-1]
         first = last_key or last
         column = first.col_offset - (0 if last_key else 2)
         joint = ",\n" + " " * column if first.lineno > given.lineno else ", "
-        nodes[last] = (nodes.get(last) or text_of(source, last)) + joint + _pairs(left, joint)
-    for node, text in nodes.items():
+        before = texts.get(last) or text_of(source, last)
+        texts[last] = before + joint + _pairs(left, spell, joint)
+    for node, text in texts.items():
         changes.replace(source, node, text, reason)
 
 
-def _replaced(given: ast.Dict, options: Mapping[str, Value]) -> dict[str, tuple[ast.expr, str]]:
-    """Option -> the value that the dictionary has for it, and the text in its place."""
-    found: dict[str, tuple[ast.expr, str]] = {}
-    for key, value in zip(given.keys, given.values, strict=True):
-        if key is None:  # what is unpacked here goes over what stands before it
-            found.clear()
-        elif isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in options:
-            as_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-            found[key.value] = value, _spell(options[key.value], value, as_text=as_text)
-    return found
+def _pairs(options: Mapping[str, Value], spell: _Spell, joint: str = ", ") -> str:
+    return joint.join(f'"{name}": {spell(name, value, None)}' for name, value in options.items())
 
 
-def _insert(target: Target, options: Mapping[str, Value], changes: Changes, reason: str) -> None:
+def _spell_for_xla(option: str, value: Value, old: ast.expr | None) -> str:
+    """As tt-xla's guide writes it, or as the script writes the one it replaces."""
+    own = old.value if isinstance(old, ast.Constant) else None
+    if isinstance(value, bool):
+        return str(value) if isinstance(own, bool) else f'"{str(value).lower()}"'
+    return f'"{value}"' if isinstance(own, str) else str(value)
+
+
+def _spell_for_crank(option: str, value: Value, old: ast.expr | None) -> str:
+    if option not in ENUMERATED:
+        return repr(value)
+    enumeration, members = ENUMERATED[option]
+    return f"{enumeration}.{members.get(str(value), value)}"
+
+
+def _insert(target: Target, changes: Changes, reason: str) -> None:
+    """A call of ours for tt-xla."""
     source, statement, kind = _place(target)
     module, guarded = _module_name(source)
-    code = f"{module or 'torch_xla'}.{CALL}({{{_pairs(options)}}})"
+    name, rebinds = module or "torch_xla", () if module else ("torch_xla",)
+    code = f"{name}.{CALL}({{{_pairs(changes.options, _spell_for_xla)}}})"
     if len(code) > _LONG:
-        rows = _pairs(options, ",\n        ")
-        code = f"{module or 'torch_xla'}.{CALL}(\n    {{\n        {rows},\n    }}\n)"
+        rows = _pairs(changes.options, _spell_for_xla, ",\n        ")
+        code = f"{name}.{CALL}(\n    {{\n        {rows},\n    }}\n)"
     if module is None:
         code = f"import torch_xla\n{code}"
-        changes.insert(kind, source, statement, code, reason, rebinds=("torch_xla",))
-        return
-    if guarded:
+    elif guarded:
         code = f"if {module} is not None:\n" + textwrap.indent(code, "    ")
-    changes.insert(kind, source, statement, code, reason)
+    changes.insert(kind, source, statement, code, reason, rebinds=rebinds)
 
 
 def _place(target: Target) -> tuple[Source, ast.stmt, Kind]:
@@ -139,36 +227,37 @@ def _straight(source: Source) -> list[ast.stmt]:
 def _module_name(source: Source) -> tuple[str | None, bool]:
     """What torch_xla is called in a module, and whether it may be None there."""
     for statement, place in source.places.items():
-        if place.scope is source.tree and isinstance(statement, ast.Import):
-            for alias in statement.names:
-                if alias.name == "torch_xla" or (
-                    alias.name.startswith("torch_xla.") and not alias.asname
-                ):
-                    guarded = isinstance(place.parent, ast.Try)
-                    return alias.asname or "torch_xla", guarded
+        for alias in statement.names if isinstance(statement, ast.Import) else ():
+            package = alias.name.startswith("torch_xla.") and not alias.asname
+            if place.scope is source.tree and (alias.name == "torch_xla" or package):
+                return alias.asname or "torch_xla", isinstance(place.parent, ast.Try)
     return None, False
 
 
 def _lookup(
-    source: Source, scope: ScopeNode, given: ast.expr, option: str, depth: int = 0
+    source: Source,
+    scope: ScopeNode,
+    given: ast.expr | None,
+    keys: Collection[str],
+    depth: int = 0,
 ) -> ast.expr | None:
     """The expression that an option gets, through a name of the scope or the module."""
     match given:
-        case ast.Dict(keys=keys, values=values):
-            pairs = zip(keys, values, strict=True)
-            return next((v for k, v in reversed([*pairs]) if _is_constant(k, option)), None)
+        case ast.Dict():
+            pairs = reversed([*zip(given.keys, given.values, strict=True)])
+            return next((v for k, v in pairs if _is_constant(k, keys) or dotted(k) in keys), None)
         case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-            return next((k.value for k in keywords if k.arg == option), None)
+            return next((k.value for k in keywords if k.arg in keys), None)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            found = _lookup(source, scope, right, option, depth)
-            return found or _lookup(source, scope, left, option, depth)
+            found = _lookup(source, scope, right, keys, depth)
+            return found or _lookup(source, scope, left, keys, depth)
         case ast.Name(id=name) if depth <= _DEPTH:
-            return _of_name(source, scope, name, option, depth + 1)
+            return _of_name(source, scope, name, keys, depth + 1)
     return None
 
 
 def _of_name(
-    source: Source, scope: ScopeNode, name: str, option: str, depth: int
+    source: Source, scope: ScopeNode, name: str, keys: Collection[str], depth: int
 ) -> ast.expr | None:
     """`name = {...}` and `name["option"] = value`; the last one counts."""
     found: ast.expr | None = None
@@ -177,32 +266,25 @@ def _of_name(
             continue
         for bound in statement.targets:
             if isinstance(bound, ast.Name) and bound.id == name:
-                found = _lookup(source, scope, statement.value, option, depth) or found
+                found = _lookup(source, scope, statement.value, keys, depth) or found
             elif isinstance(bound, ast.Subscript) and dotted(bound.value) == name:
-                found = statement.value if _is_constant(bound.slice, option) else found
+                found = statement.value if _is_constant(bound.slice, keys) else found
     return found
 
 
-def _is_constant(node: ast.expr | None, value: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == value
+def _is_constant(node: ast.expr | None, values: Collection[object]) -> bool:
+    return isinstance(node, ast.Constant) and node.value in values
 
 
-def _plain(value: object) -> Value | None:
-    """A constant in the settings' words: numbers and booleans also where they are texts."""
+def _in_words(option: str, node: ast.expr) -> Value | None:
+    """A value in the settings' words: a member by its name, numbers also where they are texts."""
+    value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, str):
-        if value.isdigit():
-            return int(value)
-        return {"true": True, "false": False}.get(value.lower())
-    return value if isinstance(value, (bool, int)) else None
-
-
-def _pairs(options: Mapping[str, Value], joint: str = ", ") -> str:
-    return joint.join(f'"{name}": {_spell(value)}' for name, value in options.items())
-
-
-def _spell(value: Value, old: ast.expr | None = None, *, as_text: bool = True) -> str:
-    """The value as tt-xla's guide writes it, or as the script writes the one it replaces."""
-    if isinstance(value, bool):
-        boolean = old is not None and isinstance(old, ast.Constant) and isinstance(old.value, bool)
-        return str(value) if boolean else f'"{str(value).lower()}"'
-    return f'"{value}"' if old is not None and as_text else str(value)
+        known: dict[str, Value] = {"true": True, "false": False}
+        return int(value) if value.isdigit() else known.get(value.lower())
+    if isinstance(value, (bool, int)) or option not in ENUMERATED:
+        return value if isinstance(value, (bool, int)) else None
+    enumeration, members = ENUMERATED[option]
+    head, _, member = dotted(node).rpartition(".")
+    words = {name: word for word, name in members.items()}
+    return words.get(member, member) if head.rpartition(".")[2] == enumeration else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,18 +11,11 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from instrumentor.engine import apply_edits
-from instrumentor.errors import InstrumentError
+from instrumentor.errors import InstrumentError, ProofFailed
+from instrumentor.marks import BEGIN, END, MARKER, Line, classify
 from instrumentor.prepare import Prepared, prepare
 from instrumentor.rewrite import unified_patch
-from instrumentor.tune import (
-    batch_size,
-    call_options,
-    compile_options,
-    precision,
-    trace,
-    yaml_override,
-)
-from instrumentor.tune.accept import accept
+from instrumentor.tune import batch_size, compile_options, precision, trace, yaml_override
 from instrumentor.tune.settings import (
     BATCH_SIZE,
     DTYPE,
@@ -32,9 +26,12 @@ from instrumentor.tune.settings import (
     Setting,
     Value,
 )
-from instrumentor.tune.statements import Changes
+from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
 from instrumentor.variant import Variant
+
+_MARK = MARKER.encode()
+_FRAME = (BEGIN.encode(), END.encode())
 
 
 class Applied(Struct, frozen=True):
@@ -60,7 +57,6 @@ class Applicable(Struct, frozen=True):
 
 
 Survey: TypeAlias = Mapping[str, "Applicable | NotApplicable"]
-Own: TypeAlias = "tuple[Path, int, Value | None]"
 
 
 def applied(target: Target, configuration: Configuration) -> Applied:
@@ -69,43 +65,47 @@ def applied(target: Target, configuration: Configuration) -> Applied:
     Raises:
         NotApplicable: with file, line and reason.
     """
-    changes = Changes()
-    options: dict[str, Value] = {}
-    of_calls: dict[str, Value] = {}
-    crank = call_options.used(target)
-    arguments = target.arguments
+    changes = Changes([*target.arguments])
     for setting in SETTINGS:
         value = configuration.get(setting.name)
-        if value is None:
-            continue
-        if setting is BATCH_SIZE:
-            arguments = batch_size.apply(target, int(value), changes)
-            continue
-        if setting is TRACE and not crank:
-            trace.apply(target, changes)
-        if yaml_override.own_value(target, setting) is not None:
-            yaml_override.set_value(target, setting, value, changes)
-        elif setting is DTYPE:
-            precision.apply(target, changes)
-        elif crank and setting.call_option:
-            of_calls[setting.call_option] = value
-        elif setting.option and not crank:
-            options[setting.option] = value
-        else:
-            raise _elsewhere(target, setting)
-    compile_options.apply(target, options, changes)
-    call_options.apply(target, of_calls, changes)
-    return Applied(changes.variant(), arguments)
+        if value is not None:
+            way_of(target, setting).apply(value, changes)
+            if setting is TRACE and not compile_options.uses_crank(target):
+                trace.apply(target, changes)
+    compile_options.apply(target, changes)
+    return Applied(changes.variant(), tuple(changes.arguments))
 
 
-def _elsewhere(target: Target, setting: Setting) -> NotApplicable:
-    """That a setting is another runtime's, or a key that the YAML does not have."""
-    if setting.option or setting.call_option:
-        other = "tt-xla" if setting.option else "tt-crank"
-        return NotApplicable(
-            target.script, 1, f"an option of {other}, through which it does not run"
-        )
-    return NotApplicable(target.script, 1, f"the run's YAML has no {setting.yaml_key}")
+def way_of(target: Target, setting: Setting) -> Way:
+    """How a setting acts on the script: by the YAML where that has it, else by the source.
+
+    Raises:
+        NotApplicable: there is no way, or no single place.
+    """
+    if setting is BATCH_SIZE:
+        return batch_size.way(target)
+    in_yaml = yaml_override.way(target, setting)
+    if in_yaml is not None:
+        return in_yaml
+    return precision.way(target) if setting is DTYPE else _by_option(target, setting)
+
+
+def _by_option(target: Target, setting: Setting) -> Way:
+    crank = compile_options.uses_crank(target)
+    option = setting.call_option if crank else setting.option
+    if not option:
+        other = "tt-xla" if setting.option else "tt-crank" if setting.call_option else ""
+        reason = f"an option of {other}, through which it does not run"
+        reason = reason if other else f"the run's YAML has no {setting.yaml_key}"
+        raise NotApplicable(target.script, 1, reason)
+    how = f"{'tt-crank' if crank else 'tt-xla'}'s compile option {option}"
+    if setting is TRACE and not crank:
+        how += f", and {TRACE_REGION} before torch_xla is imported"
+
+    def apply(value: Value, changes: Changes) -> None:
+        changes.options[option] = value
+
+    return Way(how, compile_options.own_option(target, option), apply)
 
 
 def prepared(target: Target, configuration: Configuration) -> Prepared:
@@ -139,6 +139,29 @@ def patch(target: Target, configuration: Configuration) -> bytes:
     return unified_patch(files, target.project.root)
 
 
+def accept(instrumented: bytes) -> bytes:
+    """A file with its edits made for good: nothing switched off is left, and no mark.
+
+    Raises:
+        ProofFailed: the result would not mean the same.
+    """
+    kept = [
+        _unmarked(line) if kind is Line.OURS else line
+        for kind, line in classify(instrumented.splitlines(keepends=True))
+        if kind is not Line.OFF and not (kind is Line.OURS and line.strip() in _FRAME)
+    ]
+    accepted = b"".join(kept)
+    if ast.dump(ast.parse(accepted)) != ast.dump(ast.parse(instrumented)):
+        raise ProofFailed("proof 'accepted' failed: the patch would not mean what was measured")
+    return accepted
+
+
+def _unmarked(line: bytes) -> bytes:
+    body = line.rstrip(b"\r\n")
+    newline = line[len(body) :]
+    return body[: -len(_MARK)].rstrip() + newline if body.endswith(_MARK) else line
+
+
 def survey(target: Target, settings: Sequence[Setting]) -> Survey:
     """For each setting where it acts, or why not: tried out on the text, nothing is run."""
     return {setting.name: _tried(target, setting) for setting in settings}
@@ -146,49 +169,31 @@ def survey(target: Target, settings: Sequence[Setting]) -> Survey:
 
 def _tried(target: Target, setting: Setting) -> Applicable | NotApplicable:
     try:
-        how, own = _found(target, setting)
-        value = own[2] if own is not None else setting.default
-        for name, needed in setting.needs.items():
-            if own_dtype(target) != needed:
-                applied(target, Configuration.of({name: needed}))
+        way = way_of(target, setting)
+        value = way.own[2] if way.own is not None else setting.default
+        missing = missing_needs(target, setting)
+        if missing:
+            applied(target, Configuration.of(missing))
         other = next((v for v in setting.values if v != value), None)
+        place = way.own and way.own[:2]
         if other is not None:
             changed = Configuration.of({setting.name: other})
             prepared(target, changed)
-            own = own or (*applied(target, changed).variant.first_line, value)
-        assert own is not None
-        return Applicable(own[0], own[1], how, value)
+            place = place or applied(target, changed).variant.first_line
+        assert place is not None  # what the script has not itself has another value
+        return Applicable(*place, way.how, value)
     except NotApplicable as error:
         return error
     except InstrumentError as error:
         return NotApplicable(target.script, 1, error.message)
 
 
-def own_dtype(target: Target) -> Value | None:
-    """`bfloat16` when the script is that by itself, another word or None when not."""
-    _, own = _found(target, DTYPE)
-    return own and own[2]
-
-
-def _found(target: Target, setting: Setting) -> tuple[str, Own | None]:
-    """How a setting is applied, and where the script has it itself: file, line, value.
-
-    Raises:
-        NotApplicable: there is no way, or no single place.
-    """
-    in_yaml = yaml_override.own_value(target, setting)
-    if in_yaml is not None and target.config is not None:
-        return f"{setting.yaml_key} in {target.config.path.name}", (target.config.path, *in_yaml)
-    if setting is BATCH_SIZE:
-        place = batch_size.find(target)
-        return place.how, (place.source.path, place.line, place.value)
-    if setting is DTYPE:
-        return "model.to(dtype=torch.bfloat16) and inputs alike", precision.own_value(target)
-    crank = call_options.used(target)
-    option = setting.call_option if crank else setting.option
-    if not option:
-        raise _elsewhere(target, setting)
-    how = f"{'tt-crank' if crank else 'tt-xla'}'s compile option {option}"
-    if setting is TRACE and not crank:
-        how += f", and {TRACE_REGION} before torch_xla is imported"
-    return how, (call_options if crank else compile_options).own_option(target, option)
+def missing_needs(target: Target, setting: Setting) -> dict[str, Value]:
+    """What the setting needs and the script does not have by itself: setting -> value."""
+    by_name = {one.name: one for one in SETTINGS}
+    missing = {}
+    for name, value in setting.needs.items():
+        own = way_of(target, by_name[name]).own
+        if own is None or own[2] != value:
+            missing[name] = value
+    return missing

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from instrumentor.errors import NotReady, UsageError
-from instrumentor.tune import slurm
-from instrumentor.tune.spec import Spec
-from instrumentor.tune.trial import run_trial
 
+PROCESS = "process.json"
 _GRACE_S = 30.0
 _NO_LIMIT_S = 24 * 3600.0
+_POLL_S = 0.2
 
 
 def check(name: str) -> None:
@@ -48,8 +50,14 @@ class Job:
 
     def cancel(self) -> None:
         """End it gently and wait for that."""
+        import psutil
+
         process = self.job._process
-        _interrupt_below(process.pid)
+        # The trial itself is below submitit's controller, which only knows how to kill.
+        with contextlib.suppress(psutil.Error):
+            for trial in psutil.Process(process.pid).children():
+                with contextlib.suppress(psutil.Error):  # it has just ended
+                    trial.send_signal(signal.SIGINT)
         try:
             process.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
@@ -58,13 +66,33 @@ class Job:
 
 class _SlurmJob(Job):
     def ended(self) -> bool:
-        return not slurm.in_queue(self.job.job_id)
+        return not _in_queue(self.job.job_id)
 
     def how(self) -> str:
         return f"job {self.job.job_id} left Slurm's queue; see {self.job.paths.stderr}"
 
     def cancel(self) -> None:
-        slurm.interrupt(self.job.job_id, _GRACE_S)
+        # Without --full, which would signal the batch script and not the step that is the trial.
+        subprocess.run(["scancel", "--signal=INT", self.job.job_id], check=False)
+        limit = time.monotonic() + _GRACE_S
+        while not self.ended():
+            if time.monotonic() > limit:
+                subprocess.run(["scancel", self.job.job_id], check=False)
+                return
+            time.sleep(_POLL_S)
+
+
+def _in_queue(job: str) -> bool:
+    """Whether Slurm still has a job, waiting or running.
+
+    submitit's own question to `sacct` needs Slurm's accounting, which not every cluster keeps.
+    """
+    command = ["squeue", "--noheader", "--jobs", job, "--format=%T"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode != 0:
+        # A job that is long gone is an error of its own; any other one says nothing.
+        return "Invalid job id" not in done.stderr
+    return bool(done.stdout.strip())
 
 
 class Executor:
@@ -85,8 +113,8 @@ class Executor:
         self.folder = folder / "submitit"
         self.parameters = parameters
 
-    def start(self, spec: Spec) -> Job:
-        """Submit a trial.
+    def start(self, work: Callable[[Any], None], spec: object, limit_s: float | None) -> Job:
+        """Submit ``work(spec)``, which keeps the limit itself.
 
         Raises:
             NotReady: it cannot be submitted.
@@ -95,18 +123,27 @@ class Executor:
         import submitit
 
         executor = submitit.AutoExecutor(folder=self.folder, cluster=self.name)
-        minutes = int((spec.timeout_s or _NO_LIMIT_S) / 60) + 5  # the trial keeps its own limit
+        minutes = int((limit_s or _NO_LIMIT_S) / 60) + 5
         try:
             executor.update_parameters(
                 timeout_min=minutes, name="instrument", **{"nodes": 1, **self.parameters}
             )
             with _without_interrupts():
-                job = executor.submit(run_trial, spec)
+                job = executor.submit(work, spec)
         except (submitit.core.utils.FailedJobError, OSError) as error:
             raise NotReady(f"the trial cannot be submitted: {error}") from error
         except (NameError, TypeError, ValueError) as error:
             raise UsageError(f"--executor-option: {error}") from error
         return Job(job) if self.name == "local" else _SlurmJob(job)
+
+    @property
+    def environment(self) -> dict[str, str | None]:
+        """Variables that a trial puts back (None: takes away).
+
+        submitit's local jobs see no GPU unless they ask for it.
+        """
+        names = ("CUDA_VISIBLE_DEVICES",) if self.name == "local" else ()
+        return {name: os.environ.get(name) for name in names}
 
 
 @contextlib.contextmanager
@@ -122,23 +159,34 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _interrupt_below(pid: int) -> None:
-    """Ctrl-C for the trial itself, below submitit's controller, which only knows how to kill."""
+def take_over(folder: Path) -> None:
+    """In the process of a job: away from the terminal, open for our own SIGINT, and on record."""
+    import psutil
+
+    # A trial under Slurm is a job of its own, unless the whole tuning runs in one.
+    own_job = os.environ.get("SUBMITIT_EXECUTOR") == "slurm"
+    if os.environ.get("SUBMITIT_EXECUTOR") == "local":
+        os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    facts = {
+        "pid": os.getpid(),
+        "started": psutil.Process().create_time(),
+        "host": platform.node(),
+        "slurm": os.environ.get("SLURM_JOB_ID") if own_job else None,
+    }
+    (folder / PROCESS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+
+
+def runs(folder: Path) -> bool:
+    """Whether the process that took a folder over lives: here, or in Slurm's queue."""
     import psutil
 
     try:
-        children = psutil.Process(pid).children()
-    except psutil.Error:
-        return
-    for child in children:
-        try:
-            child.send_signal(signal.SIGINT)
-        except psutil.Error:  # it has just ended
-            continue
-
-
-def environment_of_trials(executor: str) -> dict[str, str | None]:
-    """Variables to put back in a trial: submitit's local jobs see no GPU unless they ask for it."""
-    if executor != "local":
-        return {}
-    return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
+        facts = json.loads((folder / PROCESS).read_text(encoding="utf-8"))
+        if facts["slurm"]:
+            return _in_queue(facts["slurm"])
+        started = psutil.Process(facts["pid"]).create_time()
+    except (OSError, ValueError, psutil.Error):
+        return False
+    # The number alone may be another process's by now.
+    return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)

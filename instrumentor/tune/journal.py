@@ -47,7 +47,7 @@ class Journal(Struct):
 
     @classmethod
     def open(cls, folder: Path) -> Journal:
-        """Read a journal back.
+        """Read a journal back; trials whose process was killed are to be done again.
 
         Raises:
             UsageError: there is none, or it is of another kind.
@@ -57,16 +57,18 @@ class Journal(Struct):
             raise UsageError(
                 f"--resume {folder}: there is no {NAME}", "Give the folder of an earlier tuning."
             )
-        text = path.read_text(encoding="utf-8")
-        whole = text.split("\n")[:-1]  # a last line without its end was cut by the kill
-        if text and not text.endswith("\n"):
-            os.truncate(path, len(text[: text.rfind("\n") + 1].encode()))
-        events = [json.loads(line) for line in whole if line.strip()]
-        if not events or events[0].get("schema") != SCHEMA:
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]  # a last line without its end was cut by the kill
+        os.truncate(path, len(whole))
+        events = [json.loads(line) for line in whole.splitlines() if line.strip()]
+        if not events or events[0].pop("schema", "") != SCHEMA:
             raise UsageError(f"--resume {folder}: {NAME} is not of this version")
-        journal = cls(path, {k: v for k, v in events[0].items() if k != "event"})
+        journal = cls(path, events[0])
         for event in events[1:]:
             journal._take(event)
+        killed = [key for key, made in journal.outcomes.items() if made.status == KILLED]
+        for key in killed:
+            del journal.outcomes[key]
         return journal
 
     def begin(self, key: str, folder: Path) -> None:
@@ -95,16 +97,8 @@ class Journal(Struct):
         elif event["event"] == "ended":
             self.outcomes[key] = Outcome.from_json(event["outcome"])
 
-    def forget_killed(self) -> None:
-        """Trials whose process was killed are to be done again."""
-        for key in [k for k, made in self.outcomes.items() if made.status == KILLED]:
-            del self.outcomes[key]
-
     def _append(self, event: Mapping[str, Any]) -> None:
-        line = json.dumps(event) + "\n"
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(file, line.encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # the machine may go down with the trial

@@ -45,16 +45,20 @@ class Judgement(Struct, frozen=True):
     ratio: Ratio | None = None
     loss_change: float | None = None
 
+    @property
+    def time(self) -> float:
+        """The ratio's value; infinity without one."""
+        return self.ratio.value if self.ratio is not None else math.inf
+
     def to_json(self) -> dict[str, Any]:
         """Figures and words."""
         interval = self.ratio.interval if self.ratio else None
-        change = self.loss_change
         return {
             "verdict": self.verdict,
             "text": self.text,
             "time_ratio": self.ratio.value if self.ratio else None,
             "time_ratio_interval": [interval.low, interval.high] if interval else None,
-            "loss_change": None if change is None else finite(change),
+            "loss_change": finite(self.loss_change),
         }
 
 
@@ -98,18 +102,17 @@ class Judge(Struct, frozen=True):
         return Judgement(verdict, text, found, change)
 
     def _verdict(self, ratio: Ratio) -> tuple[str, str]:
-        faster = f"{1 / ratio.value:.2f} times as fast"
-        interval = ratio.interval
+        faster, interval = f"{1 / ratio.value:.2f} times as fast", ratio.interval
         if interval is None or not ratio.enough:
             return NO_GAIN, f"{faster}, with too few samples to be significant"
         shown = f"{faster} (95 % interval {1 / interval.high:.2f} .. {1 / interval.low:.2f})"
-        if ratio.real and interval.high < 1 / (1 + self.noise.time):
+        if not ratio.real:
+            return NO_GAIN, shown
+        if interval.high < 1 / (1 + self.noise.time):
             return KEPT, shown
-        if ratio.real and interval.low > 1:
+        if interval.low > 1:
             return WORSE, shown
-        if ratio.real and ratio.value < 1:
-            return NO_GAIN, f"{shown}, no more than two equal runs differ"
-        return NO_GAIN, shown
+        return NO_GAIN, f"{shown}, no more than two equal runs differ"
 
     def _same_loss(self, change: float) -> bool:
         return change <= self.loss_tolerance or (self._loss_is_noise() and math.isfinite(change))
@@ -135,16 +138,14 @@ def noise_of(first: Outcome, again: Outcome) -> Noise:
 
 
 def _loss_change(reference: Outcome | None, new: Outcome) -> float | None:
-    if reference is None:
-        return None
-    before, after = reference.loss, new.loss
+    """Relative change of the median loss; infinite where only one of them is a number."""
+    before, after = reference.loss if reference else None, new.loss
     if before is None or after is None:
         return None
-    if math.isnan(after) != math.isnan(before):
-        return math.inf
-    if math.isnan(after) or before == after:
+    if before == after or (math.isnan(before) and math.isnan(after)):
         return 0.0
-    return abs(after - before) / abs(before) if before else math.inf
+    change = abs(after - before) / abs(before) if before else math.inf
+    return math.inf if math.isnan(change) else change
 
 
 def _percent(change: float) -> str:

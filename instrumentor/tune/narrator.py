@@ -22,12 +22,9 @@ class Narrator(console.Narrator):
         """Something worth a line."""
         self._say(text)
 
-    def began(self, folder: Path) -> None:
-        """The folder is there, with the journal in it."""
+    def began(self, folder: Path, survey: Survey) -> None:
+        """The folder is there, with the journal in it; where each setting acts, or why not."""
         self.folder = folder
-
-    def found(self, survey: Survey) -> None:
-        """Where each setting acts, or why not."""
         for name, at in survey.items():
             where = f"{console.shown(at.file)}:{at.line}"
             if isinstance(at, NotApplicable):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -61,16 +61,13 @@ class Outcome(Struct, frozen=True):
     @property
     def median_ms(self) -> float | None:
         """Median of the steady samples."""
-        return statistics.median(self.samples_ms) if self.samples_ms else None
+        return _median(self.samples_ms)
 
     @property
     def loss(self) -> float | None:
         """Median loss of the steady samples; nan when one of them is."""
-        if not self.losses:
-            return None
-        if any(math.isnan(loss) for loss in self.losses):
-            return math.nan
-        return statistics.median(self.losses)
+        broken = any(math.isnan(loss) for loss in self.losses)
+        return math.nan if broken else _median(self.losses)
 
     @property
     def samples_per_s(self) -> float | None:
@@ -96,6 +93,10 @@ class Outcome(Struct, frozen=True):
         return msgspec.convert(values, cls, strict=False)
 
 
-def finite(number: float) -> float | str:
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def finite(number: float | None) -> float | str | None:
     """A number as JSON knows it: nan and infinity are texts."""
-    return number if math.isfinite(number) else str(number)
+    return number if number is None or math.isfinite(number) else str(number)

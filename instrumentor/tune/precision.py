@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 from instrumentor.edits import Kind
 from instrumentor.locate.syntax import (
-    FUNCTIONS,
     LOOPS,
     ScopeNode,
     Source,
@@ -21,19 +19,31 @@ from instrumentor.locate.syntax import (
     dotted,
     own_calls,
     own_nodes,
-    parameters,
     receiver,
     root_name,
 )
-from instrumentor.tune.statements import Changes
+from instrumentor.tune.settings import Value
+from instrumentor.tune.statements import Changes, Own, Way
 from instrumentor.tune.target import NotApplicable, Target
 
 _MODEL = "bfloat16 weights, before anything is compiled or handed to the optimizer"
 _INPUT = "bfloat16 inputs; whole numbers stay"
 _NAMES = ("dtype", "torch_dtype", "model_dtype", "compute_dtype", "DTYPE")
+_WIDER = ("torch.float32", "torch.float", "torch.float16", "torch.half")
 
 
-def own_value(target: Target) -> tuple[Path, int, str] | None:
+def way(target: Target) -> Way:
+    """By the source: a type that has a name, else the model and what goes into it."""
+    own = _own(target)
+
+    def apply(value: Value, changes: Changes) -> None:
+        if own is None:
+            _apply(target, changes)
+
+    return Way("model.to(dtype=torch.bfloat16) and inputs alike", own, apply)
+
+
+def _own(target: Target) -> Own | None:
     """Where the script makes its model bfloat16 itself."""
     for source in (target.entry, target.loop_source):
         for call in source.calls if b"bfloat16" in source.data else ():
@@ -52,83 +62,54 @@ def _makes_bfloat16(target: Target, source: Source, call: ast.Call) -> bool:
     return target.located.knowledge.is_model_named(source, scope, receiver(call))
 
 
-def apply(target: Target, changes: Changes) -> None:
-    """Make model and inputs bfloat16.
-
-    Raises:
-        NotApplicable: the script manages precision itself, or what is the model is not plain.
-    """
-    if own_value(target) is not None:
-        return
-    _refuse_mixed(target)
+def _apply(target: Target, changes: Changes) -> None:
+    for word in ("autocast", "GradScaler"):
+        for source, _, _, call in target.calls(word):
+            reason = f"the script manages mixed precision itself ({word})"
+            raise NotApplicable(source.path, call.lineno, reason)
     named = list(_named_types(target))
     if len(named) == 1:
         source, value = named[0]
         changes.replace(source, value, "torch.bfloat16", "bfloat16 for what is made of this type")
         return
     source, call = _forward(target)
-    if "torch" not in _module_names(source):
+    if not _has_torch(target, source):
         raise NotApplicable(source.path, call.lineno, "the module does not import torch by name")
     name = dotted(call.func)
-    made = _made(target, source, name, call)
-    changes.insert(
-        Kind.INSERT_AFTER,
-        source,
-        made,
-        f"{name} = {name}.to(dtype=torch.bfloat16)",
-        _MODEL,
-        rebinds=(name.split(".")[0],),
-    )
-    for used in _uses(target, name):
-        _inputs(*used, changes)
-
-
-def _refuse_mixed(target: Target) -> None:
-    for word in ("autocast", "GradScaler"):
-        for source, _, _, call in target.calls(word):
-            raise NotApplicable(
-                source.path, call.lineno, f"the script manages mixed precision itself ({word})"
-            )
+    code = f"{name} = {name}.to(dtype=torch.bfloat16)"
+    made, rebinds = _made(source, name, call), (name.split(".")[0],)
+    changes.insert(Kind.INSERT_AFTER, source, made, code, _MODEL, rebinds=rebinds)
+    for used in target.sources:
+        for call in used.calls if name.encode() in used.data else ():
+            if dotted(call.func) == name and _has_torch(target, used):
+                _cast_inputs(target, used, call, changes)
 
 
 def _named_types(target: Target) -> Iterator[tuple[Source, ast.expr]]:
     """`dtype = torch.float32` in the script or in the loop's module."""
     for source in dict.fromkeys((target.entry, target.loop_source)):
         for statement in source.places:
-            if isinstance(statement, ast.Assign) and dotted(statement.value) in (
-                "torch.float32",
-                "torch.float",
-                "torch.float16",
-                "torch.half",
-            ):
+            if isinstance(statement, ast.Assign) and dotted(statement.value) in _WIDER:
                 if any(dotted(t).rpartition(".")[2] in _NAMES for t in statement.targets):
                     yield source, statement.value
 
 
+def _has_torch(target: Target, source: Source) -> bool:
+    return target.program.names.binder(source, source.tree, "torch") is not None
+
+
 def _forward(target: Target) -> tuple[Source, ast.Call]:
-    located = target.located
-    forward = located.forwards[0]
-    source = forward.source
-    for call in own_calls(forward.statement):
-        if located.knowledge.is_model(source, source.scope_of(forward.statement), call.func):
+    """The call of the model in the loop."""
+    forward, is_model = target.located.forwards[0], target.located.knowledge.is_model
+    source, statement = forward.source, forward.statement
+    for call in own_calls(statement):
+        if is_model(source, source.scope_of(statement), call.func):
             return source, call
-    raise NotApplicable(
-        source.path,
-        forward.statement.lineno,
-        ("it is not clear which argument of this call is the model"),
-    )
+    reason = "it is not clear which argument of this call is the model"
+    raise NotApplicable(source.path, statement.lineno, reason)
 
 
-def _module_names(source: Source) -> set[str]:
-    return {
-        alias.asname or alias.name.partition(".")[0]
-        for statement, place in source.places.items()
-        if place.scope is source.tree and isinstance(statement, ast.Import)
-        for alias in statement.names
-    }
-
-
-def _made(target: Target, source: Source, name: str, call: ast.Call) -> ast.stmt:
+def _made(source: Source, name: str, call: ast.Call) -> ast.stmt:
     """The last statement that binds the model before it is compiled or its parameters are taken."""
     bound = [
         s
@@ -144,47 +125,30 @@ def _made(target: Target, source: Source, name: str, call: ast.Call) -> ast.stmt
     first = min(_taken_at(source, scopes.pop(), name), default=1 << 30)
     before = [s for s in bound if s.lineno < first]
     if not before:
-        raise NotApplicable(
-            source.path, min(s.lineno for s in bound), f"`{name}` is compiled where it is made"
-        )
+        line = min(s.lineno for s in bound)
+        raise NotApplicable(source.path, line, f"`{name}` is compiled where it is made")
     return max(before, key=lambda s: s.lineno)
 
 
 def _taken_at(source: Source, scope: ScopeNode, name: str) -> Iterator[int]:
     """Lines of a scope at which the model is compiled or its parameters are taken."""
+    takes = (f"{name}.parameters", f"{name}.named_parameters", f"{name}.compile")
     for statement, place in source.places.items():
         simple = isinstance(statement, (ast.Assign, ast.Expr, ast.AnnAssign))
-        if simple and place.scope is scope and any(_takes(c, name) for c in own_calls(statement)):
-            yield statement.lineno
+        for call in own_calls(statement) if simple and place.scope is scope else ():
+            compiles = callee(call) == "compile" and name in map(dotted, call.args)
+            if compiles or dotted(call.func) in takes:
+                yield statement.lineno
 
 
-def _takes(call: ast.Call, name: str) -> bool:
-    """A call that compiles the model or takes its parameters."""
-    if callee(call) == "compile":
-        given = [dotted(each) for each in call.args]
-        return name in given or dotted(call.func) == f"{name}.compile"
-    return dotted(call.func) in (f"{name}.parameters", f"{name}.named_parameters")
-
-
-def _uses(target: Target, name: str) -> Iterator[tuple[Source, ScopeNode, ast.AST, ast.Call]]:
-    """Every call of the model, validation included, with the loop or function around it."""
-    for source in target.sources:
-        for call in source.calls if name.encode() in source.data else ():
-            statement = source.statement_of(call) if dotted(call.func) == name else None
-            if statement is not None and "torch" in _module_names(source):
-                scope = source.scope_of(statement)
-                loops = source.loops_around(statement)
-                yield source, scope, loops[0] if loops else scope, call
-
-
-def _inputs(
-    source: Source, scope: ScopeNode, area: ast.AST, call: ast.Call, changes: Changes
-) -> None:
+def _cast_inputs(target: Target, source: Source, call: ast.Call, changes: Changes) -> None:
     """Cast what goes into the model, and what is moved to the device beside it."""
     statement = source.statement_of(call)
-    assert statement is not None
+    if statement is None:
+        return
+    scope, loops = source.scope_of(statement), source.loops_around(statement)
     done: set[str] = set()
-    for node in own_nodes(area):
+    for node in own_nodes(loops[0] if loops else scope):
         if isinstance(node, ast.Assign) and node.lineno < statement.lineno and _moves(node.value):
             for name in _plain_names(node):
                 done.add(name)
@@ -192,18 +156,15 @@ def _inputs(
     for given in arguments(call):
         name = root_name(given)
         plain = isinstance(given, (ast.Name, ast.Call)) and "[]" not in dotted(given)
-        if plain and name and name not in done and _is_local(source, scope, name):
+        # What another scope binds is cast there, if at all: a cast here would make it local.
+        if plain and name not in done and target.program.names.binder(source, scope, name) is scope:
             done.add(name)
             _cast(source, Kind.INSERT_BEFORE, statement, name, changes)
 
 
 def _plain_names(node: ast.Assign) -> list[str]:
-    targets = [
-        each
-        for t in node.targets
-        for each in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])
-    ]
-    return [t.id for t in targets if isinstance(t, ast.Name)]
+    grouped = (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t] for t in node.targets)
+    return [each.id for group in grouped for each in group if isinstance(each, ast.Name)]
 
 
 def _moves(value: ast.expr) -> bool:
@@ -211,16 +172,6 @@ def _moves(value: ast.expr) -> bool:
     each = value.elts if isinstance(value, ast.Tuple) else [value]
     simple = all(isinstance(v, ast.Call) and callee(v) in ("to", "view", "flatten") for v in each)
     return simple and any(callee(call) == "to" for call in own_calls(value))
-
-
-def _is_local(source: Source, scope: ScopeNode, name: str) -> bool:
-    """Bound in the scope itself: casting it there does not reach further."""
-    if isinstance(scope, FUNCTIONS) and name in parameters(scope):
-        return True
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in own_nodes(scope)
-    )
 
 
 def _cast(source: Source, kind: Kind, at: ast.stmt, name: str, changes: Changes) -> None:

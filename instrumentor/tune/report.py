@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from instrumentor.outputs import write_json
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import Applicable, applied, patch
 from instrumentor.tune.judge import BASELINE, KEPT, ratio
 from instrumentor.tune.outcome import finite
-from instrumentor.tune.search import Row
+from instrumentor.tune.search import Row, Search
 from instrumentor.tune.settings import WARMUP, spelled
 from instrumentor.tune.target import NotApplicable
 from instrumentor.tune.tuning import Tuned
@@ -39,21 +39,20 @@ class Report(Struct, frozen=True):
 
 def make_report(tuned: Tuned) -> Report:
     """Everything a tuning says."""
-    search = tuned.search
-    best = applied(tuned.target, search.best)
-    change = patch(tuned.target, search.best) if search.best.values else b""
-    arguments = list(best.arguments) if best.arguments != tuned.target.arguments else None
+    search, target = tuned.search, tuned.target
+    arguments = applied(target, search.best).arguments
+    change = patch(target, search.best) if search.best.values else b""
     document = {
         "schema": SCHEMA,
-        "script": str(tuned.target.script),
-        "arguments": list(tuned.target.arguments),
+        "script": str(target.script),
+        "arguments": list(target.arguments),
         "folder": str(tuned.folder),
         "strategy": tuned.options.strategy,
         "best": dict(search.best.values),
-        "best_arguments": arguments,
-        "best_against_baseline": _gain(tuned),
+        "best_arguments": None if arguments == target.arguments else list(arguments),
+        "best_against_baseline": _gain(search),
         "patch": PATCH if change else None,
-        "patch_root": str(tuned.target.project.root),
+        "patch_root": str(target.project.root),
         "out_of_budget": search.out_of_budget,
         "noise_percent": round(search.noise.time * 100, 3),
         "drift_percent": round(search.drift * 100, 3),
@@ -68,16 +67,13 @@ def make_report(tuned: Tuned) -> Report:
 
 def write(tuned: Tuned, report: Report) -> None:
     """Write tune.json, tune.md, tune.png and best.diff."""
-    contents = {
-        "tune.json": (json.dumps(report.document, indent=2) + "\n").encode(),
-        "tune.md": markdown(report).encode(),
-        "tune.png": encode(throughput(tuned.search.rows), "png"),
-        PATCH: report.patch,
-    }
-    (tuned.folder / PATCH).unlink(missing_ok=True)
-    for name, data in contents.items():
-        if data:
-            (tuned.folder / name).write_bytes(data)
+    folder = tuned.folder
+    write_json(folder / "tune.json", report.document)
+    (folder / "tune.md").write_text(markdown(report), encoding="utf-8")
+    (folder / "tune.png").write_bytes(encode(throughput(tuned.search.rows), "png"))
+    (folder / PATCH).unlink(missing_ok=True)
+    if report.patch:
+        (folder / PATCH).write_bytes(report.patch)
 
 
 def notes(tuned: Tuned) -> Iterator[str]:
@@ -188,9 +184,8 @@ def conclusion(document: dict[str, Any]) -> str:
     return text + "."
 
 
-def _gain(tuned: Tuned) -> dict[str, Any] | None:
+def _gain(search: Search) -> dict[str, Any] | None:
     """The best configuration against the script as it is, by its own samples."""
-    search = tuned.search
     if not search.best.values:
         return None
     base, best = search.baseline(), search.best_measured()
@@ -206,13 +201,12 @@ def _gain(tuned: Tuned) -> dict[str, Any] | None:
 
 
 def _setting(name: str, at: Applicable | NotApplicable) -> dict[str, Any]:
-    said: dict[str, Any] = {"how": None, "own": None, "reason": None}
+    where = {"file": str(at.file), "line": at.line}
     if isinstance(at, Applicable):
-        said |= {"how": at.how, "own": at.own}
+        said = {"applicable": True, **where, "how": at.how, "own": at.own, "reason": None}
     else:
-        said["reason"] = at.reason
-    place = {"file": str(at.file), "line": at.line}
-    return {"setting": name, "applicable": isinstance(at, Applicable), **place, **said}
+        said = {"applicable": False, **where, "how": None, "own": None, "reason": at.reason}
+    return {"setting": name, **said}
 
 
 def _trial(row: Row, number: int) -> dict[str, Any]:
@@ -227,7 +221,7 @@ def _trial(row: Row, number: int) -> dict[str, Any]:
         "step_ms": made.median_ms,
         "samples_per_s": made.samples_per_s,
         "latency_ms_per_sample": made.latency_ms,
-        "loss": None if made.loss is None else finite(made.loss),
+        "loss": finite(made.loss),
         **row.judgement.to_json(),
     }
 

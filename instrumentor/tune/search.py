@@ -6,9 +6,9 @@ journal comes to where it was.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -70,15 +70,13 @@ class Row(Struct, frozen=True):
         return f"{self.trial.configuration}{('', ' again', ' at the end')[self.trial.again]}"
 
     @property
-    def gain(self) -> list[tuple[float, Configuration]]:
-        """Its time over that of the other, with the configuration; of one that is kept alone."""
-        ratio = self.judgement.ratio
-        kept = self.judgement.verdict == KEPT and ratio is not None
-        return [(ratio.value, self.trial.configuration)] if kept and ratio is not None else []
+    def kept(self) -> bool:
+        """Whether it is faster for sure."""
+        return self.judgement.verdict == KEPT
 
 
 class Trials(Protocol):
-    """Whoever runs trials."""
+    """Whatever runs trials."""
 
     def measure(self, trials: Sequence[Trial]) -> list[Outcome | None]:
         """Run them, or take their outcomes from the journal; None when the budget is used up."""
@@ -147,85 +145,73 @@ class Search(Struct):
             RunFailed: the baseline cannot be measured.
             NothingToTry: no setting can act where its steps ran.
         """
-        grid = self._grid() if strategy == "grid" else []
+        grid = strategy == "grid"
+        count = len(self._grid()) if grid else sum(len(axis.values) for axis in self.axes)
         try:
-            self.trials.expect(3 + (len(grid) or sum(len(axis.values) for axis in self.axes)))
-            self._baseline()
-            if strategy == "grid":
-                self._try([Trial(each, "grid") for each in self._grid()])
-            else:
-                for position, axis in enumerate(self.axes):
-                    left = self.axes[position:]
-                    self.trials.expect(1 + sum(len(each.values) for each in left))
-                    self._one(axis)
+            self.trials.expect(3 + count)
+            self._baselines()
+            if grid:
+                self._try("grid", self._grid())
+            for position, axis in enumerate(() if grid else self.axes):
+                self.trials.expect(1 + sum(len(each.values) for each in self.axes[position:]))
+                self._one(axis)
             self._baseline_at_the_end()
         except _BudgetUsed:
             self.out_of_budget = True
-            self._name_what_is_left()
+            for axis in self.axes:
+                seen = {row.trial.configuration.get(axis.name) for row in self.rows} | {axis.own}
+                left = [value for value in axis.values if value not in seen]
+                self._leave(axis.name, left, "the budget was used up")
         self.trials.expect(0)
+
+    # -- one at a time ---------------------------------------------------------------------------
 
     def _one(self, axis: Axis) -> None:
         """The values of one setting on top of the best so far; the fastest that helps is kept."""
-        if axis.setting is BATCH_SIZE:
-            self._batch_sizes(axis)
-            return
-        current = self.best.get(axis.name)
+        by_size = axis.setting is BATCH_SIZE
+        current = self.best_measured().batch_size if by_size else self.best.get(axis.name)
         current = axis.own if current is None else current
-        wanted = [value for value in axis.values if value != current]
-        if len(wanted) < len(axis.values):
-            self._untried(axis.name, [current], "it is the current value")
-        changes = [{**axis.brings, axis.name: value} for value in wanted]
-        self._try([Trial(self.best.having(each), axis.name) for each in changes])
+        others = [value for value in axis.values if value != current]
+        if len(others) < len(axis.values):
+            self._leave(axis.name, [current], "it is the current value")
+        if by_size and current is not None:
+            self._batch_sizes([int(size) for size in others], int(current))
+        else:
+            changes = [{**axis.brings, axis.name: value} for value in others]
+            self._try(axis.name, [self.best.having(each) for each in changes])
 
-    def _batch_sizes(self, axis: Axis) -> None:
+    def _batch_sizes(self, sizes: Sequence[int], own: int) -> None:
         """Up from the script's own until it helps no more or fails; if it never helped, down."""
-        name = BATCH_SIZE.name
-        own = self.best_measured().batch_size or axis.own
-        sizes = [int(value) for value in axis.values]
-        if own is None:
-            self._try([Trial(self.best.having({name: size}), name) for size in sizes])
-            return
-        self._untried(name, [own] if own in sizes else [], "it is the current value")
-        down = [size for size in reversed(sizes) if size < int(own)]
-        if self._as_long_as_it_helps([size for size in sizes if size > int(own)]):
-            self._untried(name, down, "larger ones helped")
+        down = [size for size in reversed(sizes) if size < own]
+        if self._as_long_as_it_helps([size for size in sizes if size > own]):
+            self._leave(BATCH_SIZE.name, down, "larger ones helped")
         else:
             self._as_long_as_it_helps(down)
 
     def _as_long_as_it_helps(self, sizes: Sequence[int]) -> bool:
         name = BATCH_SIZE.name
         for position, size in enumerate(sizes):
-            if not self._try([Trial(self.best.having({name: size}), name)]):
-                self._untried(name, sizes[position + 1 :], f"{size} did not help")
+            if not self._try(name, [self.best.having({name: size})]):
+                self._leave(name, sizes[position + 1 :], f"{size} did not help")
                 return position > 0
         return bool(sizes)
 
-    def _name_what_is_left(self) -> None:
-        """Say which listed values were not come to before the end of the budget."""
-        for axis in self.axes:
-            name = axis.name
-            seen = {row.trial.configuration.get(name) for row in self.rows} | {axis.own}
-            left = [v for v in axis.values if v not in seen and (name, v) not in self._left_out]
-            self._untried(name, left, "the budget was used up")
-
-    def _untried(self, name: str, values: Sequence[Value | None], why: str) -> None:
+    def _leave(self, name: str, values: Sequence[Value | None], why: str) -> None:
         """Say why listed values of a setting are left out."""
-        self._left_out.update((name, value) for value in values)
-        if values:
-            said = f"{name} {', '.join(map(str, values))}: not tried: {why}"
+        left = [value for value in values if (name, value) not in self._left_out]
+        self._left_out.update((name, value) for value in left)
+        if left:
+            said = f"{name} {', '.join(map(str, left))}: not tried: {why}"
             self.untried.append(said)
             self.tell(said)
 
+    # -- all combinations ------------------------------------------------------------------------
+
     def _grid(self) -> list[Configuration]:
-        found: list[Configuration] = []
-        sets: list[list[Mapping[str, Value]]] = []
-        for axis in self.axes:
-            wanted = [v for v in axis.values if v != axis.own]
-            sets.append([{}, *({axis.name: v} for v in wanted)])
-        for parts in itertools.product(*sets):
-            made = Configuration.of({name: v for part in parts for name, v in part.items()})
-            if made.values and self._holds_together(made):
-                found.append(made)
+        sets = [[{}, *({axis.name: v} for v in axis.values if v != axis.own)] for axis in self.axes]
+        merged = ({n: v for part in parts for n, v in part.items()} for parts in product(*sets))
+        made = map(Configuration.of, merged)
+        found = [each for each in made if each.values and self._holds_together(each)]
         if len(found) > LARGEST_GRID:
             raise UsageError(
                 f"--strategy grid: {len(found)} configurations are more than {LARGEST_GRID}",
@@ -242,56 +228,56 @@ class Search(Struct):
             for name, value in axis.brings.items()
         )
 
-    def _baseline(self) -> None:
+    # -- the script as it is ---------------------------------------------------------------------
+
+    def _baselines(self) -> None:
         """The script as it is, twice: what two equal runs differ by bounds what can be seen."""
-        trial = Trial(Configuration())
-        first = self._measured(trial)
+        self._baseline("the unchanged script")
+        first = self.rows[0].outcome
         if not first.measured:
             raise RunFailed(
                 f"the baseline cannot be measured: {first.reason}",
                 f"Its output is in {first.folder or 'the trial folder'}.",
             )
-        said = Judgement(BASELINE, "the unchanged script")
-        self.rows.append(Row(trial, first, said, Configuration()))
         self._leave_out(first.device)
-        noise = self._baseline_again(1, "once more")
+        noise = self._baseline("the same once more", again=1)
         if noise is not None:
             self.judge = replace(self.judge, noise=noise)
 
-    def _baseline_again(self, number: int, when: str) -> Noise | None:
-        """The script as it is again: what it differs by from the first time."""
-        trial = Trial(Configuration(), again=number)
-        made = self._measured(trial)
-        noise = noise_of(self.rows[0].outcome, made) if made.measured else None
-        apart = made.status if noise is None else f"{noise.time * 100:.1f} % apart"
-        said = Judgement(BASELINE, f"the same {when}: {apart}")
-        self.rows.append(Row(trial, made, said, Configuration()))
+    def _baseline(self, said: str, again: int = 0) -> Noise | None:
+        """The script as it is: what it differs by from the first time."""
+        trial, noise = Trial(Configuration(), again=again), None
+        made = self.trials.measure([trial])[0]
+        if made is None:
+            raise _BudgetUsed
+        if again and made.measured:
+            noise = noise_of(self.rows[0].outcome, made)
+        if again:
+            said += f": {made.status if noise is None else f'{noise.time * 100:.1f} % apart'}"
+        self.rows.append(Row(trial, made, Judgement(BASELINE, said), Configuration()))
         return noise
 
     def _leave_out(self, device: str) -> None:
         """Settings that cannot act on the device of the steps: what they seemed to do is noise."""
-        self.without_effect = {
-            axis.name: f"the steps ran on {device}, this acts on "
-            f"{' or '.join(axis.setting.devices.values())} only"
-            for axis in self.axes
-            if not axis.setting.acts_on(device)
-        }
-        for name, reason in self.without_effect.items():
-            self.tell(f"{name}: not tried: {reason}")
-        left = [c for c in self.axes if c.name not in self.without_effect]
-        if self.without_effect and not left:
+        for axis in self.axes:
+            if not axis.setting.acts_on(device):
+                only = " or ".join(axis.setting.devices.values())
+                reason = f"the steps ran on {device}, this acts on {only} only"
+                self.without_effect[axis.name] = reason
+                self.tell(f"{axis.name}: not tried: {reason}")
+        self.axes = [axis for axis in self.axes if axis.name not in self.without_effect]
+        if self.without_effect and not self.axes:
             raise NothingToTry(
                 f"there is nothing to try: the steps ran on {device}, where "
                 f"{', '.join(self.without_effect)} would have no effect",
                 "Run on a machine with the device, or give other --settings.",
             )
-        self.axes = left
 
     def _baseline_at_the_end(self) -> None:
         """The script as it is once more: what drifted in the meantime is no gain."""
         if all(not row.trial.configuration.values for row in self.rows):
             return
-        noise = self._baseline_again(2, "at the end")
+        noise = self._baseline("the same at the end", again=2)
         if noise is not None and noise.time > self.noise.time:
             first, last = (self.rows[at].outcome.samples_ms for at in (0, -1))
             ratio = ratio_of_medians(first, last)
@@ -302,67 +288,54 @@ class Search(Struct):
 
     def _confirm(self) -> None:
         """Recommend only what is faster than all runs of the script as it is together."""
-        base, nothing = self.baseline(), Configuration()
-        confirmed: list[tuple[float, Configuration]] = []
+        base, confirmed = self.baseline(), []
         for position, row in enumerate(self.rows):
-            if row.judgement.verdict == KEPT:
-                again = self._held_against(base, nothing, row.trial, row.outcome)
-                confirmed += again.gain
-                if not again.gain:
+            if row.kept:
+                again = self._held_against(base, Configuration(), row.trial, row.outcome)
+                if again.kept:
+                    confirmed.append(again)
+                else:
                     self.rows[position] = again
-        if self.best not in [configuration for _, configuration in confirmed]:
-            self.best = _fastest(confirmed) or nothing
+        if self.best not in [row.trial.configuration for row in confirmed]:
+            self.best = _fastest(confirmed) or Configuration()
 
     def baseline(self) -> Outcome:
         """The runs of the script as it is, as one."""
-        first = self.rows[0].outcome
-        samples = [
-            ms
-            for row in self.rows
-            if not row.trial.configuration.values and row.outcome.measured
-            for ms in row.outcome.samples_ms
-        ]
-        return replace(first, samples_ms=tuple(samples))
+        own = [row.outcome for row in self.rows if not row.trial.configuration.values]
+        samples = (ms for made in own if made.measured for ms in made.samples_ms)
+        return replace(own[0], samples_ms=tuple(samples))
 
-    def _measured(self, trial: Trial) -> Outcome:
-        made = self.trials.measure([trial])[0]
-        if made is None:
-            raise _BudgetUsed
-        return made
+    # -- trials ----------------------------------------------------------------------------------
 
-    def _try(self, trials: Sequence[Trial]) -> bool:
-        """Measure independent settings, judge each, keep the fastest of those that help."""
-        if not trials:
-            return False
+    def _try(self, setting: str, configurations: Sequence[Configuration]) -> bool:
+        """Measure independent configurations, judge each, keep the fastest of those that help."""
         start, best = self.best, self.best_measured()
-        gains: list[tuple[float, Configuration]] = []
+        trials = [Trial(each, setting) for each in configurations]
         results = self.trials.measure(trials)
-        for trial, measured in zip(trials, results, strict=True):
-            if measured is not None:
-                row = self._held_against(best, start, trial, measured)
-                self.rows.append(row)
-                gains += row.gain
-        self.best = _fastest(gains) or self.best
+        tried = [
+            self._held_against(best, start, trial, measured)
+            for trial, measured in zip(trials, results, strict=True)
+            if measured is not None
+        ]
+        self.rows += tried
+        self.best = _fastest(tried) or self.best
         if None in results:
             raise _BudgetUsed
-        return bool(gains)
+        return any(row.kept for row in tried)
 
     def _held_against(
         self, best: Outcome, against: Configuration, trial: Trial, measured: Outcome
     ) -> Row:
         size = trial.configuration.get(BATCH_SIZE.name)
-        reference = self._reference(size)
         by_rate = size != against.get(BATCH_SIZE.name)
-        judgement = self.judge.judge(best, measured, reference, by_rate=by_rate)
+        judgement = self.judge.judge(best, measured, self._reference(size), by_rate=by_rate)
         return Row(trial, measured, judgement, against)
 
     def _reference(self, size: Value | None) -> Outcome | None:
         """A run of the same work: the same batch size, no setting that may change the loss."""
         wanted = Configuration() if size is None else Configuration(((BATCH_SIZE.name, size),))
-        for row in self.rows:
-            if row.trial.configuration == wanted and row.outcome.measured:
-                return row.outcome
-        return None
+        same = (row.outcome for row in self.rows if row.trial.configuration == wanted)
+        return next((made for made in same if made.measured), None)
 
     def best_measured(self) -> Outcome:
         """The trial of the best configuration so far."""
@@ -373,8 +346,11 @@ class _BudgetUsed(Exception):
     """No further trial is to be started."""
 
 
-def _fastest(gains: Sequence[tuple[float, Configuration]]) -> Configuration | None:
-    return min(gains, key=lambda each: each[0])[1] if gains else None
+def _fastest(rows: Sequence[Row]) -> Configuration | None:
+    """The configuration of the fastest row that is kept."""
+    kept = (row for row in rows if row.kept)
+    fastest = min(kept, key=lambda row: row.judgement.time, default=None)
+    return None if fastest is None else fastest.trial.configuration
 
 
 def batch_sizes(own: int | None) -> tuple[int, ...]:

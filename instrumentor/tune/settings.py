@@ -59,76 +59,41 @@ class Setting(Struct, frozen=True):
         return not self.devices or device in (*self.devices, "unknown", "")
 
 
-# 1 folds and fuses, 2 also keeps tensors in SRAM; compiling takes longer.
-OPTIMIZATION_LEVEL = Setting(
-    "optimization_level",
-    (0, 1, 2),
-    option="optimization_level",
-    call_option="optimization_level",
-    yaml_key="optimization_level",
-    default=0,
-)
+def _of_crank(name: str, values: tuple[Value, ...], option: str) -> Setting:
+    """A compile option of tt-crank alone; the YAML has it under the same name."""
+    return Setting(name, values, call_option=option, yaml_key=option)
+
+
+def _of_both(name: str, values: tuple[Value, ...], option: str, default: Value) -> Setting:
+    """A compile option that both runtimes and the YAML know by one name."""
+    return Setting(name, values, option, option, option, default=default)
+
+
 DTYPE = Setting("dtype", ("bfloat16",), yaml_key="dtype")
-# Weights and ops in bfloat8_b.
-BFP8 = Setting(
-    "bfp8",
-    (True,),
-    option="enable_bfp8_conversion",
-    needs={"dtype": "bfloat16"},
-    default=False,
-)
 # The commands of a step are recorded once and replayed; shapes must stay the same.
-TRACE = Setting(
-    "trace",
-    (True,),
-    option="enable_trace",
-    call_option="enable_trace",
-    yaml_key="enable_trace",
-    default=False,
-)
-# Matmul weights in blocks that share an exponent: less memory traffic, less precision.
-WEIGHT_DTYPE = Setting(
-    "weight_dtype",
-    ("bfp_bf8", "bfp_bf4"),
-    call_option="experimental_weight_dtype",
-    yaml_key="experimental_weight_dtype",
-)
-# Fewer phases of each product: 64, 48, 32 or 16 cycles a tile.
-MATH_FIDELITY = Setting(
-    "math_fidelity",
-    ("HiFi3", "HiFi2", "LoFi"),
-    call_option="math_fidelity",
-    yaml_key="math_fidelity",
-)
-# Sums in float32 take twice the room of bfloat16 in the destination registers.
-FP32_ACCUMULATION = Setting(
-    "fp32_accumulation",
-    (False, True),
-    call_option="fp32_dest_acc_en",
-    yaml_key="fp32_dest_acc_en",
-)
-# What depends on frozen weights alone is computed once; it takes memory.
-CONST_EVAL = Setting(
-    "const_eval", (True, False), call_option="enable_const_eval", yaml_key="enable_const_eval"
-)
-# The update as one compiled graph instead of an op after another.
-COMPILE_OPTIMIZER = Setting("compile_optimizer", (True,), yaml_key="compile_optimizer", device="tt")
-# Fewer updates for the same samples; judged by what is timed, which may leave updates out.
-ACCUMULATION = Setting("accumulation", (1, 2, 4, 8), yaml_key="gradient_accumulation_steps")
+TRACE = _of_both("trace", (True,), "enable_trace", default=False)
 BATCH_SIZE = Setting("batch_size", (1, 2, 4, 8, 16, 32), yaml_key="batch_size")
 
 #: In the order in which they are tried: what changes the batch last, when the rest is settled.
 SETTINGS: tuple[Setting, ...] = (
-    OPTIMIZATION_LEVEL,
+    # 1 folds and fuses, 2 also keeps tensors in SRAM; compiling takes longer.
+    _of_both("optimization_level", (0, 1, 2), "optimization_level", default=0),
     DTYPE,
-    BFP8,
-    WEIGHT_DTYPE,
-    MATH_FIDELITY,
-    FP32_ACCUMULATION,
-    CONST_EVAL,
+    # Weights and ops in bfloat8_b.
+    Setting("bfp8", (True,), "enable_bfp8_conversion", needs={"dtype": "bfloat16"}, default=False),
+    # Matmul weights in blocks that share an exponent: less memory traffic, less precision.
+    _of_crank("weight_dtype", ("bfp_bf8", "bfp_bf4"), "experimental_weight_dtype"),
+    # Fewer phases of each product: 64, 48, 32 or 16 cycles a tile.
+    _of_crank("math_fidelity", ("HiFi3", "HiFi2", "LoFi"), "math_fidelity"),
+    # Sums in float32 take twice the room of bfloat16 in the destination registers.
+    _of_crank("fp32_accumulation", (False, True), "fp32_dest_acc_en"),
+    # What depends on frozen weights alone is computed once; it takes memory.
+    _of_crank("const_eval", (True, False), "enable_const_eval"),
     TRACE,
-    COMPILE_OPTIMIZER,
-    ACCUMULATION,
+    # The update as one compiled graph instead of an op after another.
+    Setting("compile_optimizer", (True,), yaml_key="compile_optimizer", device="tt"),
+    # Fewer updates for the same samples; judged by what is timed, which may leave updates out.
+    Setting("accumulation", (1, 2, 4, 8), yaml_key="gradient_accumulation_steps"),
     BATCH_SIZE,
 )
 

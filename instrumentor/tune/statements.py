@@ -1,25 +1,41 @@
-"""Changes of expressions, gathered per statement and handed over as edits of whole statements."""
+"""What settings want done: expressions put in the place of others, statements, bytes, arguments.
+
+Several changes inside one statement become one edit of the whole statement.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, address
 from instrumentor.statement_text import StatementText
+from instrumentor.tune.settings import Value
 from instrumentor.tune.target import NotApplicable
 from instrumentor.variant import Variant
 
 PASS = "tune"
 _COMPOUND = (*LOOPS, *FUNCTIONS, ast.ClassDef, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match)
 
+#: Where a script has a setting itself, and its value: None where that is not plain to see.
+Own: TypeAlias = tuple[Path, int, Value | None]
+
 
 class Changes(Struct, eq=False):
-    """What settings want done; several changes inside one statement become one edit of it."""
+    """The changes of one configuration.
 
+    Attributes:
+        arguments: of the script, as they are to be.
+        options: compile options by name; they go into a call together.
+    """
+
+    arguments: list[str] = field(default_factory=list)
+    options: dict[str, Value] = field(default_factory=dict)
     _expressions: dict[ast.stmt, tuple[Source, dict[ast.expr, str], list[str]]] = field(
         default_factory=dict
     )
@@ -41,6 +57,8 @@ class Changes(Struct, eq=False):
         _, found, reasons = self._expressions.setdefault(statement, (source, {}, []))
         found[node] = text
         reasons.append(reason)
+        names = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
+        self._rebinds.update(n.id for n in names if isinstance(n.ctx, ast.Store))
 
     def insert(
         self,
@@ -54,41 +72,37 @@ class Changes(Struct, eq=False):
     ) -> None:
         """Insert statements; ``rebinds`` are names of the module that they may bind anew."""
         where = None if at is None else address(at)
-        edit = Edit(kind, where, code, pass_name=PASS, reason=reason)
-        if (source.path, edit) not in self._edits:
-            self._edits.append((source.path, edit))
+        edit = source.path, Edit(kind, where, code, pass_name=PASS, reason=reason)
+        if edit not in self._edits:
+            self._edits.append(edit)
         self._rebinds.update(rebinds)
 
-    def file(self, path: Path, data: bytes) -> None:
-        """Put new bytes in the place of a data file's."""
-        self._files[path] = data
-
-    def data_of(self, path: Path) -> bytes:
-        """A data file with the changes made so far."""
-        return self._files[path] if path in self._files else path.read_bytes()
+    def rewrite(self, path: Path, change: Callable[[bytes], bytes]) -> None:
+        """Change a data file's bytes, as they are after the changes made so far."""
+        self._files[path] = change(self._files.get(path) or path.read_bytes())
 
     def variant(self) -> Variant:
-        """All of it."""
-        replaced = [
-            (
-                source.path,
-                Edit(
-                    Kind.DISABLE,
-                    address(statement),
-                    _rewritten(source, statement, texts),
-                    pass_name=PASS,
-                    reason="; ".join(dict.fromkeys(reasons)),
-                ),
-            )
-            for statement, (source, texts, reasons) in self._expressions.items()
-        ]
-        rebinds = set(self._rebinds)
-        for statement in self._expressions:
-            names = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
-            rebinds |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
-        return Variant(
-            (*self._edits, *replaced), tuple(self._files.items()), tuple(sorted(rebinds))
-        )
+        """All that goes into the copy."""
+        edits = [*self._edits]
+        for statement, (source, texts, reasons) in self._expressions.items():
+            code, reason = _rewritten(source, statement, texts), "; ".join(dict.fromkeys(reasons))
+            edit = Edit(Kind.DISABLE, address(statement), code, pass_name=PASS, reason=reason)
+            edits.append((source.path, edit))
+        return Variant(tuple(edits), tuple(self._files.items()), tuple(sorted(self._rebinds)))
+
+
+class Way(Struct, frozen=True):
+    """How a setting acts on a script.
+
+    Attributes:
+        how: in words.
+        own: where the script has it itself; None where it does not.
+        apply: makes the changes for a value; raises NotApplicable.
+    """
+
+    how: str
+    own: Own | None
+    apply: Callable[[Value, Changes], None]
 
 
 def text_of(source: Source, node: ast.expr) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from instrumentor.locate import locate_file
 from instrumentor.locate.config import config_path
 from instrumentor.locate.model import Located
 from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import ScopeNode, Source
+from instrumentor.locate.syntax import ScopeNode, Source, callee
 from instrumentor.options import Options
 from instrumentor.prepare import script_path
 from instrumentor.project import Project, find_project
@@ -41,8 +42,7 @@ class Config(Struct, frozen=True):
 
     Attributes:
         path: absolute.
-        reaches: a changed copy of it would be what the run reads.
-        why_not: why it would not be, else ''.
+        why_not: why a changed copy would not be what the run reads, else ''.
     """
 
     path: Path
@@ -84,12 +84,15 @@ class Target(Struct, eq=False):
         first = (self.entry, self.loop_source)
         return tuple(dict.fromkeys((*first, *self.program.sources.values())))
 
-    def files(self) -> dict[Path, bytes]:
-        """Every file that a configuration may change, as it is."""
-        found = {source.path: source.data for source in self.sources}
+    def digest(self) -> str:
+        """A mark of the content of every file that a configuration may change."""
+        files = {source.path: source.data for source in self.sources}
         if self.config is not None:
-            found[self.config.path] = self.config.path.read_bytes()
-        return found
+            files[self.config.path] = self.config.path.read_bytes()
+        total = hashlib.sha256()
+        for path, data in sorted(files.items()):
+            total.update(f"{path}\0{len(data)}\0".encode() + data)
+        return total.hexdigest()
 
     def outermost_loop(self) -> ast.stmt:
         """The statement of the loop's own scope that holds all of the loop."""
@@ -99,19 +102,12 @@ class Target(Struct, eq=False):
 
     def calls(self, name: str) -> Iterator[tuple[Source, ScopeNode, ast.stmt, ast.Call]]:
         """Calls of a function or method by its own name, in order of module and line."""
-        from instrumentor.locate.syntax import callee
-
         for source in self.sources:
-            if name.encode() not in source.data:
-                continue
-            found = [
-                (source, source.scope_of(statement), statement, node)
-                for node in ast.walk(source.tree)
-                if isinstance(node, ast.Call)
-                and callee(node) == name
-                and (statement := source.statement_of(node)) is not None
-            ]
-            yield from sorted(found, key=lambda each: (each[3].lineno, each[3].col_offset))
+            calls = source.calls if name.encode() in source.data else ()
+            for node in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+                statement = source.statement_of(node) if callee(node) == name else None
+                if statement is not None:
+                    yield source, source.scope_of(statement), statement, node
 
 
 def read_target(script: Path, arguments: Sequence[str], cwd: Path, options: Options) -> Target:

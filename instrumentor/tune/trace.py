@@ -12,7 +12,7 @@ import os
 import sys
 
 from instrumentor.edits import Kind
-from instrumentor.locate.syntax import Source, callee
+from instrumentor.locate.syntax import Source
 from instrumentor.tune.settings import PROGRAM_CACHE, TRACE_REGION, TRACE_REGION_BYTES
 from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target
@@ -47,7 +47,7 @@ def _refuse_without_cache(target: Target) -> None:
             target.script, 1, f"{PROGRAM_CACHE}=0 in the environment: trace needs the cache"
         )
     for source in target.sources:
-        for node in ast.walk(source.tree) if PROGRAM_CACHE.encode() in source.data else ():
+        for node in source.nodes if PROGRAM_CACHE.encode() in source.data else ():
             if isinstance(node, ast.Assign) and PROGRAM_CACHE in ast.unparse(node.targets[0]):
                 if isinstance(node.value, ast.Constant) and node.value.value == "0":
                     raise NotApplicable(
@@ -56,32 +56,33 @@ def _refuse_without_cache(target: Target) -> None:
 
 
 def _early_os_import(source: Source) -> ast.stmt | None:
-    """A plain `import os` with only the standard library before it."""
+    """A plain `import os` with only the docstring and the standard library before it."""
     for statement in source.tree.body:
         match statement:
             case ast.Import(names=names):
                 modules = [alias.name for alias in names]
-            case ast.ImportFrom(module=module, level=level):
-                modules = ["." * level + (module or "")]
+            case ast.ImportFrom(module=module, level=0):
+                modules = [module or ""]
             case ast.Expr(value=ast.Constant()):
                 continue
             case _:
                 return None
         if not {name.partition(".")[0] for name in modules} <= sys.stdlib_module_names:
             return None
-        plain = isinstance(statement, ast.Import) and [a for a in statement.names if not a.asname]
-        if plain and "os" in [alias.name for alias in plain]:
+        if isinstance(statement, ast.Import) and ("os", None) in [
+            (alias.name, alias.asname) for alias in statement.names
+        ]:
             return statement
     return None
 
 
 def _keep_gradients(target: Target, changes: Changes) -> None:
+    reason = "a traced step replays addresses: gradients must keep theirs"
     for source, _, _, call in target.calls("zero_grad"):
-        given = next((k for k in call.keywords if k.arg == "set_to_none"), None)
-        reason = "a traced step replays addresses: gradients must keep theirs"
-        if given is not None and isinstance(given.value, ast.Constant):
-            if given.value.value is not False:
-                changes.replace(source, given.value, "False", reason)
-        elif given is None and not call.args and not call.keywords and callee(call) == "zero_grad":
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        value = given.get("set_to_none")
+        if isinstance(value, ast.Constant) and value.value is not False:
+            changes.replace(source, value, "False", reason)
+        elif not given and not call.args:
             text = f"{text_of(source, call.func)}(set_to_none=False)"
             changes.replace(source, call, text, reason)

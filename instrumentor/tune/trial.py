@@ -7,9 +7,9 @@ none. An error of the script is a result; only an interruption leaves none.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
-import signal
 import threading
 import time
 from collections import Counter
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.errors import InstrumentError, Interrupted
@@ -26,22 +27,54 @@ from instrumentor.run_options import RunOptions
 from instrumentor.runner import run
 from instrumentor.tune import outcome
 from instrumentor.tune.edits import applied
+from instrumentor.tune.executors import take_over
 from instrumentor.tune.outcome import Outcome
-from instrumentor.tune.spec import RESULT, Spec, digest, write_process
+from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
 from instrumentor_analysis.caveats import read_caveats
 
+RESULT = "result.json"
 _EVERY_S = 0.1
-_OUT_OF_MEMORY = re.compile(
-    r"out of memory|OutOfMemory|RESOURCE_EXHAUSTED|MemoryError|bad_alloc|can't allocate memory"
-    r"|Not enough space to allocate",
-    re.I,
-)
-_COMPILE_FAILURE = re.compile(
-    r"BackendCompilerFailed|torch\._dynamo\.exc|compil\w* fail|fail\w* to compile"
-    r"|failed to legalize|error code: 13|MLIR.*error",
-    re.I,
-)
+#: What a log says of a failure that is not the script's own mistake; the first that fits counts.
+_FAILURES = {
+    outcome.OUT_OF_MEMORY: re.compile(
+        r"out of memory|OutOfMemory|RESOURCE_EXHAUSTED|MemoryError|bad_alloc|can't allocate memory"
+        r"|Not enough space to allocate",
+        re.I,
+    ),
+    outcome.COMPILE_FAILURE: re.compile(
+        r"BackendCompilerFailed|torch\._dynamo\.exc|compil\w* fail|fail\w* to compile"
+        r"|failed to legalize|error code: 13|MLIR.*error",
+        re.I,
+    ),
+}
+
+
+class Spec(Struct, frozen=True):
+    """All that a trial needs.
+
+    Attributes:
+        folder: of the trial, on a disk that every machine sees.
+        options: of the run, without a variant and an output.
+        environment: variables to set (None: to take away) for the script.
+        digest: of the files that the configuration is applied to.
+    """
+
+    script: Path
+    arguments: tuple[str, ...]
+    folder: Path
+    configuration: Configuration
+    options: RunOptions
+    environment: Mapping[str, str | None]
+    digest: str
+
+
+def read_result(folder: Path) -> Outcome | None:
+    """The outcome of a trial that came to its end, else None."""
+    try:
+        return Outcome.from_json(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
 
 
 def run_trial(spec: Spec) -> None:
@@ -50,69 +83,45 @@ def run_trial(spec: Spec) -> None:
     Raises:
         KeyboardInterrupt: interrupted; there is no result then.
     """
-    _take_interrupts()
-    write_process(spec.folder)
+    take_over(spec.folder)
     started = time.monotonic()
     with _Memory() as memory:
         made = _run(spec)
-    made = replace(
-        made, peak_rss_bytes=memory.peak or None, duration_s=round(time.monotonic() - started, 3)
-    )
+    duration_s = round(time.monotonic() - started, 3)
+    made = replace(made, peak_rss_bytes=memory.peak or None, duration_s=duration_s)
     write_json(spec.folder / RESULT, made.to_json())
 
 
-def _take_interrupts() -> None:
-    """For a trial that submitit started: away from the terminal, open for our own SIGINT."""
-    if os.environ.get("SUBMITIT_EXECUTOR") == "local":
-        os.setsid()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
 def _run(spec: Spec) -> Outcome:
-    folder = spec.folder / "run"
+    folder, options = spec.folder / "run", spec.options
+    variables = {**os.environ, "INSTRUMENT_LOSS": "1", **spec.environment}
     try:
-        target = read_target(spec.script, spec.arguments, spec.cwd, spec.rewrite)
-        if digest(target.files()) != spec.digest:
+        target = read_target(spec.script, spec.arguments, options.folder, options.rewrite)
+        if target.digest() != spec.digest:
             return Outcome(outcome.FAILED, "the script changed since the tuning began")
         one = applied(target, spec.configuration)
-        options = RunOptions(
-            **_run_choices(spec.run),
-            rewrite=dataclasses.replace(spec.rewrite, variant=one.variant),
+        options = dataclasses.replace(
+            options,
+            rewrite=dataclasses.replace(options.rewrite, variant=one.variant),
             output=folder,
-            timeout_s=spec.timeout_s,
-            cwd=spec.cwd,
-            env=_environment(spec),
+            env={name: value for name, value in variables.items() if value is not None},
         )
         result = run(spec.script, one.arguments, options)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except InstrumentError as error:
-        return _failed(error, folder, spec.timeout_s)
+        return _failed(error, folder, options.timeout_s)
     return _measured(folder, result.summary.to_json())
-
-
-def _run_choices(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON made texts of, as paths again."""
-    folders = {name: tuple(map(Path, told[name])) for name in ("link", "no_link") if name in told}
-    tt_xla = {"tt_xla": Path(told["tt_xla"])} if told.get("tt_xla") else {}
-    return {**told, **folders, **tt_xla}
-
-
-def _environment(spec: Spec) -> dict[str, str]:
-    values = {**os.environ, "INSTRUMENT_LOSS": "1"}
-    for name, value in spec.environment.items():
-        values.pop(name, None)
-        if value is not None:
-            values[name] = value
-    return values
 
 
 def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
     wall = summary.get("wall_clock_ms") or {}
-    samples, memory = _records(folder)
     label = str(wall.get("label") or "")
-    steady = [s for s in samples if s.get("label") == label and s.get("kind") == "steady"]
-    losses = [s["loss"] for s in steady if s.get("loss") is not None]
+    text = (folder / "timings.jsonl").read_text(encoding="utf-8")
+    records = [record_of(line) or {} for line in text.splitlines()]
+    samples = [r for r in records if r.get("event") == "sample" and r.get("label") == label]
+    steady = [sample for sample in samples if sample.get("kind") == "steady"]
+    memory = [int(r["bytes"]) for r in records if r.get("event") == "memory"]
     return Outcome(
         outcome.MEASURED,
         folder=str(folder),
@@ -120,8 +129,8 @@ def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
         samples_ms=tuple(wall.get("values") or ()),
         compile_ms=wall.get("compile"),
         batch_shape=_usual(tuple(s.get("batch_shape") or ()) for s in steady),
-        losses=tuple(float(loss) for loss in losses),
-        cuda_max_memory_allocated_bytes=memory,
+        losses=tuple(float(s["loss"]) for s in steady if s.get("loss") is not None),
+        cuda_max_memory_allocated_bytes=memory[-1] if memory else None,
         device=str(steady[-1].get("device") or "") if steady else "",
         warnings=tuple(map(str, read_caveats(summary.get("warnings")))),
     )
@@ -133,37 +142,19 @@ def _usual(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return counted[0][0] if counted else ()
 
 
-def _records(folder: Path) -> tuple[list[dict[str, Any]], int | None]:
-    samples: list[dict[str, Any]] = []
-    memory: int | None = None
-    for line in (folder / "timings.jsonl").read_text(encoding="utf-8").splitlines():
-        record = record_of(line) or {}
-        if record.get("event") == "sample":
-            samples.append(record)
-        elif record.get("event") == "memory":
-            memory = int(record["bytes"])
-    return samples, memory
-
-
 def _failed(error: InstrumentError, folder: Path, timeout_s: float | None) -> Outcome:
-    log = folder / "run.log"
-    text = excerpt(log)
+    kept = str(folder) if folder.is_dir() else ""
+    if timeout_s is not None and f"within --timeout {timeout_s:g} s" in error.message:
+        return Outcome(outcome.TIMEOUT, f"no end within {timeout_s:.0f} s", kept)
+    log = [line.strip() for line in excerpt(folder / "run.log").splitlines()]
+    for status, pattern in _FAILURES.items():
+        for line in filter(pattern.search, log):
+            return Outcome(status, line[:300], kept)
     lines = [line.strip() for line in error.message.splitlines() if line.strip()]
     reason = " ".join(dict.fromkeys((lines[:1] + lines[-1:]) if lines else ["failed"]))
-    status = outcome.FAILED
-    if timeout_s is not None and f"within --timeout {timeout_s:g} s" in error.message:
-        status, reason = outcome.TIMEOUT, f"no end within {timeout_s:.0f} s"
-    elif _OUT_OF_MEMORY.search(text):
-        status, reason = outcome.OUT_OF_MEMORY, _line_of(_OUT_OF_MEMORY, text)
-    elif _COMPILE_FAILURE.search(text):
-        status, reason = outcome.COMPILE_FAILURE, _line_of(_COMPILE_FAILURE, text)
-    elif "signal 9" in error.message:
+    if "signal 9" in error.message:
         reason += " (the kernel does that when memory runs out)"
-    return Outcome(status, reason[:300], folder=str(folder) if folder.is_dir() else "")
-
-
-def _line_of(pattern: re.Pattern[str], text: str) -> str:
-    return next(line.strip() for line in text.splitlines() if pattern.search(line))
+    return Outcome(outcome.FAILED, reason[:300], kept)
 
 
 class _Memory(threading.Thread):

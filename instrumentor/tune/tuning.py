@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from filelock import FileLock, Timeout
 from msgspec import Struct
 
 from instrumentor.errors import UsageError
+from instrumentor.options import Options
 from instrumentor.outputs import new_folder
 from instrumentor.runner import run_name
 from instrumentor.tune import batch_size
-from instrumentor.tune.edits import Applicable, Survey, own_dtype, survey
+from instrumentor.tune.edits import Applicable, Survey, missing_needs, survey
 from instrumentor.tune.executors import Executor, check
 from instrumentor.tune.journal import NAME as JOURNAL
 from instrumentor.tune.journal import Journal
@@ -23,8 +24,7 @@ from instrumentor.tune.judge import Judge
 from instrumentor.tune.narrator import Narrator
 from instrumentor.tune.options import TuneOptions
 from instrumentor.tune.search import Axis, NothingToTry, Search, batch_sizes
-from instrumentor.tune.settings import BATCH_SIZE, SETTINGS, Setting
-from instrumentor.tune.spec import digest, options_from_json, options_to_json
+from instrumentor.tune.settings import BATCH_SIZE, SETTINGS, Setting, Value
 from instrumentor.tune.target import NotApplicable, Target, read_target
 from instrumentor.tune.trials import Trials
 
@@ -72,9 +72,9 @@ def tune(
         "script": str(target.script),
         "arguments": target.arguments,
         "cwd": str(cwd),
-        "digest": digest(target.files()),
-        "rewrite": options_to_json(options.rewrite),
-        **{name: getattr(options, name) for name in _KEPT},
+        "digest": target.digest(),
+        "rewrite": _values(options.rewrite, [f.name for f in fields(options.rewrite)]),
+        **_values(options, _KEPT),
     }
     return _go(target, found, Journal.create(folder, header), options, narrator)
 
@@ -90,28 +90,31 @@ def resume(
         UsageError: there is no journal, or the script changed since.
     """
     journal = Journal.open(folder.absolute())
-    journal.forget_killed()
-    told = journal.header
-    kept: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in told.items()
-        if name in _KEPT
-    }
-    options = dataclasses.replace(
-        options or TuneOptions(),
-        rewrite=options_from_json(told["rewrite"]),
-        cwd=Path(told["cwd"]),
-        **kept,
-    )
+    told, cwd = journal.header, Path(journal.header["cwd"])
+    rewrite = Options(**_values(told["rewrite"], told["rewrite"]))
+    kept = _values(told, _KEPT)
+    options = replace(options or TuneOptions(), rewrite=rewrite, cwd=cwd, **kept)
     check(options.executor)
-    script, cwd = Path(told["script"]), Path(told["cwd"])
-    target = read_target(script, told["arguments"], cwd, options.rewrite)
-    if digest(target.files()) != told["digest"]:
+    target = read_target(Path(told["script"]), told["arguments"], cwd, rewrite)
+    if target.digest() != told["digest"]:
         raise UsageError(
             f"--resume {folder}: {target.script.name} or a file it uses changed since",
             "Start a new tuning: those measurements are of another script.",
         )
     return _go(target, _survey(target, options), journal, options, narrator)
+
+
+def _values(options: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Options for a journal, or out of one, where JSON made lists of the tuples.
+
+    A variant is left out: it is what a trial adds.
+    """
+    told = options if isinstance(options, Mapping) else {n: getattr(options, n) for n in names}
+    return {
+        name: tuple(told[name]) if isinstance(told[name], list) else told[name]
+        for name in names
+        if name != "variant"
+    }
 
 
 def _settings(options: TuneOptions) -> list[Setting]:
@@ -142,52 +145,47 @@ def _go(
     narrator: Narrator | None,
 ) -> Tuned:
     folder, narrator = journal.path.parent, narrator or Narrator(quiet=True)
-    narrator.began(folder)
     started = time.monotonic()
     executor = Executor(options.executor, folder, options.jobs, options.executor_parameters)
-    narrator.found(found)
+    narrator.began(folder, found)
     narrator.note(executor.description)
     own_batch = _own_batch(target)
     axes = [
-        _axis(target, setting, at, options, own_batch)
+        _axis(target, setting, at.own, options, own_batch)
         for setting in _settings(options)
         if isinstance(at := found[setting.name], Applicable)
     ]
+    trials = Trials(target, journal, options, executor, narrator, own_batch)
+    judge = Judge(loss_tolerance=options.loss_tolerance)
+    search = Search(trials, axes, judge, tell=narrator.note)
     try:
         with FileLock(folder / ".lock").acquire(timeout=0):
-            search = Search(
-                Trials(target, journal, options, executor, narrator, own_batch),
-                axes,
-                Judge(loss_tolerance=options.loss_tolerance),
-                tell=narrator.note,
-            )
             search.run(options.strategy)
     except Timeout as error:
         raise UsageError(f"{folder}: another tuning is using it") from error
-    tried = dict(found)
-    for name, reason in search.without_effect.items():
-        at = found[name]
-        tried[name] = NotApplicable(at.file, at.line, reason)
-    return Tuned(folder, target, tried, search, options, time.monotonic() - started)
+    without = search.without_effect.items()
+    idle = {name: NotApplicable(found[name].file, found[name].line, why) for name, why in without}
+    duration_s = time.monotonic() - started
+    return Tuned(folder, target, {**found, **idle}, search, options, duration_s)
 
 
 def _axis(
-    target: Target, setting: Setting, at: Applicable, options: TuneOptions, own_batch: int | None
+    target: Target,
+    setting: Setting,
+    own: Value | None,
+    options: TuneOptions,
+    own_batch: int | None,
 ) -> Axis:
     values = setting.values
     if setting is BATCH_SIZE:
         values = tuple(sorted(options.batch_sizes)) or batch_sizes(own_batch)
-    brings = {
-        name: value
-        for name, value in setting.needs.items()
-        if not (name == "dtype" and own_dtype(target) == value)
-    }
-    return Axis(setting, at.own, values, brings)
+    return Axis(setting, own, values, missing_needs(target, setting))
 
 
 def _own_batch(target: Target) -> int | None:
     """The script's own batch size, where it can be seen; known also when it is not tuned."""
     try:
-        return batch_size.find(target).value
+        own = batch_size.way(target).own
     except NotApplicable:
         return None
+    return int(own[2]) if own is not None and own[2] is not None else None

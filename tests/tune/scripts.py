@@ -6,9 +6,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from instrumentor.engine import apply_edits
 from instrumentor.options import Options
+from instrumentor.proofs import prove
+from instrumentor.tune.edits import accept
 from instrumentor.tune.settings import Configuration, Value
-from instrumentor.tune.statements import Changes
+from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import Target, read_target
 from tests.conftest import ROOT
 from tests.waiting import wait_for
@@ -69,10 +72,6 @@ def wait_for_file(process: subprocess.Popen[str], folder: Path, pattern: str) ->
 
 def accepted(target: Target, changes: Changes) -> str:
     """The script's text with changes made for good."""
-    from instrumentor.engine import apply_edits
-    from instrumentor.proofs import prove
-    from instrumentor.tune.accept import accept
-
     variant = changes.variant()
     edits = [edit for path, edit in variant.edits if path == target.script]
     before = target.script.read_bytes()
@@ -81,11 +80,18 @@ def accepted(target: Target, changes: Changes) -> str:
     return accept(code).decode()
 
 
-def changed(folder: Path, text: str, apply: Callable[..., object], *options: object) -> str:
+def changed(folder: Path, text: str, apply: Callable[[Target, Changes], None]) -> str:
     """A script's text once one kind of change was made to it; the same text where there is none."""
     target, changes = target_of(folder, text), Changes()
-    apply(target, *options, changes)
+    apply(target, changes)
     return accepted(target, changes)
+
+
+def set_by(way: Way, value: Value, target: Target) -> Changes:
+    """The changes that a way makes for a value."""
+    changes = Changes([*target.arguments])
+    way.apply(value, changes)
+    return changes
 
 
 #: Inference with everything switched on already, in the shape of tt-xla's guide.

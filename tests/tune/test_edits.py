@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.engine import strip
-from instrumentor.tune.edits import Applicable, applied, patch, prepared, survey
+from instrumentor.edits import Edit, Kind, Statement
+from instrumentor.engine import apply_edits, strip
+from instrumentor.errors import ProofFailed
+from instrumentor.marks import MARKER
+from instrumentor.options import Options
+from instrumentor.tune.edits import Applicable, accept, applied, patch, prepared, survey
 from instrumentor.tune.settings import SETTINGS, setting
-from instrumentor.tune.target import NotApplicable
+from instrumentor.tune.target import NotApplicable, read_target
 from tests.conftest import RepoFactory
 from tests.tune.scripts import INFER, TRAIN, configuration, target_of
 
@@ -59,9 +63,6 @@ def test_files_with_other_newlines_and_without_a_last_one(tmp_path: Path, newlin
     text = TRAIN.rstrip("\n")
     target_of(tmp_path, text)
     (tmp_path / "train.py").write_bytes(text.replace("\n", newline).encode())
-    from instrumentor.options import Options
-    from instrumentor.tune.target import read_target
-
     target = read_target(tmp_path / "train.py", (), tmp_path, Options())
     made = prepared(target, EVERYTHING)
     assert strip(made.replacements[target.script]) == text.replace("\n", newline).encode()
@@ -115,3 +116,44 @@ def test_a_script_that_has_everything_on_is_changed_in_its_own_words(tmp_path: P
         "-    batch_size = 64",
         "+    batch_size = 32",
     ]
+
+
+#: What an edit can touch: a docstring's end, two statements in a line, a comment behind a call.
+SOURCE = '''\
+"""Doc."""
+import a
+if a: x = 1; y = 2
+def f():
+    return (1,
+            2)  # pair
+'''
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        ([Edit(Kind.PRELUDE, None, "import os\n\nos.x = 1")],
+         SOURCE.replace("import a\n", "import os\n\nos.x = 1\nimport a\n", 1)),
+        ([Edit(Kind.DISABLE, Statement(2, 0), "import b  # new")],
+         SOURCE.replace("import a\n", "import b  # new\n")),
+        ([Edit(Kind.DISABLE, Statement(3, 6), "x = 7")],
+         SOURCE.replace("if a: x = 1; y = 2\n", "if a:\n    x = 7\n    y = 2\n")),
+        ([Edit(Kind.INSERT_BEFORE, Statement(5, 4), "g(\n    1,\n)")],
+         SOURCE.replace("    return", "    g(\n        1,\n    )\n    return")),
+        ([Edit(Kind.DISABLE, Statement(5, 4))],
+         SOURCE.replace("    return (1,\n            2)  # pair\n", "    pass\n")),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_same_meaning_no_marks(edits: list[Edit], expected: str, newline: str) -> None:
+    source = SOURCE.replace("\n", newline).encode()
+    assert accept(apply_edits(source, edits)).decode() == expected.replace("\n", newline)
+
+
+def test_a_file_without_edits_is_itself() -> None:
+    assert accept(SOURCE.encode()) == SOURCE.encode()
+
+
+def test_a_mark_inside_a_string_is_part_of_its_meaning() -> None:
+    with pytest.raises(ProofFailed, match="the patch would not mean what was measured"):
+        accept(f'text = """\nlast {MARKER}\n"""\n'.encode())

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from instrumentor.errors import NotReady, UsageError
-from instrumentor.options import Options
-from instrumentor.tune import executors
-from instrumentor.tune.executors import Executor, check
-from instrumentor.tune.settings import Configuration
-from instrumentor.tune.spec import Spec
-
-
-def spec_of(folder: Path) -> Spec:
-    return Spec(folder, (), folder, folder, Configuration(), Options(), {}, {}, "", 5.0)
+from instrumentor.tune.executors import PROCESS, Executor, check, runs, take_over
 
 
 def test_trials_at_once_on_one_machine_would_time_each_other(tmp_path: Path) -> None:
@@ -30,18 +23,30 @@ def test_slurm_needs_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     check("local")
 
 
-def test_submitits_local_jobs_get_the_gpus_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submitits_local_jobs_get_the_gpus_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, slurm = (Executor(name, tmp_path, 1, {}) for name in ("local", "slurm"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert executors.environment_of_trials("local") == {"CUDA_VISIBLE_DEVICES": "1"}
+    assert local.environment == {"CUDA_VISIBLE_DEVICES": "1"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert executors.environment_of_trials("local") == {"CUDA_VISIBLE_DEVICES": None}
-    assert executors.environment_of_trials("slurm") == {}
+    assert local.environment == {"CUDA_VISIBLE_DEVICES": None}
+    assert slurm.environment == {}
+
+
+def test_whether_a_trial_still_runs(tmp_path: Path) -> None:
+    assert not runs(tmp_path)
+    take_over(tmp_path)  # this very process
+    assert runs(tmp_path)
+    text = (tmp_path / PROCESS).read_text().replace(str(os.getpid()), "1")
+    (tmp_path / PROCESS).write_text(text)  # a number that another process has now
+    assert not runs(tmp_path)
 
 
 def test_an_option_that_submitit_does_not_know_is_a_usage_error(tmp_path: Path) -> None:
     wrong = Executor("local", tmp_path, 1, {"no_such_parameter": 1})
     with pytest.raises(UsageError, match="--executor-option"):
-        wrong.start(spec_of(tmp_path))
+        wrong.start(print, "", 5.0)
 
 
 def test_a_trial_that_slurm_does_not_take_is_not_started(
@@ -53,4 +58,4 @@ def test_a_trial_that_slurm_does_not_take_is_not_started(
     (tmp_path / "srun").symlink_to(sbatch)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(NotReady, match=r"the trial cannot be submitted: .*invalid partition"):
-        Executor("slurm", tmp_path, 1, {}).start(spec_of(tmp_path))
+        Executor("slurm", tmp_path, 1, {}).start(print, "", 5.0)

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor.tune import precision
-from instrumentor.tune.statements import Changes
 from instrumentor.tune.target import NotApplicable
-from tests.tune.scripts import TRAIN, changed, target_of
+from tests.tune.scripts import TRAIN, accepted, set_by, target_of
 
 CAST = "if torch.is_tensor({0}) and {0}.is_floating_point():\n"
 LOOP = """\
@@ -30,7 +29,8 @@ def looped(loop: str = LOOP, before: str = "") -> str:
 
 def cast(tmp_path: Path, text: str) -> str:
     """The script's text in bfloat16."""
-    return changed(tmp_path, text, precision.apply)
+    target = target_of(tmp_path, text)
+    return accepted(target, set_by(precision.way(target), "bfloat16", target))
 
 
 def test_the_model_behind_its_last_binding_before_its_parameters_are_taken(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_type_that_has_a_name_is_changed_there(tmp_path: Path) -> None:
 def test_own_bfloat16_is_seen(tmp_path: Path, made: str) -> None:
     own = "model.to(device)" if "Linear" not in made else "model.to(torch.bfloat16)"
     script = TRAIN.replace("model.to(device)", own).replace("torch.Linear()", made)
-    assert precision.own_value(target_of(tmp_path, script)) is not None
+    assert precision.way(target_of(tmp_path, script)).own is not None
     assert cast(tmp_path, script) == script
 
 
@@ -106,9 +106,8 @@ def test_own_bfloat16_is_seen(tmp_path: Path, made: str) -> None:
     ],
 )  # fmt: skip
 def test_refusals_name_line_and_reason(tmp_path: Path, script: str, line: int, why: str) -> None:
-    target = target_of(tmp_path, script)
     with pytest.raises(NotApplicable, match=why) as refused:
-        precision.apply(target, Changes())
+        cast(tmp_path, script)
     assert refused.value.line == line
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from instrumentor.tune import yaml_override
-from instrumentor.tune.settings import BATCH_SIZE, DTYPE, OPTIMIZATION_LEVEL, TRACE
+from instrumentor.tune.edits import applied
+from instrumentor.tune.settings import Value, setting
 from instrumentor.tune.statements import Changes
-from instrumentor.tune.target import NotApplicable
-from tests.tune.scripts import TRAIN, target_of
+from instrumentor.tune.target import NotApplicable, Target
+from tests.tune.scripts import TRAIN, configuration, set_by, target_of
 
 YAML = """\
 # Training
@@ -66,46 +67,51 @@ def test_what_cannot_be_set_by_its_text_is_refused(text: str, said: str) -> None
         yaml_override.override(text.encode(), "batch_size", 8)
 
 
+def target_with(tmp_path: Path, text: str = YAML, path: str = "x.yaml") -> Target:
+    """The target of a run with a YAML."""
+    return target_of(tmp_path, TRAIN, "--config", path, files={"x.yaml": text})
+
+
+def set_to(target: Target, name: str, value: Value) -> Changes:
+    """The changes of a setting that the YAML has."""
+    way = yaml_override.way(target, setting(name))
+    assert way is not None
+    return set_by(way, value, target)
+
+
 def test_values_are_told_in_the_settings_words(tmp_path: Path) -> None:
-    target = target_of(tmp_path, TRAIN, "--config", "x.yaml", files={"x.yaml": YAML})
-    told = {x.name: yaml_override.own_value(target, x) for x in (BATCH_SIZE, DTYPE, TRACE)}
-    assert told == {"batch_size": (2, 16), "dtype": (4, "float32"), "trace": (5, False)}
-    assert yaml_override.own_value(target, OPTIMIZATION_LEVEL) == (6, 1)
+    target = target_with(tmp_path)
+    names = ("batch_size", "dtype", "trace", "optimization_level")
+    ways = [yaml_override.way(target, setting(name)) for name in names]
+    assert [way and way.own and way.own[1:] for way in ways] == [
+        (2, 16), (4, "float32"), (5, False), (6, 1),
+    ]  # fmt: skip
+    assert yaml_override.way(target, setting("accumulation")) is None
 
 
-def test_a_precision_keeps_the_way_it_is_spelled(tmp_path: Path) -> None:
-    for old, new in {
-        "float32": "bfloat16",
-        "torch.float16": "torch.bfloat16",
-        "fp32": "bf16",
-    }.items():
-        files = {"x.yaml": f"dtype: {old}\n"}
-        target = target_of(tmp_path, TRAIN, "--config=x.yaml", files=files)
-        changes = Changes()
-        yaml_override.set_value(target, DTYPE, "bfloat16", changes)
-        assert dict(changes.variant().files)[tmp_path / "x.yaml"].decode() == f"dtype: {new}\n"
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("float32", "bfloat16"), ("torch.float16", "torch.bfloat16"), ("fp32", "bf16")],
+)
+def test_a_precision_keeps_the_way_it_is_spelled(tmp_path: Path, old: str, new: str) -> None:
+    changes = set_to(target_with(tmp_path, f"dtype: {old}\n"), "dtype", "bfloat16")
+    assert dict(changes.variant().files)[tmp_path / "x.yaml"].decode() == f"dtype: {new}\n"
 
 
 @pytest.mark.parametrize("old", ["null", "8", "mixed"])
 def test_an_unknown_precision_is_refused(tmp_path: Path, old: str) -> None:
-    target = target_of(tmp_path, TRAIN, "-c", "x.yaml", files={"x.yaml": f"dtype: {old}\n"})
     with pytest.raises(NotApplicable, match="how bfloat16 is spelled there"):
-        yaml_override.set_value(target, DTYPE, "bfloat16", Changes())
+        set_to(target_with(tmp_path, f"dtype: {old}\n"), "dtype", "bfloat16")
 
 
 def test_a_path_that_leads_past_the_copy_is_refused(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.yaml")
-    target = target_of(tmp_path, TRAIN, "--config", path, files={"x.yaml": YAML})
     with pytest.raises(NotApplicable, match="absolute path") as refused:
-        yaml_override.set_value(target, BATCH_SIZE, 8, Changes())
+        set_to(target_with(tmp_path, path=str(tmp_path / "x.yaml")), "batch_size", 8)
     assert refused.value.line == 2
 
 
-def test_the_original_is_not_touched(tmp_path: Path) -> None:
-    target = target_of(tmp_path, TRAIN, "--config", "x.yaml", files={"x.yaml": YAML})
-    changes = Changes()
-    yaml_override.set_value(target, BATCH_SIZE, 8, changes)
-    yaml_override.set_value(target, TRACE, True, changes)
+def test_several_keys_change_in_one_copy_and_the_original_is_not_touched(tmp_path: Path) -> None:
+    one = applied(target_with(tmp_path), configuration(batch_size=8, optimization_level=2))
     assert (tmp_path / "x.yaml").read_text() == YAML
-    (new,) = (data.decode() for _, data in changes.variant().files)
-    assert "batch_size:   8 " in new and "enable_trace: true" in new
+    (new,) = (data.decode() for _, data in one.variant.files)
+    assert "batch_size:   8 " in new and "optimization_level: '2'" in new
