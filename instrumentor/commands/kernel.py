@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,17 +93,22 @@ def explain(
 
 
 def _describe(script: Path, document: dict[str, Any]) -> None:
+    chosen = document["chosen"] or {}
     for kernel in document["kernels"]:
         _describe_kernel(kernel)
         for invocation in document["invocations"]:
             if invocation["kernel"] == kernel["qualified"]:
-                _describe_invocation(invocation, document["chosen"])
+                runs = invocation == chosen.get("invocation")
+                mark = ("  [runs]" if runs else "  [skipped]") if chosen else ""
+                _row(invocation, f"call {invocation['number']}: {invocation['text']}{mark}")
+                for how, places in (("reached from", "through"), ("in a loop at", "loops")):
+                    for place in invocation[places]:
+                        console.out(f"         {how} line {place['line']}: {place['text']}")
     if document["tensors"]:
         console.out("visible data sizes:")
     for tensor in document["tensors"]:
-        shape = " x ".join(map(str, tensor["shape"]))
         dtype = tensor["dtype"] or "dtype not given"
-        _row(tensor, f"{tensor['name']}: {shape}, {dtype}, {tensor['memory']}")
+        _row(tensor, f"{tensor['name']}: {_times(tensor['shape'])}, {dtype}, {tensor['memory']}")
     if "declined" in document:
         for reason in document["declined"]:
             console.out(f"declined: {_where(reason)}: {reason['message']}")
@@ -111,8 +117,7 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
     common.show_edits(document["edits"])
     for warning in document["warnings"]:
         console.warn(warning)
-    chosen = document["chosen"]["kernel"]
-    console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen, script)}")
+    console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen['kernel'], script)}")
 
 
 def _describe_kernel(kernel: dict[str, Any]) -> None:
@@ -124,19 +129,12 @@ def _describe_kernel(kernel: dict[str, Any]) -> None:
     for thread in kernel["threads"]:
         _row(thread, f"{thread['kind']} thread {thread['name']}")
     for buffer in kernel["buffers"]:
-        tiles = " x ".join(map(str, buffer["tiles"] or "?"))
-        blocks = buffer["factor"] or "?"
+        tiles, blocks = _times(buffer["tiles"] or "?"), buffer["factor"] or "?"
         _row(buffer, f"buffer {buffer['name']}: {tiles} tiles, {blocks} blocks")
 
 
-def _describe_invocation(invocation: dict[str, Any], chosen: dict[str, Any] | None) -> None:
-    mark = ""
-    if chosen is not None:
-        mark = "  [runs]" if chosen["invocation"] == invocation else "  [skipped]"
-    _row(invocation, f"call {invocation['number']}: {invocation['text']}{mark}")
-    for how, places in (("reached from", "through"), ("in a loop at", "loops")):
-        for place in invocation[places]:
-            console.out(f"         {how} line {place['line']}: {place['text']}")
+def _times(shape: Iterable[object]) -> str:
+    return " x ".join(map(str, shape))
 
 
 def _where(place: dict[str, Any]) -> str:
@@ -237,6 +235,7 @@ def iterate(
 ) -> None:
     """Measure a baseline, then each of your edits, validated."""
     from instrumentor.kernels.iterate import Iteration
+    from instrumentor.kernels.session_words import summary_json, summary_lines
 
     options = replace(options, choice=choice, criteria=criteria)
     if options.mode == "signposts":
@@ -260,7 +259,10 @@ def iterate(
     if not criteria.given and not shown.quiet:
         console.warn("nothing validates the kernel: give --validate COMMAND or --reference FILE")
     _Rounds(work, script, quiet=shown.quiet or shown.json).go(once=asked.once)
-    _summarise(work, json=shown.json)
+    if shown.json:
+        console.out_json({**summary_json(work.session), "folder": str(work.session.folder)})
+    for line in () if shown.json else summary_lines(work.session):
+        console.out(line)
     last = work.session.versions[-1] if work.session.versions else None
     if asked.once and last is not None and last.state in ("invalid", "failed"):
         raise RunFailed(
@@ -306,34 +308,22 @@ class _Rounds:
             self.say(f"  bottleneck: {limit.title} ({limit.evidence})")
             self.say(f"  change: {limit.change}")
             self.say(f"  gain: {limit.worth}")
-        if version.state in ("slower", "invalid", "failed"):
-            self.offer(number)
+        best = self.work.last_good()
+        if version.state in ("slower", "invalid", "failed") and best is not None:
+            self.offer(best.number, number)
 
-    def offer(self, number: int) -> None:
+    def offer(self, best: int, number: int) -> None:
         """Offer to go back to the best version."""
-        target = self.work.last_good()
-        if target is None:
-            return
         if not sys.stdin.isatty():
             self.say(
-                f"  version {target.number} is the best so far; go back to it with: instrument "
+                f"  version {best} is the best so far; go back to it with: instrument "
                 f"kernel iterate --restore {self.script}"
             )
             return
-        question = f"  Restore version {target.number}, the best so far, over {number}?"
+        question = f"  Restore version {best}, the best so far, over {number}?"
         if typer.confirm(question, default=False, err=True):
             back = self.work.restore()
             self.say(f"  restored version {back.number} from {back.source}")
-
-
-def _summarise(work: Iteration, *, json: bool) -> None:
-    from instrumentor.kernels.session_words import summary_json, summary_lines
-
-    if json:
-        console.out_json({**summary_json(work.session), "folder": str(work.session.folder)})
-        return
-    for line in summary_lines(work.session):
-        console.out(line)
 
 
 def _show(found: KernelReport, *, json: bool) -> None:

@@ -64,7 +64,7 @@ def choose_call(found: Found, kernel: Kernel, choice: Choice) -> Invocation | No
     return invocations[choice.call - 1]
 
 
-def refuse_lost_results(found: Found, kernel: Kernel, chosen: Invocation | None) -> None:
+def refuse_lost_results(found: Found, chosen: Invocation | None) -> None:
     """Decline when a held-back call's result is used and nothing can stand for it.
 
     Raises:
@@ -102,20 +102,17 @@ def refuse_unwrappable(site: CallSite) -> None:
     Raises:
         Declined: it stands where nothing is rewritten.
     """
-    if wrappable(site):
-        return
-    text = "the call is in an f-string or the header of a compound statement: not rewritten"
-    remedy = "Put the call into a statement of its own, before this one."
-    raise Declined(Reason(site.source.path, site.line, "compound-header", text, remedy))
+    if not wrappable(site):
+        text = "the call is in an f-string or the header of a compound statement: not rewritten"
+        remedy = "Put the call into a statement of its own, before this one."
+        raise Declined(Reason(site.source.path, site.line, "compound-header", text, remedy))
 
 
 def wrappable(site: CallSite) -> bool:
     """Whether a call can be written again within its statement."""
     # Before Python 3.12 positions inside an f-string are not those of the file.
     strings = [n for n in ast.walk(site.statement) if isinstance(n, ast.JoinedStr)]
-    if any(node is site.call for string in strings for node in ast.walk(string)):
-        return False
-    return isinstance(
-        site.statement,
-        (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Assert, ast.Raise),
-    )
+    inside = any(node is site.call for string in strings for node in ast.walk(string))
+    assigns = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+    simple = (*assigns, ast.Expr, ast.Return, ast.Assert, ast.Raise)
+    return not inside and isinstance(site.statement, simple)

@@ -1,16 +1,24 @@
-"""A decorated function -> Kernel: grid, threads, buffers, what it returns."""
+"""Functions under tt-lang's decorators, in whatever spelling, as kernels.
+
+A module counts as tt-lang when a part of its dotted name is ``ttl`` or ``ttlang``, wherever it
+comes from (``from sim import ttl`` is the simulator's).
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from instrumentor.kernels.decorators import KERNELS, THREADS, Decorator, decorator
 from instrumentor.kernels.model import BufferShape, Grid, Kernel, Thread, shortened
 from instrumentor.kernels.sizes import Sizes
+from instrumentor.locate.bindings import Imported
+from instrumentor.locate.names import external_name
 from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, dotted, own_nodes
-from instrumentor.locate.values import Function
+from instrumentor.locate.values import Free, Function, Object, Value
 
+MODULES = frozenset({"ttl", "ttlang"})
+_KERNELS = ("kernel", "operation")
+_THREADS = ("compute", "datamovement")
 _MAKERS = (
     "make_dataflow_buffer_like",
     "make_dataflow_buffer",
@@ -23,52 +31,77 @@ def kernels_of(sizes: Sizes) -> Iterator[Kernel]:
     """The kernels of a file, in source order: decorated functions and decorator calls."""
     source = sizes.source
     for function in source.functions:
-        made = _decorated(sizes, function, KERNELS)
-        if made is not None:
-            yield _kernel(sizes, function, made, function, function.name)
+        for word, arguments in _decorators(sizes, function):
+            if word in _KERNELS:
+                yield _kernel(sizes, function, word, arguments, function, function.name)
+                break
     for statement, place in source.places.items():
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         bound, call = dotted(statement.targets[0]), statement.value
         if not bound or "[" in bound or not isinstance(call, ast.Call) or len(call.args) != 1:
             continue
-        made = decorator(sizes.names, source, place.scope, call.func)
+        word, arguments = _decorator(sizes, place.scope, call.func)
         body = _function(sizes, place.scope, call.args[0])
-        if made is not None and made.word in KERNELS and body is not None:
-            yield _kernel(sizes, body, made, statement, bound)
+        if word in _KERNELS and body is not None:
+            yield _kernel(sizes, body, word, arguments, statement, bound)
 
 
-def _decorated(sizes: Sizes, function: FunctionNode, words: tuple[str, ...]) -> Decorator | None:
-    """The first decorator of a function with one of these words."""
+def _decorators(sizes: Sizes, function: FunctionNode) -> Iterator[tuple[str, ast.expr]]:
     scope = sizes.source.scope_of(function)
-    found = (decorator(sizes.names, sizes.source, scope, d) for d in function.decorator_list)
-    return next((one for one in found if one is not None and one.word in words), None)
+    return (_decorator(sizes, scope, node) for node in function.decorator_list)
+
+
+def _decorator(sizes: Sizes, scope: ScopeNode, node: ast.expr) -> tuple[str, ast.expr]:
+    """The word of tt-lang's decorator that an expression is, '' for any other; and its call.
+
+    ``one_core = ttl.kernel(grid=(1, 1))`` is one wherever ``one_core`` stands.
+    """
+    function = node.func if isinstance(node, ast.Call) else node
+    for value in sizes.names.of(sizes.source, scope, function):
+        made = value if isinstance(value, Object) and function is node else None
+        word = _word(sizes, value if made is None else made.made_by)
+        if word:
+            return word, node if made is None or made.node is None else made.node
+    return "", node
+
+
+def _word(sizes: Sizes, value: Value) -> str:
+    module, _, word = external_name(value).rpartition(".")
+    if word in (*_KERNELS, *_THREADS) and isinstance(value, Free):
+        # `from ttl import *` binds it out of sight.
+        stars = sizes.names.bindings(sizes.source, sizes.source.tree, "*")
+        module = next((b.module for b in stars if isinstance(b, Imported)), "")
+    ours = word in (*_KERNELS, *_THREADS) and not MODULES.isdisjoint(module.split("."))
+    return word if ours else ""
 
 
 def _kernel(
-    sizes: Sizes, function: FunctionNode, made: Decorator, statement: ast.stmt, bound: str
+    sizes: Sizes,
+    function: FunctionNode,
+    word: str,
+    arguments: ast.expr,
+    statement: ast.stmt,
+    bound: str,
 ) -> Kernel:
     source = sizes.source
-    around = [
-        s.name for s in source.ancestors(function) if isinstance(s, (*FUNCTIONS, ast.ClassDef))
-    ]
-    factory = next((s.name for s in source.ancestors(function) if isinstance(s, FUNCTIONS)), "")
-    arguments = function.args
+    around = [s for s in source.ancestors(function) if isinstance(s, (*FUNCTIONS, ast.ClassDef))]
+    positional = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
     return Kernel(
         source=source,
         name=function.name,
-        qualified=".".join([*reversed(around), function.name]),
-        decorator=made.word,
+        qualified=".".join([*(s.name for s in reversed(around)), function.name]),
+        decorator=word,
         statement=statement,
         bound=bound,
         line=function.lineno,
         end_line=function.end_lineno or function.lineno,
-        grid=_grid(sizes, made.arguments, source.scope_of(statement)),
+        grid=_grid(sizes, arguments, source.scope_of(statement)),
         threads=tuple(_threads(sizes, function)),
         buffers=tuple(_buffers(sizes, function)),
-        factory=factory,
-        parameters=tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args)),
-        returns=_returns(function),
+        factory=next((s.name for s in around if isinstance(s, FUNCTIONS)), ""),
+        parameters=tuple(positional),
+        returns=_returns(function, positional),
     )
 
 
@@ -81,27 +114,22 @@ def _grid(sizes: Sizes, arguments: ast.expr, scope: ScopeNode) -> Grid:
     text = shortened(ast.unparse(node), 60)
     if isinstance(node, ast.Lambda) or _function(sizes, scope, node) is not None:
         return Grid("callable", text)
-    kind, size = _extent(sizes, node, scope)
-    return Grid(kind, text, size)
-
-
-def _extent(sizes: Sizes, node: ast.expr, scope: ScopeNode) -> tuple[str, tuple[int, ...] | None]:
-    """The kind of a grid that is no function, and its size where that is visible."""
     found = sizes.bound(node.id, scope) if isinstance(node, ast.Name) else None
     written = found[0] if found is not None else node
     if isinstance(written, ast.Constant) and written.value in ("auto", "full"):
-        return str(written.value), None
+        return Grid(str(written.value), text)
     single = sizes.integer(node, scope)
     size = sizes.shape(node, scope) or (None if single is None else (single,))
-    return "tuple" if size or isinstance(written, (ast.Tuple, ast.List)) else "unknown", size
+    plain = size or isinstance(written, (ast.Tuple, ast.List))
+    return Grid("tuple" if plain else "unknown", text, size)
 
 
 def _threads(sizes: Sizes, function: FunctionNode) -> Iterator[Thread]:
     for node in ast.walk(function):
         if isinstance(node, FUNCTIONS) and node is not function:
-            made = _decorated(sizes, node, THREADS)
-            if made is not None:
-                yield Thread(node.name, made.word, node.lineno)
+            words = [word for word, _ in _decorators(sizes, node) if word in _THREADS]
+            if words:
+                yield Thread(node.name, words[0], node.lineno)
 
 
 def _buffers(sizes: Sizes, function: FunctionNode) -> Iterator[BufferShape]:
@@ -121,21 +149,16 @@ def _buffers(sizes: Sizes, function: FunctionNode) -> Iterator[BufferShape]:
         )
 
 
-def _returns(function: FunctionNode) -> str | None:
-    values = [
-        node.value
-        for node in own_nodes(function)
-        if isinstance(node, ast.Return)
-        and node.value is not None
-        and not (isinstance(node.value, ast.Constant) and node.value.value is None)
-    ]
+def _returns(function: FunctionNode, parameters: list[str]) -> str | None:
+    """The parameter that it returns; '' for nothing, None for anything else."""
+    returned = [node.value for node in own_nodes(function) if isinstance(node, ast.Return)]
+    nothing = (v is None or (isinstance(v, ast.Constant) and v.value is None) for v in returned)
+    values = [value for value, none in zip(returned, nothing, strict=True) if not none]
     names = {value.id if isinstance(value, ast.Name) else None for value in values}
-    if not values:
+    if not names:
         return ""
     only = names.pop() if len(names) == 1 else None
-    arguments = function.args
-    known = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-    return only if only in known else None
+    return only if only in parameters else None
 
 
 def _function(sizes: Sizes, scope: ScopeNode, node: ast.expr) -> FunctionNode | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from instrumentor.kernels.decorators import MODULES
-from instrumentor.kernels.describe import kernels_of
+from instrumentor.kernels.describe import MODULES, kernels_of
 from instrumentor.kernels.model import CallSite, Found, Invocation, Kernel, shortened
 from instrumentor.kernels.sizes import Sizes
 from instrumentor.kernels.tensors import tensors_of
 from instrumentor.locate import parse_source
 from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source
+from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, contains
 from instrumentor.locate.values import Function, Method, Object
 
 #: Ways to one call that are listed; a script with more is generated code.
@@ -48,24 +47,26 @@ def find_in(program: Program) -> Found:
     sizes = [Sizes(program.names, source) for source in sources]
     kernels = tuple(kernel for each in sizes for kernel in kernels_of(each))
     meanings = _Meanings(program, kernels)
-    sites, callers = _sites(meanings, sources, kernels)
+    sites, callers = _sites(meanings, sources)
     warnings: list[str] = []
+    invocations = [i for kernel in kernels for i in _invocations(kernel, sites, callers, warnings)]
     return Found(
         program.entry.path,
         sources,
         kernels,
-        _invocations(kernels, sites, callers, warnings),
+        tuple(invocations),
         tuple(tensor for each in sizes for tensor in tensors_of(each)),
         tuple(warnings),
-        _composed(meanings, kernels),
+        _composed(meanings),
     )
 
 
 class _Meanings:
     """Which kernels and which other functions of the program an expression may be."""
 
-    def __init__(self, program: Program, kernels: Iterable[Kernel]) -> None:
+    def __init__(self, program: Program, kernels: Sequence[Kernel]) -> None:
         self.names = program.names
+        self.kernels = kernels
         self.kernel_of: dict[ast.AST, Kernel] = {}
         for kernel in kernels:
             made = kernel.statement
@@ -87,17 +88,18 @@ class _Meanings:
 
 
 def _sites(
-    meanings: _Meanings, sources: Iterable[Source], kernels: Sequence[Kernel]
-) -> tuple[tuple[CallSite, ...], dict[FunctionNode, list[CallSite]]]:
+    meanings: _Meanings, sources: Iterable[Source]
+) -> tuple[list[CallSite], dict[FunctionNode, list[CallSite]]]:
     """Calls of kernels, and calls of the project's functions by the function called."""
     leaves: list[CallSite] = []
     callers: dict[FunctionNode, list[CallSite]] = {}
-    inside = {(k.source.path, line) for k in kernels for line in range(k.line, k.end_line + 1)}
     for source in sources:
+        own = [kernel for kernel in meanings.kernels if kernel.source is source]
         for call in sorted(source.calls, key=lambda c: (c.lineno, c.col_offset)):
             statement = source.statement_of(call)
-            definition = isinstance(statement, (*FUNCTIONS, ast.ClassDef))
-            if statement is None or definition or (source.path, statement.lineno) in inside:
+            if statement is None or isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+                continue
+            if any(kernel.line <= statement.lineno <= kernel.end_line for kernel in own):
                 continue
             called, functions = meanings.of(source, source.scope_of(statement), call.func)
             if called or functions:
@@ -105,20 +107,21 @@ def _sites(
                 leaves += [site] if called else []
                 for function in functions:
                     callers.setdefault(function, []).append(site)
-    return tuple(leaves), callers
+    return leaves, callers
 
 
-def _composed(meanings: _Meanings, kernels: Sequence[Kernel]) -> frozenset[Kernel]:
+def _composed(meanings: _Meanings) -> frozenset[Kernel]:
     """Kernels that the body of another one names: tt-lang builds that one from them."""
-    found: set[Kernel] = set()
-    for kernel in kernels:
-        for function in kernel.source.functions:
-            if kernel.line <= function.lineno <= kernel.end_line:
-                for node in ast.walk(function):
-                    if isinstance(node, ast.Call):
-                        named, _ = meanings.of(kernel.source, function, node.func)
-                        found.update(one for one in named if one is not kernel)
-    return frozenset(found)
+    return frozenset(
+        one
+        for kernel in meanings.kernels
+        for function in kernel.source.functions
+        if kernel.line <= function.lineno <= kernel.end_line
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        for one in meanings.of(kernel.source, function, node.func)[0]
+        if one is not kernel
+    )
 
 
 def _site(
@@ -135,55 +138,43 @@ def _site(
         (node.lineno, shortened(f"for ... in {ast.unparse(node.generators[0].iter)}"))
         for node in ast.walk(statement)
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
-        and any(inner is call for inner in ast.walk(node))
+        and contains(node, call)
     ]
     name = scope.name if isinstance(scope, FUNCTIONS) else ""
     return CallSite(source, call, statement, scope, kernels, name, tuple(loops))
 
 
 def _invocations(
-    kernels: Sequence[Kernel],
-    leaves: Sequence[CallSite],
-    callers: dict[FunctionNode, list[CallSite]],
+    kernel: Kernel,
+    leaves: Iterable[CallSite],
+    callers: Mapping[FunctionNode, list[CallSite]],
     warnings: list[str],
-) -> tuple[Invocation, ...]:
-    found: list[Invocation] = []
-    for kernel in kernels:
-        paths = [
-            path
-            for site in leaves
-            if kernel in site.kernels
-            for path in _paths(site, callers, frozenset())
-        ]
-        if len(paths) > PATH_LIMIT:
-            warnings.append(
-                f"{kernel.qualified}: only the first {PATH_LIMIT} of {len(paths)} ways to its "
-                "calls are listed"
-            )
-        for number, path in enumerate(paths[:PATH_LIMIT], 1):
-            apart = tuple(s for s in path[:-1] if _alternatives(s, callers) > 1)
-            found.append(Invocation(kernel, number, path, (*apart, path[-1])))
-    return tuple(found)
+) -> Iterator[Invocation]:
+    own = (site for site in leaves if kernel in site.kernels)
+    paths = [path for site in own for path in _paths(site, callers, frozenset())]
+    if len(paths) > PATH_LIMIT:
+        warnings.append(
+            f"{kernel.qualified}: only the first {PATH_LIMIT} of {len(paths)} ways to its "
+            "calls are listed"
+        )
+    for number, path in enumerate(paths[:PATH_LIMIT], 1):
+        # Where the function that a call runs is called once, the call tells nothing apart.
+        apart = (s for s in path[:-1] if any(s in c and len(c) > 1 for c in callers.values()))
+        yield Invocation(kernel, number, path, (*apart, path[-1]))
 
 
 def _paths(
-    site: CallSite, callers: dict[FunctionNode, list[CallSite]], seen: frozenset[FunctionNode]
+    site: CallSite,
+    callers: Mapping[FunctionNode, list[CallSite]],
+    seen: frozenset[FunctionNode],
 ) -> list[tuple[CallSite, ...]]:
     """The chains of calls that lead to a call, outermost first."""
     scope = site.scope
     if not isinstance(scope, FUNCTIONS) or scope in seen:
         return [(site,)]
-    outer = callers.get(scope, [])
-    if not outer:
-        return [(site,)]
-    found = []
-    for caller in outer:
+    found: list[tuple[CallSite, ...]] = []
+    for caller in callers.get(scope, ()):
         found += [(*path, site) for path in _paths(caller, callers, seen | {scope})]
         if len(found) > PATH_LIMIT:
             break
-    return found
-
-
-def _alternatives(site: CallSite, callers: dict[FunctionNode, list[CallSite]]) -> int:
-    """In how many places the function that this call runs is called."""
-    return max((len(sites) for sites in callers.values() if site in sites), default=0)
+    return found or [(site,)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from instrumentor.kernels.session import (
     Session,
     Version,
     described_change,
-    digest,
+    digests,
     held_against,
     open_session,
 )
@@ -88,12 +88,8 @@ class Iteration:
 
     def changed(self) -> bool:
         """Whether the files differ from the version measured last."""
-        if not self.session.versions:
-            return True
-        return self._digests() != dict(self.session.versions[-1].sha256)
-
-    def _digests(self) -> dict[str, str]:
-        return {name: digest(data) for name, data in self.texts().items()}
+        versions = self.session.versions
+        return not versions or digests(self.texts()) != dict(versions[-1].sha256)
 
     def wait_for_change(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Return when the files differ, have been still for a moment, and parse."""
@@ -110,9 +106,9 @@ class Iteration:
     def _readable(self) -> bool:
         """Whether all files are there and are Python: an editor may be in the middle of it."""
         try:
-            for name in self.names:
-                ast.parse((self.root / name).read_bytes())
-        except (OSError, SyntaxError, ValueError):
+            for text in self.texts().values():
+                ast.parse(text)
+        except (UsageError, SyntaxError, ValueError):
             return False
         return True
 
@@ -123,34 +119,27 @@ class Iteration:
             Interrupted: by the user; nothing is appended.
             InstrumentError: the very first version cannot be measured.
         """
-        texts = self.texts()
-        number = len(self.session.versions) + 1
-        version = Version(
-            number=number,
-            state="baseline" if number == 1 else "unsure",
-            sha256={name: digest(data) for name, data in texts.items()},
-            change=self._change(texts) if number > 1 else "",
-        )
+        texts, versions = self.texts(), self.session.versions
+        version = Version(len(versions) + 1, "unsure" if versions else "baseline", digests(texts))
+        if versions:
+            before = {name: self.session.text_of(versions[-1], name) for name in texts}
+            version = replace(version, change=described_change(before, texts))
         try:
             version = self._runs(version)
         except Interrupted:
             raise
         except InstrumentError as error:
-            if number == 1:
+            if not versions:
                 raise
             version = replace(version, state="failed", problem=error.message.splitlines()[0])
         version = self._judged(version)
-        if number == 1 and version.state == "invalid":
+        if not versions and version.state == "invalid":
             raise UsageError(
                 f"the baseline does not pass its validation: {version.problem}",
                 "Start from a kernel that is correct, or fix the criteria.",
             )
         self.session = self.session.add(version, texts)
         return version
-
-    def _change(self, texts: Mapping[str, bytes]) -> str:
-        before = self.session.versions[-1]
-        return described_change({n: self.session.text_of(before, n) for n in texts}, texts)
 
     def _runs(self, version: Version) -> Version:
         walls: list[float] = []
@@ -170,7 +159,7 @@ class Iteration:
                     validated=None if verdict is None else verdict.ok,
                 )
             walls += [report.wall_us] if report.wall_us is not None else []
-            if self._digests() != dict(version.sha256):
+            if digests(self.texts()) != dict(version.sha256):
                 raise NotReady(
                     "the files changed while they were measured", "It is measured again."
                 )
@@ -195,17 +184,15 @@ class Iteration:
         state = ("faster" if ratio.value < 1 else "slower") if ratio.real else "unsure"
         if not ratio.real and version.wall_us == best.wall_us:
             sentence = "the same time"
-        return replace(
-            version, state=state, ratio=ratio.value, compared=f"against {best.number}: {sentence}"
-        )
+        compared = f"against {best.number}: {sentence}"
+        return replace(version, state=state, ratio=ratio.value, compared=compared)
 
     # -- going back ----------------------------------------------------------------------------
 
     def last_good(self) -> Version | None:
-        """The newest version before the last one that may be gone back to: the best one."""
-        last = self.session.versions[-1] if self.session.versions else None
-        best = self.session.best_version
-        return best if best is not None and best is not last else None
+        """The version that may be gone back to: the best one, unless it was measured last."""
+        last, best = self.session.versions[-1:], self.session.best_version
+        return best if best is not None and best not in last else None
 
     def restore(self) -> Restored:
         """Put the best version back into the user's files.
@@ -224,35 +211,31 @@ class Iteration:
                 "Measure them first (`instrument kernel iterate SCRIPT --once`), or undo them "
                 "yourself: they are nowhere else.",
             )
-        sources = {self._put_back(target, name) for name in self.names}
+        sources = {self._put_back(name, self.session.text_of(target, name)) for name in self.names}
         return Restored(target.number, " and ".join(sorted(sources)))
 
-    def _put_back(self, version: Version, name: str) -> str:
-        text = self.session.text_of(version, name)
+    def _put_back(self, name: str, text: bytes) -> str:
+        """Write a file as a whole; returns where its text came from."""
         path = self.root / name
-        source = "the session's copy"
-        from_git = _from_git(self.root, text)
-        if from_git is not None:
-            text, source = from_git
+        blob = _in_git(self.root, text)
         temporary = path.with_name(f".{path.name}.restore")
         temporary.write_bytes(text)
         temporary.chmod(path.stat().st_mode & 0o7777)
         temporary.replace(path)
-        return source
+        return f"git (blob {blob[:12]})" if blob else "the session's copy"
 
 
-def _from_git(root: Path, text: bytes) -> tuple[bytes, str] | None:
-    """The same bytes out of git, where it holds them; and the words for where from."""
+def _in_git(root: Path, text: bytes) -> str:
+    """The name of the blob with these bytes where git holds it, else ''."""
     from instrumentor.workspace import git
 
     if not git.available():
-        return None
+        return ""
     try:
         blob = git.read(root, "hash-object", "--no-filters", "--stdin", stdin=text).decode().strip()
-        stored = git.read(root, "cat-file", "blob", blob)
+        return blob if git.read(root, "cat-file", "blob", blob) == text else ""
     except NotReady:
-        return None
-    return (stored, f"git (blob {blob[:12]})") if stored == text else None
+        return ""
 
 
 def _metrics(report: KernelReport) -> dict[str, Any]:

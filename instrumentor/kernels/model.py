@@ -173,30 +173,22 @@ def shortened(text: str, width: int = 88) -> str:
 
 def kernel_json(kernel: Kernel) -> dict[str, Any]:
     """A kernel as JSON types."""
-    return {
-        "name": kernel.name,
-        "qualified": kernel.qualified,
-        "file": str(kernel.source.path),
-        "line": kernel.line,
-        "end_line": kernel.end_line,
-        "decorator": kernel.decorator,
-        "factory": kernel.factory or None,
-        "grid": plain(kernel.grid),
-        "threads": plain(kernel.threads),
-        "buffers": plain(kernel.buffers),
-        "parameters": list(kernel.parameters),
-    }
+    names = ("name", "qualified", "line", "end_line", "decorator")
+    told = {name: getattr(kernel, name) for name in names}
+    parts = {name: plain(getattr(kernel, name)) for name in ("grid", "threads", "buffers")}
+    told |= {"file": str(kernel.source.path), "factory": kernel.factory or None}
+    return {**told, **parts, "parameters": list(kernel.parameters)}
 
 
 def invocation_json(invocation: Invocation) -> dict[str, Any]:
     """An invocation as JSON types."""
-    leaf = invocation.leaf
+    *through, leaf = (_place(s.source.path, s.line, s.text) for s in invocation.sites)
     return {
         "kernel": invocation.kernel.qualified,
         "number": invocation.number,
-        **_place(leaf.source.path, leaf.line, leaf.text),
-        "function": leaf.function or None,
-        "through": [_place(s.source.path, s.line, s.text) for s in invocation.sites[:-1]],
+        **leaf,
+        "function": invocation.leaf.function or None,
+        "through": through,
         "loops": [_place(*loop) for loop in invocation.loops],
     }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -121,20 +122,27 @@ def make_plan(script: Path, choice: Choice) -> KernelPlan:
 def plan_for(project: Project, found: Found, choice: Choice) -> KernelPlan:
     """The plan for what was found; see :func:`make_plan`."""
     kernel = choose_kernel(found, choice)
-    invocation = choose_call(found, kernel, choice)
-    refuse_lost_results(found, kernel, invocation)
+    chosen = choose_call(found, kernel, choice)
+    refuse_lost_results(found, chosen)
     numbers = {site: number for number, site in enumerate(_numbered(found), 1)}
     path = None
-    if invocation is not None:
-        path = tuple(numbers[site] for site in invocation.told_apart)
-        for site in invocation.told_apart:
+    if chosen is not None:
+        path = tuple(numbers[site] for site in chosen.told_apart)
+        for site in chosen.told_apart:
             refuse_unwrappable(site)
+    gate = Edit(
+        Kind.PRELUDE,
+        None,
+        gate_text(kernel.qualified, path),
+        pass_name="gate",
+        reason="lets one invocation through, counts and records all of them",
+    )
     edits = {
-        source.path: tuple(_edits(source, found, numbers, kernel, path, invocation))
+        source.path: (gate, *some)
         for source in found.sources
+        if (some := [*_watched(source, found), *_calls(source, numbers, chosen)])
     }
-    kept = {file: some for file, some in edits.items() if some}
-    return KernelPlan(project, found, kernel, invocation, path, kept)
+    return KernelPlan(project, found, kernel, chosen, path, edits)
 
 
 def _numbered(found: Found) -> list[CallSite]:
@@ -144,55 +152,32 @@ def _numbered(found: Found) -> list[CallSite]:
     return sorted(sites, key=lambda s: (order[s.source.path], s.line, s.call.col_offset))
 
 
-def _edits(
-    source: Source,
-    found: Found,
-    numbers: Mapping[CallSite, int],
-    kernel: Kernel,
-    path: tuple[int, ...] | None,
-    chosen: Invocation | None,
-) -> Iterator[Edit]:
-    # What is only part of another kernel stays as tt-lang made it: it is looked at, not called.
-    parts = {k for k in found.composed if not found.of(k)}
-    kernels = [k for k in found.kernels if k.source is source and k not in parts]
-    sites = [s for s in numbers if s.source is source and wrappable(s)]
-    if not kernels and not sites:
-        return
-    yield Edit(
-        Kind.PRELUDE,
-        None,
-        gate_text(kernel.qualified, path),
-        pass_name="gate",
-        reason="lets one invocation through, counts and records all of them",
-    )
-    for one in kernels:
-        yield Edit(
-            Kind.INSERT_AFTER,
-            address(one.statement),
-            watch_text(one),
-            pass_name=WATCH,
-            reason=f"{one.qualified} is called through the gate",
-        )
-    yield from _call_edits(source, sites, numbers, chosen)
+def _watched(source: Source, found: Found) -> Iterator[Edit]:
+    """Every kernel of a file behind the gate."""
+    for kernel in found.kernels:
+        # What is only part of another kernel stays as tt-lang made it: looked at, not called.
+        part = kernel in found.composed and not found.of(kernel)
+        if kernel.source is source and not part:
+            yield Edit(
+                Kind.INSERT_AFTER,
+                address(kernel.statement),
+                watch_text(kernel),
+                pass_name=WATCH,
+                reason=f"{kernel.qualified} is called through the gate",
+            )
 
 
-def _call_edits(
-    source: Source,
-    sites: Sequence[CallSite],
-    numbers: Mapping[CallSite, int],
-    chosen: Invocation | None,
+def _calls(
+    source: Source, numbers: Mapping[CallSite, int], chosen: Invocation | None
 ) -> Iterator[Edit]:
+    """Every call of a file with its number, a statement each."""
     by_statement: dict[Statement, list[CallSite]] = {}
-    for site in sites:
-        by_statement.setdefault(address(site.statement), []).append(site)
+    for site in numbers:
+        if site.source is source and wrappable(site):
+            by_statement.setdefault(address(site.statement), []).append(site)
     for where, group in sorted(by_statement.items()):
-        yield Edit(
-            Kind.DISABLE,
-            where,
-            call_text(source, group, numbers),
-            pass_name="calls",
-            reason=_reason(group, chosen),
-        )
+        code, reason = call_text(source, group, numbers), _reason(group, chosen)
+        yield Edit(Kind.DISABLE, where, code, pass_name="calls", reason=reason)
 
 
 def _reason(group: Sequence[CallSite], chosen: Invocation | None) -> str:
@@ -236,21 +221,17 @@ def _warnings(found: Found, kernel: Kernel, chosen: Invocation | None) -> Iterat
 
 def chained(found: Found) -> Iterator[tuple[Invocation, Invocation, str]]:
     """Invocations of two kernels of which the first writes what the second reads, and its name."""
-    for producer in found.invocations:
-        for consumer in found.invocations:
-            same_file = producer.leaf.source is consumer.leaf.source
-            if producer.kernel is consumer.kernel or not same_file:
-                continue
-            if producer.leaf.line < consumer.leaf.line:
-                for name in sorted(_output_of(producer) & _inputs_of(consumer)):
-                    yield producer, consumer, name
-
-
-def _output_of(invocation: Invocation) -> set[str]:
-    last = invocation.leaf.call.args[-1:] or [k.value for k in invocation.leaf.call.keywords[-1:]]
-    return {argument.id for argument in last if isinstance(argument, ast.Name)}
-
-
-def _inputs_of(invocation: Invocation) -> set[str]:
-    inputs = invocation.leaf.call.args[:-1]
-    return {n.id for a in inputs for n in ast.walk(a) if isinstance(n, ast.Name)}
+    for producer, consumer in permutations(found.invocations, 2):
+        one, other = producer.leaf, consumer.leaf
+        after = one.source is other.source and one.line < other.line
+        if after and producer.kernel is not consumer.kernel:
+            written = one.call.args[-1:] or [k.value for k in one.call.keywords[-1:]]
+            names = {argument.id for argument in written if isinstance(argument, ast.Name)}
+            read = {
+                node.id
+                for argument in other.call.args[:-1]
+                for node in ast.walk(argument)
+                if isinstance(node, ast.Name)
+            }
+            for name in sorted(names & read):
+                yield producer, consumer, name

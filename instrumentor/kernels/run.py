@@ -6,6 +6,7 @@ folder in it.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,9 @@ from instrumentor.environment import examine
 from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed
 from instrumentor.execution import Execution
 from instrumentor.kernels.environment import by_hand, environment
-from instrumentor.kernels.model import Kernel, invocation_json, kernel_json
+from instrumentor.kernels.model import invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
-from instrumentor.kernels.plan import chained
+from instrumentor.kernels.plan import KernelPlan, chained
 from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
 from instrumentor.kernels.tt_lang import TtLang, find_run_test
 from instrumentor.kernels.validate import Validation, Verdict
@@ -91,7 +92,6 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     prepared: PreparedKernel
     schema = "instrument-kernel-run/1"
     links_are_optional = False
-    own_check: Verdict | None = None
     verdict: Verdict | None = None
 
     def __init__(
@@ -110,7 +110,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         self.plan = self.prepared.plan
         for text in self.plan.warnings:
             self._warn(text)
-        self.progress.stage("Kernel", _described(self.prepared))
+        self.progress.stage("Kernel", _described(self.plan))
 
     def examine(self) -> None:
         """The interpreter, and how tt-lang's profilers are reached in it."""
@@ -166,7 +166,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
     def execute(self) -> None:
         super().execute()
         try:
-            self.verdict = None if self.failure is not None else self._validate()
+            if self.failure is None:
+                self._validate()
         except KeyboardInterrupt:
             kept = f"What was measured is kept in {self.folder}."
             self.failure = Interrupted("interrupted during the validation", kept)
@@ -190,7 +191,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             return made.failure
         records = self.records()
         started = [r for r in records if r.get("event") == "kernel-start"]
-        skipped = [r for r in records if r.get("event") == "skipped"]
+        skipped = [str(r.get("kernel")) for r in records if r.get("event") == "skipped"]
         if len(started) > 1:
             processes = len({r.get("pid") for r in started})
             return RunFailed(
@@ -198,22 +199,22 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
                 "Profile a script that runs the kernel in one process.",
             )
         if not any(r.get("event") == "kernel" and r.get("ok") for r in records):
-            return made.failure or self._never_ran(skipped, bool(started))
+            return made.failure or self._never_ran(skipped, began=bool(started))
         # on another machine only run-test.sh knows what ran
         direct = self.start.via == "direct"
         failure = self.loaded_elsewhere(made, workspace, records) if direct else None
         if made.exit_code and failure is None:
-            self._judge_exit(made.exit_code, bool(skipped))
+            self._judge_exit(made.exit_code, skipped=bool(skipped))
         return failure
 
-    def _never_ran(self, skipped: Sequence[Mapping[str, Any]], began: bool) -> RunFailed:
+    def _never_ran(self, skipped: Sequence[str], *, began: bool) -> RunFailed:
         name = self.plan.kernel.qualified
         if began:
             return RunFailed(
                 f"the invocation of {name} failed, and the script went on",
                 f"The whole output is in {self.folder}/run.log.",
             )
-        reached = ", ".join(dict.fromkeys(str(r.get("kernel")) for r in skipped))
+        reached = ", ".join(dict.fromkeys(skipped))
         where = self.plan.invocation.leaf.line if self.plan.invocation else self.plan.kernel.line
         return RunFailed(
             f"the chosen invocation of {name} (line {where}) never ran"
@@ -221,17 +222,17 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             "Give the arguments with which the script comes to it, or choose another: --call N.",
         )
 
-    def _judge_exit(self, code: int, skipped: bool) -> None:
+    def _judge_exit(self, code: int, *, skipped: bool) -> None:
         """The kernel was measured, but the script did not end well."""
         text = excerpt(self.folder / "run.log")
-        last = (last_traceback(text) or "").splitlines()[-1:] or ["no traceback"]
+        last = (last_traceback(text) or "no traceback").splitlines()[-1]
         if skipped:
             self._warn(
-                f"the script ended with code {code} ({last[0]}) after the measured call: the "
+                f"the script ended with code {code} ({last}) after the measured call: the "
                 "skipped calls computed nothing, so its own checks say nothing"
             )
         else:
-            self.own_check = Verdict(False, "the script's own checks", last[0])
+            self.verdict = Verdict(False, "the script's own checks", last)
 
     def records(self) -> list[dict[str, Any]]:
         """The gate's events: from the record file, else those printed into the log."""
@@ -244,45 +245,37 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             record.write_text("".join(line + "\n" for line in printed), encoding="utf-8")
         return read_records(record)
 
-    # -- what is left --------------------------------------------------------------------------
+    # -- after the measurement -----------------------------------------------------------------
 
     def conclude(self) -> KernelRun:
         """Report; the failure is raised with what was printed before it."""
         write_json(self.folder / "run.json", self._facts())
-        if self.failure is not None:
-            self.failure.result = self._partial()
-            raise self.failure
-        return self._result()
+        if self.failure is None:
+            return self._result()
+        with contextlib.suppress(RunFailed):  # it printed nothing that can be reported
+            self.failure.result = self._result()
+        raise self.failure
 
-    def _validate(self) -> Verdict | None:
-        if self.own_check is not None:
-            return self.own_check
-        if not self.options.criteria.given:
-            return None
-        self.progress.stage("Validating", "your own file, without profilers")
-        return Validation(
-            self.plan.project,
-            self.prepared.script,
-            self.arguments,
-            self.machine.python,
-            self.cwd,
-            self.env,
-            self.folder / "validation.log",
-            self.options.timeout_s,
-        ).by(self.options.criteria)
+    def _validate(self) -> None:
+        if self.verdict is None and self.options.criteria.given:
+            self.progress.stage("Validating", "your own file, without profilers")
+            self.verdict = Validation(
+                self.plan.project,
+                self.prepared.script,
+                self.arguments,
+                self.machine.python,
+                self.cwd,
+                self.env,
+                self.folder / "validation.log",
+                self.options.timeout_s,
+            ).by(self.options.criteria)
 
     def _result(self) -> KernelRun:
-        report, code = self._report(), self.exit_code or 0
-        return KernelRun(self.folder, report, code, self.verdict, self.users_files)
+        """The report, on disk in all its forms.
 
-    def _partial(self) -> KernelRun | None:
-        """What a failed run still printed."""
-        try:
-            return self._result()
-        except RunFailed:
-            return None
-
-    def _report(self) -> KernelReport:
+        Raises:
+            RunFailed: nothing of tt-lang's was printed.
+        """
         from instrumentor_analysis.errors import AnalysisError
         from instrumentor_analysis.kernels.report import report
         from instrumentor_analysis.reports import kernel
@@ -293,70 +286,58 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         except AnalysisError as error:
             raise RunFailed(error.message, error.hint) from error
         write_json(self.folder / "summary.json", found.to_json())
-        text = kernel.console(found, width=140)
+        text, page = kernel.console(found, width=140), kernel.html(found)
         (self.folder / "summary.txt").write_text(text, encoding="utf-8")
-        page = kernel.html(found)
         (self.folder / "report.html").write_text(page, encoding="utf-8")
-        return found
+        return KernelRun(self.folder, found, self.exit_code or 0, self.verdict, self.users_files)
 
     def _facts(self) -> dict[str, Any]:
-        plan, kernel, verdict = self.plan, self.plan.kernel, self.verdict
-        chosen = plan.invocation
+        plan, verdict, kernel = self.plan, self.verdict, kernel_json(self.plan.kernel)
         return {
             **self.facts(self.launch.argv),
             "warnings": [str(each) for each in dict.fromkeys(self.warnings)],
             "name": self.script.stem,
-            "kernel": kernel.qualified,
+            "kernel": kernel["qualified"],
             "mode": self.options.mode,
-            "invocation": invocation_json(chosen) if chosen else None,
+            "invocation": invocation_json(plan.invocation) if plan.invocation else None,
             "held_back": len(plan.held_back),
             "chained": [
                 {"from": a.kernel.qualified, "to": b.kernel.qualified, "tensor": tensor}
                 for a, b, tensor in chained(plan.found)
             ],
-            "grid": kernel_json(kernel)["grid"],
-            "buffers": kernel_json(kernel)["buffers"],
+            "grid": kernel["grid"],
+            "buffers": kernel["buffers"],
             "via": self.start.via,
             "environment": dict(self.environment.added),
             "removed": dict(self.environment.removed),
             "validated": None if verdict is None else verdict.ok,
             "validation": plain(verdict),
             "production": {
-                "shapes": [list(shape) for shape in self.options.production_shape],
+                "shapes": plain(self.options.production_shape),
                 "chips": self.options.chips,
             },
             "line_map": {str(new): old for new, old in self.prepared.line_map.items()},
-            "source_file": str(kernel.source.path),
-            "source_text": _text_of(kernel),
+            "source_file": kernel["file"],
+            "source_text": plan.kernel.source.data.decode("utf-8", "replace"),
             "rerun": self._rerun(),
         }
 
     def _rerun(self) -> str:
         """The command by hand: of the script itself when only one invocation is in it."""
-        words = [shlex.quote(str(self.prepared.script)), *map(shlex.quote, self.arguments)]
-        alone = not self.plan.held_back and not (
-            self.plan.invocation is None or self.plan.invocation.loops
-        )
-        if alone or len(self.prepared.replacements) > 1:
-            return by_hand(" ".join(["python", *words]))
-        copy = self.folder / f"one_call_{self.script.name}"
-        copy.write_bytes(self.prepared.replacements[self.prepared.script])
-        words[0] = shlex.quote(str(copy))
-        beside = shlex.quote(str(self.prepared.script.parent))
-        return by_hand(" ".join([f"PYTHONPATH={beside}", "python", *words]))
+        plan, script = self.plan, self.prepared.script
+        once = plan.invocation is not None and not plan.invocation.loops
+        if (plan.held_back or not once) and len(self.prepared.replacements) == 1:
+            copy = self.folder / f"one_call_{self.script.name}"
+            copy.write_bytes(self.prepared.replacements[script])
+            words = [f"PYTHONPATH={shlex.quote(str(script.parent))}", "python"]
+            return by_hand(" ".join([*words, shlex.join([str(copy), *self.arguments])]))
+        return by_hand(shlex.join(["python", str(script), *self.arguments]))
 
 
-def _text_of(kernel: Kernel) -> str:
-    return kernel.source.data.decode("utf-8", "replace")
-
-
-def _described(prepared: PreparedKernel) -> str:
-    plan = prepared.plan
-    kernel = plan.kernel
+def _described(plan: KernelPlan) -> str:
+    kernel = f"{plan.kernel.qualified} (line {plan.kernel.line})"
     if plan.invocation is None:
-        return f"{kernel.qualified} (line {kernel.line}), its first call at run time"
+        return f"{kernel}, its first call at run time"
     others = len(plan.held_back)
-    return (
-        f"{kernel.qualified} (line {kernel.line}), invoked at line {plan.invocation.leaf.line}"
-        + (f"; {others} other invocations skipped" if others else "")
-    )
+    skipped = f"; {others} other invocations skipped" if others else ""
+    return f"{kernel}, invoked at line {plan.invocation.leaf.line}{skipped}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from instrumentor.errors import UsageError
+from instrumentor.kernels.model import shortened
 from instrumentor.outputs import write_json
 
 if TYPE_CHECKING:
@@ -161,29 +162,22 @@ def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:
     return ratio, said.replace("steady steps", "runs")
 
 
-def digest(data: bytes) -> str:
-    """SHA-256 of a file's bytes."""
-    return hashlib.sha256(data).hexdigest()
+def digests(texts: Mapping[str, bytes]) -> dict[str, str]:
+    """SHA-256 of each file's bytes."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in texts.items()}
 
 
 def described_change(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
     """What changed between two versions: lines added and removed, and the first of them."""
-    added = removed = 0
-    first = ""
+    added: list[str] = []
+    removed = 0
     for name, data in after.items():
-        old = _lines(before.get(name, b""))
-        for line in difflib.unified_diff(old, _lines(data), n=0):
-            if line.startswith(("---", "+++", "@@")):
-                continue
-            added += line.startswith("+")
-            removed += line.startswith("-")
-            if line.startswith("+") and line[1:].strip() and not first:
-                first = line[1:].strip()
+        texts = (before.get(name, b""), data)
+        old, new = (text.decode("utf-8", "replace").splitlines() for text in texts)
+        diff = [*difflib.unified_diff(old, new, n=0)][2:]  # behind the names of the files
+        added += [line[1:].strip() for line in diff if line.startswith("+")]
+        removed += sum(line.startswith("-") for line in diff)
     if not added and not removed:
         return "nothing"
-    shown = first if len(first) <= 60 else first[:57] + "..."
-    return f"+{added} -{removed} lines" + (f": {shown}" if shown else "")
-
-
-def _lines(data: bytes) -> Sequence[str]:
-    return data.decode("utf-8", "replace").splitlines()
+    first = shortened(next(filter(None, added), ""), 60)
+    return f"+{len(added)} -{removed} lines" + (f": {first}" if first else "")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
 
 from instrumentor.kernels.model import Tensor
 from instrumentor.kernels.sizes import Sizes
@@ -24,70 +26,54 @@ def tensors_of(sizes: Sizes) -> Iterator[Tensor]:
     known: dict[str, Tensor] = {}
     places = sizes.source.places
     for statement in sorted(places, key=lambda s: (s.lineno, s.col_offset)):
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            name = dotted(statement.targets[0])
-            made = _Maker(sizes, places[statement].scope, known, name).tensor(statement.value)
-            if made is not None and isinstance(statement.targets[0], ast.Name):
-                known[name] = made
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            name, scope = statement.targets[0].id, places[statement].scope
+            made = _tensor(sizes, scope, known, statement.value)
+            if made is not None and len(statement.targets) == 1:
+                known[name] = replace(made, name=name)
     yield from known.values()
 
 
-class _Maker:
-    """Reads what one assignment makes."""
-
-    def __init__(self, sizes: Sizes, scope: ScopeNode, known: dict[str, Tensor], name: str) -> None:
-        self.sizes = sizes
-        self.scope = scope
-        self.known = known
-        self.name = name
-
-    def tensor(self, node: ast.expr) -> Tensor | None:
-        if isinstance(node, ast.Name):
-            same = self.known.get(node.id)
-            return same and Tensor(self.name, node.lineno, same.shape, same.dtype, "host")
-        if not isinstance(node, ast.Call):
-            return None
-        whole = self.sizes.names.qualified(self.sizes.source, self.scope, node.func)
-        library, _, word = (whole or dotted(node.func)).rpartition(".")
-        library = last(library)
-        if word in _MOVERS or _is_helper(word):
-            return self._moved(node)
-        if library not in ("torch", "ttnn"):
-            return None
-        shape = self._like(node) if word in _LIKE else self._shape(node, word)
-        if not shape:
-            return None
-        dtype, place = ("float32", "host") if library == "torch" else ("", "DRAM")
-        return Tensor(self.name, node.lineno, shape, _dtype(node) or dtype, _memory(node) or place)
-
-    def _like(self, call: ast.Call) -> tuple[int, ...] | None:
-        like = self.known.get(dotted(call.args[0])) if call.args else None
-        return like.shape if like is not None else None
-
-    def _shape(self, call: ast.Call, word: str) -> tuple[int, ...] | None:
-        given = next((k.value for k in call.keywords if k.arg in ("size", "shape")), None)
-        if given is not None:
-            return self.sizes.shape(given, self.scope)
-        if word not in _CONSTRUCTORS or any(isinstance(a, ast.Starred) for a in call.args):
-            return None
-        shapes = (self.sizes.shape(a, self.scope) for a in call.args)  # randint(low, high, shape)
-        written = next(filter(None, shapes), None)
-        if written is not None or word in ("full", "randint", "normal"):
-            return written
-        return self.sizes.integers(call.args, self.scope)
-
-    def _moved(self, call: ast.Call) -> Tensor | None:
-        """What a call takes to the device: an argument, or what its method belongs to."""
-        given = list(call.args)
-        if isinstance(call.func, ast.Attribute):
-            given.insert(0, call.func.value)
-        for argument in given:
-            name = isinstance(argument, ast.Name)
-            inner = self.known.get(dotted(argument)) if name else self.tensor(argument)
-            if inner is not None:
-                dtype, memory = _dtype(call) or inner.dtype, _memory(call) or "DRAM"
-                return Tensor(self.name, call.lineno, inner.shape, dtype, memory)
+def _tensor(
+    sizes: Sizes, scope: ScopeNode, known: Mapping[str, Tensor], node: ast.expr
+) -> Tensor | None:
+    """What an expression makes, without a name."""
+    if isinstance(node, ast.Name) and node.id in known:
+        return replace(known[node.id], line=node.lineno, memory="host")
+    if not isinstance(node, ast.Call):
         return None
+    whole = sizes.names.qualified(sizes.source, scope, node.func) or dotted(node.func)
+    library, _, word = whole.rpartition(".")
+    if word in _MOVERS or _is_helper(word):
+        # To the device: an argument, or what its method belongs to.
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        moved = (
+            known.get(each.id) if isinstance(each, ast.Name) else _tensor(sizes, scope, known, each)
+            for each in (*owner, *node.args)
+        )
+        inner = next((tensor for tensor in moved if tensor is not None), None)
+        memory = _memory(node) or "DRAM"
+        return inner and Tensor("", node.lineno, inner.shape, _dtype(node) or inner.dtype, memory)
+    if last(library) not in ("torch", "ttnn"):
+        return None
+    like = known.get(dotted(node.args[0])) if word in _LIKE and node.args else None
+    shape = like.shape if like is not None else _shape(sizes, scope, node, word)
+    dtype, place = ("float32", "host") if last(library) == "torch" else ("", "DRAM")
+    found = Tensor("", node.lineno, shape or (), _dtype(node) or dtype, _memory(node) or place)
+    return found if shape else None
+
+
+def _shape(sizes: Sizes, scope: ScopeNode, call: ast.Call, word: str) -> tuple[int, ...] | None:
+    given = next((k.value for k in call.keywords if k.arg in ("size", "shape")), None)
+    if given is not None:
+        return sizes.shape(given, scope)
+    if word not in _CONSTRUCTORS or any(isinstance(a, ast.Starred) for a in call.args):
+        return None
+    shapes = (sizes.shape(a, scope) for a in call.args)  # randint(low, high, shape)
+    written = next(filter(None, shapes), None)
+    if written is not None or word in ("full", "randint", "normal"):
+        return written
+    return sizes.integers(call.args, scope)
 
 
 def _is_helper(word: str) -> bool:

@@ -113,40 +113,37 @@ def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: s
     new, old = _numbers(output), _numbers(reference)
     if sorted(new) != sorted(old):
         return Verdict(False, by, f"arrays {sorted(new)} instead of {sorted(old)}")
-    worst = 0.0
+    limits, worst = f"rtol {rtol:g}, atol {atol:g}", 0.0
     for name, values in old.items():
         if new[name].shape != values.shape:
             return Verdict(False, by, f"shape {new[name].shape} instead of {values.shape}")
         difference = np.abs(new[name] - values)
-        if not np.allclose(new[name], values, rtol=rtol, atol=atol):
-            wrong = int((~np.isclose(new[name], values, rtol=rtol, atol=atol)).sum())
-            return Verdict(
-                False,
-                by,
-                f"{wrong:,} of {values.size:,} elements differ by more than rtol {rtol:g}, "
-                f"atol {atol:g}; at most by {np.nanmax(difference):g}",
-            )
-        if difference.size:
-            worst = max(worst, float(difference.max()))
-    return Verdict(True, by, f"equal within rtol {rtol:g}, atol {atol:g}; at most {worst:g} apart")
+        wrong = int((~np.isclose(new[name], values, rtol=rtol, atol=atol)).sum())
+        if wrong:
+            amount = f"{wrong:,} of {values.size:,} elements differ by more than {limits}"
+            return Verdict(False, by, f"{amount}; at most by {np.nanmax(difference):g}")
+        worst = max(worst, float(difference.max(initial=0.0)))
+    return Verdict(True, by, f"equal within {limits}; at most {worst:g} apart")
 
 
 def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a file by name; '' where it holds one without a name."""
     import json
 
     import numpy as np
 
     try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name].astype(float) for name in archive.files}
-        if path.suffix == ".npy":
-            return {"": np.load(path, allow_pickle=False).astype(float)}
-        if path.suffix == ".json":
-            return {"": np.asarray(json.loads(path.read_text(encoding="utf-8")), dtype=float)}
-        if path.suffix in (".csv", ".txt"):
-            delimiter = "," if path.suffix == ".csv" else None
-            return {"": np.loadtxt(path, delimiter=delimiter, ndmin=1)}
+        match path.suffix:
+            case ".npz":
+                with np.load(path, allow_pickle=False) as archive:
+                    return {name: archive[name].astype(float) for name in archive.files}
+            case ".npy":
+                return {"": np.load(path, allow_pickle=False).astype(float)}
+            case ".json":
+                return {"": np.asarray(json.loads(path.read_text(encoding="utf-8")), dtype=float)}
+            case ".csv" | ".txt":
+                delimiter = "," if path.suffix == ".csv" else None
+                return {"": np.loadtxt(path, delimiter=delimiter, ndmin=1)}
     except (OSError, ValueError, TypeError, EOFError) as error:
         raise UsageError(f"{path}: cannot be read as numbers: {error}") from error
     raise UsageError(

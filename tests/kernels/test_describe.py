@@ -1,4 +1,4 @@
-"""Grid, threads, buffers and results of a kernel."""
+"""Kernels in every spelling: decorators, grid, threads, buffers and results."""
 
 from __future__ import annotations
 
@@ -70,3 +70,42 @@ def test_a_kernel_in_a_factory_says_so() -> None:
     (kernel,) = found((FIXTURES / "factory.py").read_text(encoding="utf-8")).kernels
     assert (kernel.qualified, kernel.factory) == ("make_relu.relu", "make_relu")
     assert kernel.buffers[0].tiles is None  # depends on the factory's argument
+
+
+@pytest.mark.parametrize(
+    ("imports", "decorator"),
+    [
+        ("import ttl", "ttl.kernel()"),
+        ("import ttl", "ttl.operation(grid='auto')"),
+        ("import ttl", "ttl.operation"),
+        ("import ttlang as ttl", "ttl.kernel()"),
+        ("import ttl as t", "t.operation()"),
+        ("import ttl.api", "ttl.api.kernel()"),
+        ("from ttl import kernel", "kernel()"),
+        ("from ttl import operation as op", "op(grid=(1, 1))"),
+        ("from ttlang import ttl", "ttl.kernel()"),
+        ("from sim import ttl", "ttl.operation()"),
+        ("from ttl import *", "operation()"),
+        ("from ttlang.ttl_api import kernel", "kernel()"),
+        ("import ttl\nop = ttl.operation", "op(grid=(1, 1))"),
+        ("import ttl\none_core = ttl.operation(grid=(1, 1))", "one_core"),
+    ],
+)
+def test_decorators_in_every_spelling(imports: str, decorator: str) -> None:
+    (kernel,) = found(f"{imports}\n@{decorator}\ndef k(a, out):\n    pass\n").kernels
+    assert (kernel.name, kernel.decorator in ("kernel", "operation")) == ("k", True)
+
+
+@pytest.mark.parametrize(
+    ("imports", "decorator"),
+    [
+        ("import triton as ttl", "ttl.kernel()"),
+        ("from mine import kernel", "kernel()"),
+        ("import ttl", "ttl.compute()"),
+        ("import ttl", "ttl.other()"),
+        ("import ttl\nother = ttl.signpost", "other('x')"),
+        ("", "operation()"),
+    ],
+)
+def test_what_only_looks_like_one(imports: str, decorator: str) -> None:
+    assert found(f"{imports}\n@{decorator}\ndef k(a, out):\n    pass\n").kernels == ()

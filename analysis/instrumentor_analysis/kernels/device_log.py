@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -22,15 +22,17 @@ from instrumentor_analysis.kernels.text import integer
 
 #: Zones that a RISC of a core keeps; more are dropped without a word.
 ZONE_LIMIT = 125
+#: The columns that are read, in their spellings; only the device may be missing.
 _COLUMNS = {
-    "device": ("PCIe slot", "device"),
-    "x": ("core_x",),
-    "y": ("core_y",),
-    "risc": ("RISC processor type",),
-    "time": ("time[cycles since reset]",),
-    "program": ("run host ID", "run ID"),
-    "zone": ("zone name",),
-    "phase": ("zone phase", "type"),
+    "PCIe slot": "device",
+    "device": "device",
+    "core_x": "x",
+    "core_y": "y",
+    "RISC processor type": "risc",
+    "time[cycles since reset]": "time",
+    "zone name": "zone",
+    "zone phase": "phase",
+    "type": "phase",
 }
 _AUTO = re.compile(r"^line_(?P<line>\d{1,9})(?:_(?P<rest>.+?))?(?:_(?:before|after))?$")
 _BEGIN, _END = ("ZONE_START", "begin"), ("ZONE_END", "end")
@@ -117,22 +119,23 @@ def read_device_log(path: Path) -> DeviceLog:
 
 def _read(path: Path, stream: Iterable[str]) -> DeviceLog:
     rows = csv.reader(line.replace("\0", "") for line in stream)
-    head: list[str] = []
+    head = next(rows, [])
     machine = Machine()
-    for row in rows:
-        if row and row[0].strip().startswith("ARCH"):
-            machine = _machine(",".join(row))
-            continue
-        head = row
-        break
-    places = _places(path, head)
+    if head and head[0].strip().startswith("ARCH"):
+        machine, head = _machine(",".join(head)), next(rows, [])
+    names = [_COLUMNS.get(name.strip(), "") for name in head]
+    for spelling, name in _COLUMNS.items():
+        if name not in (*names, "device"):
+            raise DamagedFile(path, f"no column {spelling!r}: not a device log", line=1)
     marks: dict[ZoneKey, _Marks] = defaultdict(_Marks)
     skipped = []
     for number, row in enumerate(rows, rows.line_num + 1):
-        marker = _marker(places, row)
-        if marker is not None:
-            key, phase, time = marker
-            marks[key].take(phase, time)
+        cells = {name: cell.strip() for name, cell in zip(names, row, strict=False)}
+        time, x, y = (integer(cells.get(name, "")) for name in ("time", "x", "y"))
+        phase, risc = cells.get("phase"), cells.get("risc")
+        if time is not None and x is not None and y is not None and phase is not None and risc:
+            device = integer(cells.get("device", "")) or 0
+            marks[ZoneKey(device, x, y, risc, cells.get("zone", ""))].take(phase, time)
         elif row:
             skipped.append(number)
     zones = (Zone(key, tuple(m.cycles), m.begins, m.ends) for key, m in sorted(marks.items()))
@@ -140,27 +143,9 @@ def _read(path: Path, stream: Iterable[str]) -> DeviceLog:
 
 
 def _machine(line: str) -> Machine:
-    def found(pattern: str) -> str:
-        match = re.search(pattern, line)
-        return match[1] if match else ""
-
-    return Machine(
-        found(r"ARCH:\s*(\w+)"),
-        integer(found(r"CHIP_FREQ\[MHz\]:\s*(\d+)")),
-        integer(found(r"Max Compute Cores:\s*(\d+)")),
-    )
-
-
-def _places(path: Path, head: list[str]) -> dict[str, int]:
-    names = {name.strip(): at for at, name in enumerate(head)}
-    places = {}
-    for field_name, spellings in _COLUMNS.items():
-        at = next((names[s] for s in spellings if s in names), None)
-        if at is None and field_name not in ("device", "program"):
-            raise DamagedFile(path, f"no column {spellings[0]!r}: not a device log", line=1)
-        if at is not None:
-            places[field_name] = at
-    return places
+    words = (r"ARCH:\s*(\w+)", r"CHIP_FREQ\[MHz\]:\s*(\d+)", r"Max Compute Cores:\s*(\d+)")
+    arch, mhz, cores = (next(iter(re.findall(word, line)), "") for word in words)
+    return Machine(arch, integer(mhz), integer(cores))
 
 
 class _Marks(Struct):
@@ -181,17 +166,6 @@ class _Marks(Struct):
                 self.cycles.append(time - self.open.pop())
 
 
-def _marker(places: Mapping[str, int], row: list[str]) -> tuple[ZoneKey, str, int] | None:
-    """Key, phase and time of a row; None for one that is no marker."""
-    cells = {name: row[at].strip() for name, at in places.items() if at < len(row)}
-    numbers = [integer(cells.get(name, "")) for name in ("time", "x", "y")]
-    time, x, y = numbers
-    if time is None or x is None or y is None or "phase" not in cells or not cells.get("risc"):
-        return None
-    device = integer(cells.get("device", "")) or 0
-    return ZoneKey(device, x, y, cells["risc"], cells.get("zone", "")), cells["phase"], time
-
-
 def line_cycles(log: DeviceLog) -> list[LineCycles]:
     """The auto-profiler's zones as lines, of the slowest core.
 
@@ -205,25 +179,17 @@ def line_cycles(log: DeviceLog) -> list[LineCycles]:
     parts: dict[tuple[str, int], list[Operation]] = defaultdict(list)
     whole: Counter[str] = Counter()
     for match, zone in rows:
-        if zone.key.core != core or not zone.cycles:
-            continue
-        name = match["rest"] or ""
-        part = name.removeprefix("implicit_")
-        operation = Operation(part, zone.total, len(zone.cycles), implicit=part != name)
-        parts[zone.key.risc, int(match["line"])].append(operation)
-        whole[zone.key.risc] += zone.total
-    return [_line(*key, parts[key], whole[key[0]]) for key in sorted(parts)]
-
-
-def _line(risc: str, line: int, operations: Sequence[Operation], whole: int) -> LineCycles:
-    cycles = sum(operation.cycles for operation in operations)
-    return LineCycles(
-        risc,
-        "",
-        line,
-        "",
-        cycles,
-        cycles / whole * 100 if whole else 0.0,
-        max(operation.count for operation in operations),
-        operations=tuple(operation for operation in operations if operation.name),
-    )
+        if zone.key.core == core and zone.cycles:
+            name = match["rest"] or ""
+            part = name.removeprefix("implicit_")
+            one = Operation(part, zone.total, len(zone.cycles), implicit=part != name)
+            parts[zone.key.risc, int(match["line"])].append(one)
+            whole[zone.key.risc] += zone.total
+    found = []
+    for (risc, line), operations in sorted(parts.items()):
+        cycles = sum(operation.cycles for operation in operations)
+        times = max(operation.count for operation in operations)
+        named = tuple(operation for operation in operations if operation.name)
+        share = cycles / whole[risc] * 100 if whole[risc] else 0.0
+        found.append(LineCycles(risc, "", line, "", cycles, share, times, operations=named))
+    return found

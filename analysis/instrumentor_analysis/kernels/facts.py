@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -28,6 +28,8 @@ from instrumentor_analysis.kernels.model import (
 from instrumentor_analysis.kernels.programs import exact_us
 from instrumentor_analysis.roofline import architecture
 
+#: What bears a line of the copy that was run.
+At = TypeVar("At", LineCycles, BufferUse)
 #: Usable L1 of a core, bytes (about 1.5 MB).
 L1_BYTES = 1_500_000
 TILE_ELEMENTS = 32 * 32
@@ -146,18 +148,17 @@ def gather(
         records: the events of the gate.
     """
     kernel = str(run.get("kernel") or "")
-    line_map = run.get("line_map") or {}
-    log = _mapped(log, line_map)
     machine = log.machine if log.machine != Machine() or device is None else device.machine
     program = _own_program(log.programs, kernel.rpartition(".")[2])
     peak, cores = _peaks(machine)
     production = run.get("production") or {}
-    chips = max(int(production.get("chips") or 1), 1)
     arguments = _arguments(records)
+    line_map = run.get("line_map") or {}
+    rows = log.lines or tuple(line_cycles(device) if device is not None else ())
     return Facts(
         kernel=kernel,
         mode=str(run.get("mode") or ""),
-        log=log,
+        log=replace(log, buffers=tuple(_mapped(buffer, line_map) for buffer in log.buffers)),
         device=device,
         machine=machine,
         program=program,
@@ -166,9 +167,9 @@ def gather(
         peak_gb_s=peak,
         arguments=arguments,
         blocks=_blocks(run.get("buffers") or (), arguments),
-        lines=_lines(log, device, line_map),
+        lines=tuple(_at_users_line(row, line_map) for row in rows),
         production=tuple(tuple(shape) for shape in production.get("shapes") or ()),
-        chips=chips,
+        chips=max(int(production.get("chips") or 1), 1),
         run=run,
     )
 
@@ -193,10 +194,8 @@ def _peaks(machine: Machine) -> tuple[float | None, int | None]:
 def _duration(program: Program | None, machine: Machine, device: DeviceLog | None) -> float | None:
     if program is not None:
         return exact_us(program, machine.mhz)
-    if device is None or not machine.mhz:
-        return None
-    cycles = device.core_cycles()
-    return max(cycles.values()) / machine.mhz if cycles else None
+    cycles = device.core_cycles() if device is not None else {}
+    return max(cycles.values()) / machine.mhz if cycles and machine.mhz else None
 
 
 def _arguments(records: Sequence[Mapping[str, Any]]) -> tuple[Argument, ...]:
@@ -212,6 +211,7 @@ def _arguments(records: Sequence[Mapping[str, Any]]) -> tuple[Argument, ...]:
 def _blocks(
     buffers: Sequence[Mapping[str, Any]], arguments: Sequence[Argument]
 ) -> tuple[Block, ...]:
+    # A buffer has the type of the tensor it is made like, which is not in sight: the widest.
     widest = max((element_bytes(a.dtype) for a in arguments), default=2.0)
     found = []
     for entry in buffers:
@@ -224,31 +224,16 @@ def _blocks(
     return tuple(found)
 
 
-def _lines(
-    log: KernelLog, device: DeviceLog | None, line_map: Mapping[str, Any]
-) -> tuple[LineCycles, ...]:
-    """The line table with the lines of the user's file; from the device log if none was printed."""
-    rows = log.lines or tuple(line_cycles(device) if device is not None else ())
-    return tuple(replace(row, line=_line(row.line, line_map)) for row in rows)
+def _mapped(buffer: Buffer, line_map: Mapping[str, Any]) -> Buffer:
+    """A buffer with its ends at the lines of the user's file."""
+    names = ("producers", "consumers", "copies")
+    moved = {
+        name: tuple(_at_users_line(use, line_map) for use in getattr(buffer, name))
+        for name in names
+    }
+    return replace(buffer, **moved)
 
 
-def _mapped(log: KernelLog, line_map: Mapping[str, Any]) -> KernelLog:
-    """The log with buffers at the lines of the user's file."""
-
-    def moved(buffer: Buffer) -> Buffer:
-        return replace(
-            buffer,
-            producers=uses(buffer.producers),
-            consumers=uses(buffer.consumers),
-            copies=uses(buffer.copies),
-        )
-
-    def uses(ends: tuple[BufferUse, ...]) -> tuple[BufferUse, ...]:
-        return tuple(replace(use, line=_line(use.line, line_map)) for use in ends)
-
-    return replace(log, buffers=tuple(map(moved, log.buffers)))
-
-
-def _line(number: int, line_map: Mapping[str, Any]) -> int:
+def _at_users_line(at: At, line_map: Mapping[str, Any]) -> At:
     """A line of the copy as one of the user's file; others, of another numbering, stay."""
-    return int(line_map.get(str(number), number))
+    return replace(at, line=int(line_map.get(str(at.line), at.line)))

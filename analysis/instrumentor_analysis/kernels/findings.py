@@ -65,57 +65,39 @@ class Finding(Struct, frozen=True):
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """All findings: bottlenecks by the order of the goals, then remarks."""
-    found = [
-        *_cores(facts),
-        *_traffic(facts),
-        *_chained(facts),
-        *_blocks(facts),
-        *_balance(facts),
-        *_stalls(facts),
-        *_bandwidth(facts),
-        *_fit(facts),
-        *_pairs(facts),
-        *_markers(facts),
-        *_repeated(facts),
-    ]
+    found = [finding for rule in _RULES for finding in rule(facts)]
     return tuple(sorted(found, key=lambda f: (not f.limits, f.goal or 9)))
 
 
 def bottleneck(facts: Facts, found: tuple[Finding, ...]) -> Finding | None:
     """The first goal that is missed; else what bounds the kernel; None when nothing is known."""
-    for finding in found:
-        if finding.limits:
-            return finding
+    limiting = next((finding for finding in found if finding.limits), None)
     roofline = facts.log.roofline
-    if roofline is not None and roofline.bound == "compute":
+    if limiting is not None or roofline is None or roofline.bound == "balanced":
+        return limiting
+    work = "as tt-lang's THREAD SUMMARY says"
+    if roofline.memory is not None and roofline.compute is not None:
+        work = (
+            f"data movement {roofline.memory:,} cycles of work, compute {roofline.compute:,}, "
+            "waits left out"
+        )
+    if roofline.bound == "compute":
         return Finding(
             "compute-bound",
             0,
             f"{roofline.percent:.0f} % compute bound: the math itself takes the time",
-            _work(facts),
+            work,
             "Restructure the math: fewer or cheaper operations, a lower math fidelity, work "
             "shared by the compute threads of more cores.",
         )
-    if roofline is not None and roofline.bound == "memory":
-        return Finding(
-            "memory-bound",
-            2,
-            f"{roofline.percent:.0f} % memory bound: data movement takes the time",
-            _work(facts),
-            "Overlap more: a higher buffer_factor, reads and writes on both data movement "
-            "threads, data that is reused kept in L1.",
-            _memory_gain(facts),
-        )
-    return None
-
-
-def _work(facts: Facts) -> str:
-    roofline = facts.log.roofline
-    if roofline is None or roofline.memory is None or roofline.compute is None:
-        return "as tt-lang's THREAD SUMMARY says"
-    return (
-        f"data movement {roofline.memory:,} cycles of work, compute {roofline.compute:,}, "
-        "waits left out"
+    return Finding(
+        "memory-bound",
+        2,
+        f"{roofline.percent:.0f} % memory bound: data movement takes the time",
+        work,
+        "Overlap more: a higher buffer_factor, reads and writes on both data movement "
+        "threads, data that is reused kept in L1.",
+        _memory_gain(facts),
     )
 
 
@@ -127,37 +109,33 @@ def _memory_gain(facts: Facts) -> float | None:
 
 def _capped(facts: Facts, gain: float) -> float:
     """A gain, but no faster than the DRAM traffic allows."""
-    limit = _memory_gain(facts)
-    return gain if limit is None else min(gain, limit)
+    return min(gain, _memory_gain(facts) or gain)
 
 
 def used_cores(facts: Facts) -> int | None:
     """Cores of a chip that ran the kernel: as printed, else those in the device log."""
     if facts.program is not None and facts.program.cores:
         return facts.program.cores
-    if facts.device is not None:
-        devices = Counter(device for device, _, _ in facts.device.core_cycles())
-        return max(devices.values(), default=None)
-    return None
+    cores = facts.device.core_cycles() if facts.device is not None else {}
+    return max(Counter(device for device, _, _ in cores).values(), default=None)
 
 
 def _cores(facts: Facts) -> Iterator[Finding]:
     used, available = used_cores(facts), facts.available_cores
     if not used or not available or used >= available:
         return
-    share = used / available
+    share, most = used / available, available / used
     grid = facts.program.grid if facts.program else None
-    single = used == 1
-    most = available / used
     capped = _capped(facts, most)
-    note = "" if capped == most else f"; {most:.3g}x more cores, but then DRAM is the limit"
+    evidence = f"{used} of {available} cores ({share:.0%})"
+    evidence += f", grid {grid[0]}x{grid[1]}" if grid else ""
+    if capped != most:
+        evidence += f"; {most:.3g}x more cores, but then DRAM is the limit"
     yield Finding(
-        "single-core" if single else "unused-cores",
+        "single-core" if used == 1 else "unused-cores",
         1,
-        "the kernel runs on a single core" if single else f"{available - used} cores are idle",
-        f"{used} of {available} cores ({share:.0%})"
-        + (f", grid {grid[0]}x{grid[1]}" if grid else "")
-        + note,
+        "the kernel runs on a single core" if used == 1 else f"{available - used} cores are idle",
+        evidence,
         'Distribute the blocks over the grid: grid="auto" (or "full"), ttl.grid_size() and '
         "ttl.node() in every thread, blocks per core rounded up, and bounds checks for the rest.",
         capped,
@@ -169,23 +147,23 @@ def _traffic(facts: Facts) -> Iterator[Finding]:
     program = facts.program
     if program is None or program.dram_read is None or len(facts.arguments) < 2:
         return
+    # The last argument is the output, as tt-lang's kernels have it.
     inputs = sum(argument.bytes for argument in facts.arguments[:-1])
     output = facts.arguments[-1].bytes
-    written = program.dram_write.bytes if program.dram_write else 0
-    excess = max(program.dram_read.bytes - inputs, 0) + max(written - output, 0)
-    total = program.dram_read.bytes + written
-    if program.dram_read.bytes <= REDUNDANT * inputs and written <= REDUNDANT * output:
+    read, written = program.dram_read.bytes, program.dram_write.bytes if program.dram_write else 0
+    if read <= REDUNDANT * inputs and written <= REDUNDANT * output:
         return
+    excess = max(read - inputs, 0) + max(written - output, 0)
     memory = facts.log.roofline is None or facts.log.roofline.bound != "compute"
     yield Finding(
         "redundant-traffic",
         2,
-        f"data is moved {total / max(inputs + output, 1):.1f} times",
-        f"read {_mb(program.dram_read.bytes)} for inputs of {_mb(inputs)}, wrote {_mb(written)} "
+        f"data is moved {(read + written) / max(inputs + output, 1):.1f} times",
+        f"read {_mb(read)} for inputs of {_mb(inputs)}, wrote {_mb(written)} "
         f"for an output of {_mb(output)}",
         "Keep what is used again in L1 (a buffer that is filled once, or multicast over a pipe), "
         "and fuse kernels that hand a tensor to each other through DRAM.",
-        total / max(total - excess, 1) if memory else None,
+        (read + written) / max(read + written - excess, 1) if memory else None,
         limits=memory,
     )
 
@@ -193,16 +171,14 @@ def _traffic(facts: Facts) -> Iterator[Finding]:
 def _chained(facts: Facts) -> Iterator[Finding]:
     """Kernels of the script that hand a tensor to each other through DRAM."""
     pairs = [pair for pair in facts.run.get("chained") or () if isinstance(pair, Mapping)]
-    if not pairs:
-        return
-    words = [f"{pair.get('tensor')} from {pair.get('from')} to {pair.get('to')}" for pair in pairs]
-    yield Finding(
-        "kernels-chained",
-        2,
-        "kernels hand tensors to each other through DRAM",
-        ", ".join(words),
-        "Fuse them into one kernel: the intermediate then stays in dataflow buffers.",
-    )
+    if pairs:
+        yield Finding(
+            "kernels-chained",
+            2,
+            "kernels hand tensors to each other through DRAM",
+            ", ".join(f"{p.get('tensor')} from {p.get('from')} to {p.get('to')}" for p in pairs),
+            "Fuse them into one kernel: the intermediate then stays in dataflow buffers.",
+        )
 
 
 def _blocks(facts: Facts) -> Iterator[Finding]:
@@ -229,18 +205,19 @@ def _small_blocks(facts: Facts, program: Program, reads: int) -> Iterator[Findin
     size = facts.block_bytes
     grow = _growth(L1_BYTES * USABLE_L1 / size if size else None)
     where = "" if size is None else f"; buffers take {size / L1_BYTES:.0%} of L1"
+    sizes = ", ".join(f"{each:,} B" for each in sorted(program.transfer_sizes)) or "unknown size"
+    change = "The buffers fill L1: lower buffer_factor before enlarging shape=(R, C)."
+    if grow > 1:
+        change = (
+            f"Enlarge shape=(R, C) of the dataflow buffers, by {grow}x at a time as long as they "
+            "fit L1, so that each wait covers more transfers."
+        )
     yield Finding(
         "small-blocks",
         3,
-        f"{transfers:,} transfers of {_sizes(program.transfer_sizes)}, "
-        f"{bursts:.1f} between two waits",
+        f"{transfers:,} transfers of {sizes}, {bursts:.1f} between two waits",
         f"{barriers[0]} read and {barriers[1]} write barriers{where}",
-        (
-            f"Enlarge shape=(R, C) of the dataflow buffers, by {grow}x at a time as long as they "
-            "fit L1, so that each wait covers more transfers."
-            if grow > 1
-            else "The buffers fill L1: lower buffer_factor before enlarging shape=(R, C)."
-        ),
+        change,
         _capped(facts, float(grow)) if grow > 1 else None,
         limits=grow > 1,
     )
@@ -262,25 +239,22 @@ def _balance(facts: Facts) -> Iterator[Finding]:
         if longest > 0
     ]
     cores = facts.device.core_cycles() if facts.device else {}
-    if len(cores) > 1 and max(cores.values()) > 0:
-        low, high = min(cores.values()), max(cores.values())
-        slowest = max(cores, key=lambda core: cores[core])
-        place = f"({slowest[1]}, {slowest[2]})"
-        words = f"cores take {low:,} to {high:,} cycles, {place} the most"
+    low, high = min(cores.values(), default=0), max(cores.values(), default=0)
+    if high > low:
+        _, x, y = max(cores, key=lambda core: cores[core])
+        words = f"cores take {low:,} to {high:,} cycles, ({x}, {y}) the most"
         spreads.append(((high - low) / high, words))
-    worst = max(spreads, default=(0.0, ""))
-    if worst[0] <= IMBALANCE:
-        return
-    mean = sum(cores.values()) / len(cores) if cores else 0
-    yield Finding(
-        "imbalanced-cores",
-        1,
-        f"cores are not evenly loaded: {worst[0]:.0%} between the fastest and the slowest",
-        worst[1],
-        "Distribute the blocks evenly: a grid that divides their number, or the rest spread over "
-        "all cores.",
-        max(cores.values()) / mean if mean else None,
-    )
+    share, words = max(spreads, default=(0.0, ""))
+    if share > IMBALANCE:
+        yield Finding(
+            "imbalanced-cores",
+            1,
+            f"cores are not evenly loaded: {share:.0%} between the fastest and the slowest",
+            words,
+            "Distribute the blocks evenly: a grid that divides their number, or the rest spread "
+            "over all cores.",
+            high * len(cores) / sum(cores.values()) if high else None,
+        )
 
 
 def _stalls(facts: Facts) -> Iterator[Finding]:
@@ -289,18 +263,17 @@ def _stalls(facts: Facts) -> Iterator[Finding]:
         for thread, (total, waits) in _thread_waits(facts).items()
         if total and waits / total > STALL_SHARE
     }
-    if not shares:
-        return
-    computing = any(thread in COMPUTERS for thread in shares)
-    yield Finding(
-        "stalls",
-        2,
-        "threads stall: " + ", ".join(f"{t} {s[0]:.0%}" for t, s in shares.items()),
-        "; ".join(f"{t} waits {s[1]:,} of {s[2]:,} cycles" for t, s in shares.items()),
-        ("The math waits for data: " if computing else "")
-        + "see the lines marked as waiting. A higher buffer_factor overlaps more; several copies "
-        "started before the first wait() do too.",
-    )
+    if shares:
+        computing = any(thread in COMPUTERS for thread in shares)
+        yield Finding(
+            "stalls",
+            2,
+            "threads stall: " + ", ".join(f"{t} {s[0]:.0%}" for t, s in shares.items()),
+            "; ".join(f"{t} waits {s[1]:,} of {s[2]:,} cycles" for t, s in shares.items()),
+            ("The math waits for data: " if computing else "")
+            + "see the lines marked as waiting. A higher buffer_factor overlaps more; several "
+            "copies started before the first wait() do too.",
+        )
 
 
 def _thread_waits(facts: Facts) -> Mapping[str, tuple[int, int]]:
@@ -358,14 +331,13 @@ def _fit(facts: Facts) -> Iterator[Finding]:
 
 
 def _pairs(facts: Facts) -> Iterator[Finding]:
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for row in facts.lines:
         for part in row.operations:
-            key = row.thread, part.name
-            counts[key] = counts.get(key, 0) + part.count
+            counts[row.thread, part.name] += part.count
     for thread in dict.fromkeys(thread for thread, _ in counts):
         for begin, end in _PAIRS:
-            begins, ends = counts.get((thread, begin), 0), counts.get((thread, end), 0)
+            begins, ends = counts[thread, begin], counts[thread, end]
             if begins and ends and begins != ends:
                 yield Finding(
                     "unequal-counts",
@@ -418,5 +390,17 @@ def _mb(count: int) -> str:
     return f"{count / 1e6:,.2f} MB" if count >= 10_000 else f"{count:,} B"
 
 
-def _sizes(sizes: Mapping[int, int]) -> str:
-    return ", ".join(f"{size:,} B" for size in sorted(sizes)) or "unknown size"
+#: Every rule: what it sees wrong in the facts.
+_RULES = (
+    _cores,
+    _traffic,
+    _chained,
+    _blocks,
+    _balance,
+    _stalls,
+    _bandwidth,
+    _fit,
+    _pairs,
+    _markers,
+    _repeated,
+)

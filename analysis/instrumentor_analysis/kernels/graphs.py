@@ -20,7 +20,7 @@ class Document(Struct, frozen=True):
     """A JSON value in a log.
 
     Attributes:
-        value: what was read; of a cut one, the objects that are whole.
+        value: what was read; None of a cut one.
         lines: how many lines it takes.
         problem: why it is not whole; empty when it is.
     """
@@ -40,25 +40,9 @@ def read_document(lines: Sequence[str]) -> Document | None:
     try:
         value, end = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError) as error:
-        whole = list(_whole_objects(text, start))
         problem = f"the JSON is cut or damaged: {getattr(error, 'msg', error)}"
-        return Document(whole, len(lines), problem)
+        return Document(None, len(lines), problem)
     return Document(value, text.count("\n", 0, end) + 1)
-
-
-def _whole_objects(text: str, start: int) -> Iterator[Any]:
-    """The elements of the first array that can still be read."""
-    decoder = json.JSONDecoder()
-    at = text.find("[", start)
-    while at >= 0:
-        at = text.find("{", at)
-        if at < 0:
-            return
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return
-        yield value
 
 
 def read_buffers(value: Any) -> list[Buffer]:
@@ -88,28 +72,18 @@ def _buffer(entry: Mapping[str, Any]) -> Buffer | None:
     index = _first(entry, _INDEX)
     if not isinstance(index, int):
         return None
-    return Buffer(
-        index=index,
-        name=str(entry.get("name") or ""),
-        producers=_uses(entry.get("producers")),
-        consumers=_uses(entry.get("consumers")),
-        copies=_uses(entry.get("dma_ops")),
-    )
+    ends = (_uses(entry.get(name)) for name in ("producers", "consumers", "dma_ops"))
+    return Buffer(index, str(entry.get("name") or ""), *ends)
 
 
 def _uses(value: Any) -> tuple[BufferUse, ...]:
-    entries = value if isinstance(value, list) else []
-    return tuple(
-        BufferUse(
-            function=str(entry.get("kernel") or ""),
-            thread=str(entry.get("thread") or ""),
-            line=entry["line"] if isinstance(entry.get("line"), int) else 0,
-            operation=str(entry.get("op") or ""),
-            direction=str(entry.get("direction") or ""),
-        )
-        for entry in entries
-        if isinstance(entry, Mapping)
-    )
+    found = []
+    for entry in _entries(value if isinstance(value, list) else [], ()):
+        line = entry["line"] if isinstance(entry.get("line"), int) else 0
+        words = (str(entry.get(name) or "") for name in ("kernel", "thread", "op", "direction"))
+        function, thread, operation, direction = words
+        found.append(BufferUse(function, thread, line, operation, direction))
+    return tuple(found)
 
 
 def _first(entry: Mapping[str, Any], names: Sequence[str]) -> Any:

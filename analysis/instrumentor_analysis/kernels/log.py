@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from instrumentor_analysis.kernels import graphs, programs, signposts, threads
-from instrumentor_analysis.kernels.model import KernelLog, Machine, Roofline, Section
+from instrumentor_analysis.kernels import graphs, programs, threads
+from instrumentor_analysis.kernels.model import KernelLog, Section
 from instrumentor_analysis.kernels.text import clean_lines
 
 _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -36,50 +36,42 @@ def parse_log(text: str) -> KernelLog:
     lines = clean_lines(text)
     starts = _headings(lines)
     ends = [*(at for _, at in starts[1:]), len(lines)]
-    found = _Found()
+    found: dict[str, Any] = {}
     for (kind, start), end in zip(starts, ends, strict=False):
-        section = _Section(lines, start, end)
         if kind in _READERS:
-            read, problem = _READERS[kind](found, section)
-            taken = start + 1 + section.taken
-            found.add(
-                "sections",
-                [
-                    Section(
-                        kind, section.title or kind, start + 1, taken, read, not problem, problem
-                    )
-                ],
-            )
-    lists = {name: tuple(values) for name, values in found.lists.items()}
-    return KernelLog(
-        found.machine, roofline=found.roofline, warnings=tuple(_warnings(lists, lines)), **lists
-    )
+            part = _Part(lines, start, end)
+            told, problem = _READERS[kind](part)
+            told["sections"] = [part.section(kind, told, problem)]
+            for name, value in told.items():
+                if isinstance(value, list):
+                    found[name] = (*found.get(name, ()), *value)
+                elif value:  # the last one that says anything
+                    found[name] = value
+    return KernelLog(**found, warnings=tuple(_warnings(found.get("sections", ()), lines)))
 
 
-class _Found:
-    """What the sections read so far hold; lists by the field of :class:`KernelLog`."""
-
-    def __init__(self) -> None:
-        self.machine = Machine()
-        self.roofline: Roofline | None = None
-        self.lists: dict[str, list[Any]] = {}
-
-    def add(self, field: str, values: Sequence[Any]) -> int:
-        """Append to a field; returns how many."""
-        self.lists.setdefault(field, []).extend(values)
-        return len(values)
+#: What a section holds, by the field of :class:`KernelLog`; and where and why reading stopped.
+_Read: TypeAlias = tuple[dict[str, Any], str]
 
 
-class _Section:
+class _Part:
     """The lines from one heading to the next."""
 
     def __init__(self, lines: Sequence[str], start: int, end: int) -> None:
         self.heading = lines[start]
-        self.title = self.heading.strip().strip("= -").partition("(")[0].strip()
+        self.start = start + 1
         self.body = lines[start + 1 : end]
         self.taken = len(self.body)
         self.last = end == len(lines)
         self.end = len(lines)
+
+    def section(self, kind: str, told: Mapping[str, Any], problem: str) -> Section:
+        """How far it was read."""
+        title = self.heading.strip().strip("= -").partition("(")[0].strip() or kind
+        lists = [value for value in told.values() if isinstance(value, list)]
+        read = len(lists[0]) if lists else sum(value is not None for value in told.values())
+        end = self.start + self.taken
+        return Section(kind, title, self.start, end, read, not problem, problem)
 
     def cut(self, missing: str) -> str:
         """Why something is missing."""
@@ -108,65 +100,60 @@ def _headings(lines: Sequence[str]) -> list[tuple[str, int]]:
     return found
 
 
-def _threads(into: _Found, section: _Section) -> tuple[int, str]:
-    read = into.add("threads", threads.read_summary(section.body))
-    into.roofline = threads.read_roofline(section.body) or into.roofline
-    whole = read and (not section.last or section.closed)
-    return read, "" if whole else section.cut("its closing line")
+def _threads(part: _Part) -> _Read:
+    read = threads.read_summary(part.body)
+    whole = read and (not part.last or part.closed)
+    problem = "" if whole else part.cut("its closing line")
+    return {"threads": read, "roofline": threads.read_roofline(part.body)}, problem
 
 
-def _thread_lines(into: _Found, section: _Section) -> tuple[int, str]:
-    head = threads.HEAD.match(section.heading)
+def _thread_lines(part: _Part) -> _Read:
+    head = threads.HEAD.match(part.heading)
     assert head is not None
-    read = into.add("lines", threads.read_lines(head, section.body))
-    return read, section.cut("the THREAD SUMMARY that follows") if section.last else ""
+    problem = part.cut("the THREAD SUMMARY that follows") if part.last else ""
+    return {"lines": threads.read_lines(head, part.body)}, problem
 
 
-def _roofline(into: _Found, section: _Section) -> tuple[int, str]:
-    found = threads.read_roofline(section.body)
-    into.roofline = found or into.roofline
-    return (1, "") if found is not None else (0, section.cut("its verdict"))
+def _roofline(part: _Part) -> _Read:
+    found = threads.read_roofline(part.body)
+    return {"roofline": found}, part.cut("its verdict") if found is None else ""
 
 
-def _programs(into: _Found, section: _Section) -> tuple[int, str]:
+def _programs(part: _Part) -> _Read:
     # A summary whose heading was lost begins with its first program.
-    headless = programs.HEAD.match(section.heading)
-    body = [section.heading, *section.body] if headless else section.body
+    body = [part.heading, *part.body] if programs.HEAD.match(part.heading) else part.body
     found, announced = programs.read_programs(body)
-    machine = programs.read_machine(body)
-    into.machine = machine if machine != Machine() else into.machine
-    read = into.add("programs", found)
-    if announced > read:
-        end = f"; the log ends at line {section.end}" if section.last else ""
-        return read, f"{read} of {announced} programs were printed{end}"
+    told = {"programs": found, "machine": programs.read_machine(body)}
+    if announced > len(found):
+        end = f"; the log ends at line {part.end}" if part.last else ""
+        return told, f"{len(found)} of {announced} programs were printed{end}"
     if found and found[-1].duration_cycles is None and found[-1].dram_read is None:
-        return read, section.cut(f"the figures of program {found[-1].number}")
-    return read, "" if found else section.cut("any program")
+        return told, part.cut(f"the figures of program {found[-1].number}")
+    return told, "" if found else part.cut("any program")
 
 
-def _flow(into: _Found, section: _Section) -> tuple[int, str]:
-    document = graphs.read_document(section.body)
+def _flow(part: _Part) -> _Read:
+    document = graphs.read_document(part.body)
+    part.taken = document.lines if document is not None else part.taken
     if document is None:
-        return 0, "no JSON follows"
-    section.taken = document.lines
-    return into.add("buffers", graphs.read_buffers(document.value)), document.problem
+        return {"buffers": []}, "no JSON follows"
+    return {"buffers": graphs.read_buffers(document.value)}, document.problem
 
 
-def _pipes(into: _Found, section: _Section) -> tuple[int, str]:
-    document = graphs.read_document(section.body)
-    section.taken = document.lines if document is not None else 0
+def _pipes(part: _Part) -> _Read:
+    document = graphs.read_document(part.body)
+    part.taken = document.lines if document is not None else 0
     if document is None:  # a kernel without pipes prints the heading alone
-        return 0, ""
-    return into.add("pipes", graphs.read_pipes(document.value)), document.problem
+        return {"pipes": []}, ""
+    return {"pipes": graphs.read_pipes(document.value)}, document.problem
 
 
-def _signposts(into: _Found, section: _Section) -> tuple[int, str]:
-    read = into.add("signposts", signposts.read_signposts(section.body))
-    return read, "" if read and section.closed else section.cut("its closing line")
+def _signposts(part: _Part) -> _Read:
+    read = threads.read_signposts(part.body)
+    return {"signposts": read}, "" if read and part.closed else part.cut("its closing line")
 
 
-#: What reads a section's lines: returns how many entries, and where and why reading stopped.
-_READERS: Mapping[str, Callable[[_Found, _Section], tuple[int, str]]] = {
+_READERS: Mapping[str, Callable[[_Part], _Read]] = {
     "threads": _threads,
     "thread-lines": _thread_lines,
     "roofline": _roofline,
@@ -177,8 +164,8 @@ _READERS: Mapping[str, Callable[[_Found, _Section], tuple[int, str]]] = {
 }
 
 
-def _warnings(lists: Mapping[str, Sequence[Any]], lines: Sequence[str]) -> Iterator[str]:
-    for section in lists.get("sections", ()):
+def _warnings(sections: Sequence[Section], lines: Sequence[str]) -> Iterator[str]:
+    for section in sections:
         if section.problem:
             yield (
                 f"{section.title} (line {section.line}): {section.problem}; "

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-#: RISC cores that move data, and those that compute.
-MOVERS = ("NCRISC", "BRISC")
+#: RISC cores that compute; the others move data.
 COMPUTERS = ("TRISC_0", "TRISC_1", "TRISC_2")
 
 

@@ -36,12 +36,12 @@ _MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 _Reader: TypeAlias = Callable[[tuple[str, ...], Program], dict[str, Any]]
 
 
-def read_machine(lines: Sequence[str]) -> Machine:
+def read_machine(lines: Sequence[str]) -> Machine | None:
     """Architecture, clock and cores, where the heading says them."""
     for match in filter(None, map(_MACHINE.search, lines)):
         arch = "" if match[1] == "unknown" else match[1]
         return Machine(arch, count(match[2]), count(match[3]) or None)
-    return Machine()
+    return None
 
 
 def read_programs(lines: Sequence[str]) -> tuple[list[Program], int]:

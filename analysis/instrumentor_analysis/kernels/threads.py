@@ -1,4 +1,4 @@
-"""The auto-profiler's report: lines of a thread, THREAD SUMMARY, ROOFLINE ANALYSIS."""
+"""Tables with a row a thread: lines of source, THREAD SUMMARY, ROOFLINE ANALYSIS, signposts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from instrumentor_analysis.kernels.model import (
-    COMPUTERS,
-    MOVERS,
     LineCycles,
     Operation,
     Roofline,
+    SignpostRow,
     ThreadCycles,
 )
 from instrumentor_analysis.kernels.text import DECIMAL, NUMBER, count, decimal
@@ -30,17 +29,24 @@ _LINE_ROW = re.compile(
     rf"^(?P<line>\d{{1,9}})\s+(?P<percent>{DECIMAL})%\s+"
     rf"(?P<low>{NUMBER})(?:-(?P<high>{NUMBER}))? ?(?P<source>.*)$"
 )
-_MANY = re.compile(rf"\s+\(x(?P<count>{NUMBER}), avg=[\d.,]+, total=(?P<total>{NUMBER})\)\s*$")
-_SAME = re.compile(rf"\s+\(x(?P<count>{NUMBER}) = (?P<total>{NUMBER}) cycles\)\s*$")
+_TIMES = re.compile(
+    rf"\s+\(x(?P<count>{NUMBER})(?:, avg=[\d.,]+, total=| = )(?P<total>{NUMBER})(?: cycles)?\)\s*$"
+)
 _PART = re.compile(
-    rf"^\W*(?P<cycles>{NUMBER}) (?P<name>[A-Za-z_]\w*)(?P<implicit> \(implicit\))?"
+    rf"^\W*(?P<cycles>{NUMBER}) (?P<name>(?!cycles\b)[A-Za-z_]\w*)(?P<implicit> \(implicit\))?"
     rf"(?: \(x(?P<count>{NUMBER})\))?\s*$"
 )
-_VERDICT = re.compile(rf"^\W*(?P<percent>{DECIMAL})% (?P<bound>memory|compute) bound")
+_VERDICT = re.compile(
+    rf"^\W*(?:(?P<percent>{DECIMAL})% (?P<bound>memory|compute) bound|Perfectly balanced)"
+)
 _WORK_ROW = re.compile(
     rf"^\W*(?P<thread>[A-Z]\w*)\s+(?P<total>{NUMBER})\s+-\s+(?P<waits>{NUMBER})\s+=\s+{NUMBER}"
 )
 _SIDE = re.compile(rf"^\W*(?P<side>Memory|Compute):\s+(?P<cycles>{NUMBER}) cycles")
+_SIGNPOST = re.compile(
+    rf"^\s*(?P<name>\S.*?)\s+(?P<thread>(?=\S*RISC)[^a-z\s]+)"
+    rf"(?P<numbers>\s+{NUMBER}|(?:\s+{NUMBER}){{5}})\s*$"
+)
 
 
 def read_summary(lines: Sequence[str]) -> list[ThreadCycles]:
@@ -67,15 +73,17 @@ def read_lines(head: re.Match[str], lines: Sequence[str]) -> list[LineCycles]:
     thread, function = head["thread"], (head["function"] or "").strip()
     found: list[LineCycles] = []
     for line in lines:
-        row, part = _LINE_ROW.match(line), _PART.match(line)
-        if row is not None:
-            found.append(_row(thread, function, row))
-        elif part is not None and part["name"] != "cycles" and found:
-            found[-1] = replace(found[-1], operations=(*found[-1].operations, _part(part)))
+        match, part = _LINE_ROW.match(line), _PART.match(line)
+        if match is not None:
+            found.append(_line(thread, function, match))
+        elif part is not None and found:
+            times, implicit = count(part["count"] or "1"), part["implicit"] is not None
+            one = Operation(part["name"], count(part["cycles"]), times, implicit)
+            found[-1] = replace(found[-1], operations=(*found[-1].operations, one))
     return found
 
 
-def _row(thread: str, function: str, match: re.Match[str]) -> LineCycles:
+def _line(thread: str, function: str, match: re.Match[str]) -> LineCycles:
     low = count(match["low"])
     high = count(match["high"]) if match["high"] else None
     width = match.end("high" if match["high"] else "low") - match.start("low")
@@ -83,7 +91,7 @@ def _row(thread: str, function: str, match: re.Match[str]) -> LineCycles:
     source = match["source"]
     source = source[len(source[:padding]) - len(source[:padding].lstrip()) :]
     line, percent = int(match["line"]), decimal(match["percent"])
-    many = _MANY.search(source) or _SAME.search(source)
+    many = _TIMES.search(source)
     if many is None:
         return LineCycles(thread, function, line, source.rstrip(), low, percent)
     times, total = count(many["count"]), count(many["total"])
@@ -92,51 +100,37 @@ def _row(thread: str, function: str, match: re.Match[str]) -> LineCycles:
     return LineCycles(thread, function, line, text, total, percent, times, *spread)
 
 
-def _part(match: re.Match[str]) -> Operation:
-    times = count(match["count"] or "1")
-    return Operation(match["name"], count(match["cycles"]), times, match["implicit"] is not None)
-
-
 def read_roofline(lines: Sequence[str]) -> Roofline | None:
-    """The verdict ``n% memory|compute bound`` with the work of the threads, where printed.
-
-    Without a printed verdict it is worked out: the larger side's excess over the smaller one,
-    percent of the larger, which is what the printed ones come to.
-    """
-    total: dict[str, int] = {}
-    waits: dict[str, int] = {}
-    sides: dict[str, int] = {}
-    printed: tuple[float, str] | None = None
-    for line in lines:
-        row, side = _WORK_ROW.match(line), _SIDE.match(line)
-        if row is not None:
-            total[row["thread"]], waits[row["thread"]] = count(row["total"]), count(row["waits"])
-        elif side is not None:
-            sides.setdefault(side["side"], count(side["cycles"]))
-        else:
-            printed = printed or _verdict(line)
-    memory = sides.get("Memory", _busiest(total, waits, MOVERS))
-    compute = sides.get("Compute", _busiest(total, waits, COMPUTERS))
-    if printed is None and memory is not None and compute is not None:
-        printed = bound_of(memory, compute)
-    return printed and Roofline(*printed, memory, compute, total, waits)
+    """The verdict ``n% memory|compute bound`` with the work of the threads, where printed."""
+    work = {m["thread"]: m for m in map(_WORK_ROW.match, lines) if m is not None}
+    sides = {m["side"]: count(m["cycles"]) for m in map(_SIDE.match, lines) if m is not None}
+    verdict = next(filter(None, map(_VERDICT.match, lines)), None)
+    if verdict is None:
+        return None
+    return Roofline(
+        decimal(verdict["percent"] or "0"),
+        verdict["bound"] or "balanced",
+        sides.get("Memory"),
+        sides.get("Compute"),
+        {thread: count(match["total"]) for thread, match in work.items()},
+        {thread: count(match["waits"]) for thread, match in work.items()},
+    )
 
 
-def _verdict(line: str) -> tuple[float, str] | None:
-    match = _VERDICT.match(line)
-    if match is not None:
-        return decimal(match["percent"]), match["bound"]
-    return (0.0, "balanced") if "Perfectly balanced" in line else None
+def read_signposts(lines: Sequence[str]) -> list[SignpostRow]:
+    """Rows of SIGNPOST PROFILE: one a name with statistics, or one an occurrence, put together."""
+    merged: dict[tuple[str, str], SignpostRow] = {}
+    for match in filter(None, map(_SIGNPOST.match, lines)):
+        numbers = [count(number) for number in match["numbers"].split()]
+        columns = numbers if len(numbers) > 1 else [1, *numbers * 4]
+        key = " ".join(match["name"].split()), match["thread"]
+        one = SignpostRow(*key, *columns)
+        merged[key] = _together(merged[key], one) if key in merged else one
+    return list(merged.values())
 
 
-def bound_of(memory: int, compute: int) -> tuple[float, str]:
-    """How much one side's cycles exceed the other's, percent of the larger, and which it is."""
-    most = max(memory, compute)
-    if most <= 0 or memory == compute:
-        return 0.0, "balanced"
-    return abs(memory - compute) / most * 100, "memory" if memory > compute else "compute"
-
-
-def _busiest(total: dict[str, int], waits: dict[str, int], names: Sequence[str]) -> int | None:
-    work = [max(total[name] - waits[name], 0) for name in names if name in total]
-    return max(work) if work else None
+def _together(one: SignpostRow, other: SignpostRow) -> SignpostRow:
+    times, total = one.count + other.count, one.total + other.total
+    least, most = min(one.least, other.least), max(one.most, other.most)
+    average = total // times if times else 0
+    return SignpostRow(one.name, one.thread, times, total, average, least, most)

@@ -1,13 +1,11 @@
-"""The auto-profiler's tables and the roofline."""
+"""The auto-profiler's tables, the roofline and the signposts."""
 
 from __future__ import annotations
 
-import pytest
-
 from instrumentor_analysis.kernels.log import parse_log
-from instrumentor_analysis.kernels.model import LineCycles, Operation, ThreadCycles
-from instrumentor_analysis.kernels.threads import bound_of, read_roofline, read_summary
-from tests.analysis.kernels.printed import AUTO, ROOFLINE
+from instrumentor_analysis.kernels.model import LineCycles, Operation, SignpostRow, ThreadCycles
+from instrumentor_analysis.kernels.threads import read_roofline, read_signposts, read_summary
+from tests.analysis.kernels.printed import AUTO, ROOFLINE, SIGNPOSTS_NEW, SIGNPOSTS_OLD
 
 
 def test_rows_of_the_summary() -> None:
@@ -45,29 +43,30 @@ def test_roofline_as_printed() -> None:
     assert roofline.waits["BRISC"] == 42009536
 
 
-def test_roofline_without_its_verdict_is_worked_out_as_tt_lang_does() -> None:
-    rows = [line for line in ROOFLINE.splitlines() if "bound" not in line]
-    rows = [line for line in rows if not line.strip().startswith(("Memory", "Compute"))]
-    roofline = read_roofline(rows)
-    assert roofline is not None
-    assert roofline.bound == "compute"
-    assert round(roofline.percent) == 96
-
-
-@pytest.mark.parametrize(
-    ("memory", "compute", "expected"),
-    [(11664925, 11385504, (2, "memory")), (5, 5, (0, "balanced")), (0, 0, (0, "balanced"))],
-)
-def test_bound_of(memory: int, compute: int, expected: tuple[int, str]) -> None:
-    percent, bound = bound_of(memory, compute)
-    assert (round(percent), bound) == expected
-
-
 def test_balanced() -> None:
     roofline = read_roofline(["  Perfectly balanced!"])
     assert roofline is not None
     assert (roofline.percent, roofline.bound) == (0.0, "balanced")
 
 
-def test_nothing_of_a_roofline() -> None:
-    assert read_roofline(["words", ""]) is None
+def test_without_a_verdict_there_is_no_roofline() -> None:
+    rows = [line for line in ROOFLINE.splitlines() if "bound" not in line]
+    assert read_roofline(rows) is None
+
+
+def test_one_row_an_occurrence_is_put_together() -> None:
+    assert parse_log(SIGNPOSTS_OLD).signposts == (
+        SignpostRow("load block", "TRISC_0", 2, 1400, 700, 600, 800),
+        SignpostRow("math", "TRISC_1", 1, 2232, 2232, 2232, 2232),
+    )
+
+
+def test_rows_with_statistics() -> None:
+    assert parse_log(SIGNPOSTS_NEW).signposts == (
+        SignpostRow("store", "TRISC_0", 31, 616, 19, 18, 28),
+        SignpostRow("broadcast", "TRISC_1", 31, 24436, 788, 719, 2535),
+    )
+
+
+def test_other_lines_are_passed_over() -> None:
+    assert read_signposts(["epoch 3 loss 5", "x TRISC_0 abc", "TRISC_0 5", ""]) == []

@@ -10,9 +10,6 @@ depends on the same environment variables. ``STANDIN_TTL`` injects failures, com
     silent      nothing is printed
     twice       the output is printed twice, as after a second call
     drop        markers are dropped from the device log
-    balanced    the balanced verdict
-    slow=X      all cycles times X
-    noise=X     durations differ by up to X (a share) from run to run
 """
 
 from ttl import _show

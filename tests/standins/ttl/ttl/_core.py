@@ -1,5 +1,6 @@
 """Stand-in: one core, its threads, its buffers, and a made-up cost of everything."""
 
+import math
 import os
 import queue
 import sys
@@ -15,9 +16,7 @@ _RUNS = []
 
 
 def options():
-    return dict(
-        part.partition("=")[::2] for part in os.environ.get("STANDIN_TTL", "").split(",") if part
-    )
+    return os.environ.get("STANDIN_TTL", "").split(",")
 
 
 def current():
@@ -118,9 +117,7 @@ class Run:
 
     def __init__(self, function, grid):
         self.function, self.grid = function, tuple(grid)
-        self.cores = 1
-        for extent in self.grid:
-            self.cores *= extent
+        self.cores = math.prod(self.grid)
         self.threads, self.buffers, self.signposts = [], [], []
         self.transfers = {"read": 0, "write": 0}
         self.barriers = {"read": 0, "write": 0}
@@ -176,11 +173,11 @@ class Run:
             thread.waits += cycles
         thread.zones.append((self.line(), operation, cycles))
 
-    def note(self, ends, operation, cycles):
-        use = {"kernel": self.thread().name, "line": self.line(), "op": operation}
-        use["thread"] = "noc" if self.thread().kind == "datamovement" else "compute"
-        if use not in ends:
-            ends.append(use)
+    def note(self, ends, operation, cycles, **more):
+        kind = "noc" if self.thread().kind == "datamovement" else "compute"
+        use = {"kernel": self.thread().name, "line": self.line(), "op": operation, "thread": kind}
+        if {**use, **more} not in ends:
+            ends.append({**use, **more})
         self.spend(operation, cycles)
 
     def copy(self, source, target):
@@ -195,11 +192,8 @@ class Run:
         self.thread().direction = direction
         buffer = block.buffer
         self.transfers[direction] += buffer.tiles
-        use = {"kernel": self.thread().name, "line": self.line(), "op": "copy"}
-        use.update(thread="noc", direction=direction)
-        if use not in buffer.copies:
-            buffer.copies.append(use)
-        self.spend("copy", CYCLES_A_TILE["copy"] * buffer.tiles)
+        cycles = CYCLES_A_TILE["copy"] * buffer.tiles
+        self.note(buffer.copies, "copy", cycles, direction=direction)
         return Transfer()
 
     def signpost(self, name):
