@@ -33,7 +33,6 @@ from instrumentor.explanation import (
 from instrumentor.locate.evidence import findings
 from instrumentor.locate.loops import Site
 from instrumentor.locate.model import Declined, Located
-from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import FUNCTIONS, callee
 from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, Names
@@ -177,12 +176,9 @@ def explain_located(located: Located) -> dict[str, Any]:
     """The documented description of a located loop; lines are of the original files."""
     candidate = located.candidate
     source, loop = candidate.source, candidate.loop
-    region, forward = located.regions[0], located.forwards[0]
+    region, forward = located.regions[0], located.regions[0].forward
     stop = located.stop
-    end_lines = [r.end.end_lineno or r.end.lineno for r in located.regions]
-    end_lines += [
-        e.after.end_lineno or e.after.lineno for r in located.regions for e in r.other_ends
-    ]
+    ends = [e.after for r in located.regions for e in r.ends]
     document = PlanDocument(
         eligible=True,
         mode="train" if region.sites else region.label,
@@ -196,7 +192,7 @@ def explain_located(located: Located) -> dict[str, Any]:
         region=TimedLines(
             file=str(region.candidate.source.path),
             start_line=min(r.begin.lineno for r in located.regions),
-            end_line=max(end_lines),
+            end_line=max(end.end_lineno or end.lineno for end in ends),
         ),
         forward=Place(file=str(forward.source.path), line=forward.statement.lineno),
         backward=_backward(located),
@@ -207,7 +203,7 @@ def explain_located(located: Located) -> dict[str, Any]:
         ),
         sync=Sync(
             action=region.sync.action,
-            line=_sync_line(located, region),
+            line=region.sync.line or region.end.lineno,
             api=region.sync.api or None,
         ),
         counter=_counter(located),
@@ -258,14 +254,6 @@ def _call(located: Located) -> Call | None:
     backward = site.backward
     site = next(s for s in located.candidate.sites if s.backward is backward)
     return Call(line=site.statement.lineno) if site.chain else None
-
-
-def _sync_line(located: Located, region: Region) -> int:
-    """The sync call's own statement (inside its guard), or what the inserted one follows."""
-    if region.sync.statement is None:
-        return region.end.lineno
-    call = located.knowledge.sync_of(region.sync.source, region.sync.statement)
-    return call.lineno if call is not None else region.sync.statement.lineno
 
 
 def _lines(located: Located, what: str) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ TESTED_IN = {
         "locate/constants locate/loops locate/remarks locate/understand"
     ),
     "tests/locate/test_accumulation.py": "locate/modes",
+    "tests/locate/test_kinds.py": "locate/by_hand",
     "tests/passes/test_golden.py": (
         "passes/cache_clears passes/checkpoints passes/early_stop "
         "passes/host_reads passes/names passes/recorder passes/region passes/validation"

@@ -89,7 +89,7 @@ def _locate(
 def _training(program: Program, options: Options, arguments: Sequence[str]) -> Located | Reason:
     """The loop by the entry alone, or by all modules where that leaves something to be guessed."""
     alone = choose(program, options, arguments) if b"backward" in program.entry.data else None
-    if isinstance(alone, Located) and all(f.is_typed for f in alone.forwards):
+    if isinstance(alone, Located) and all(r.forward.is_typed for r in alone.regions):
         return alone
     wider = program.whole
     found = choose(wider, options, arguments) if len(wider.sources) > 1 else None

@@ -5,12 +5,22 @@ from __future__ import annotations
 import ast
 import re
 
-from instrumentor.locate.control import NEXT, START, flow_of
+from instrumentor.locate.control import NEXT, START
 from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, Site, Update, stepping
-from instrumentor.locate.program import Function
+from instrumentor.locate.loops import Body, Candidate, Site, Update
 from instrumentor.locate.syntax import callee, dotted, last, own_nodes
+
+_COUNTED = re.compile(
+    r"accum|micro|sync_gradients|n_acc|acc_|grad_acc|every|step|iter|batch|idx|(^|\b)i\b|update",
+    re.I,
+)
+_ASKED = re.compile(
+    r"sync_gradients|accum|should_(step|update|sync)|do_(step|update)|need_update|is_update|"
+    r"is_last_micro|last_micro|update_(now|step|grad)|gradient_accumulation_boundary",
+    re.I,
+)
+_NO_COUNTS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 
 def counting_tests(candidate: Candidate, first: ast.stmt, update: Update) -> list[ast.If]:
@@ -23,41 +33,25 @@ def counting_tests(candidate: Candidate, first: ast.stmt, update: Update) -> lis
     return [test for test in tests if _is_count_test(test.test, counted)]
 
 
-_ACCUMULATION_TEST = re.compile(
-    r"accum|micro|sync_gradients|n_acc|acc_|grad_acc|every|step|iter|batch|idx|(^|\b)i\b|update",
-    re.I,
-)
+def _counted_names(body: list[ast.stmt]) -> set[str]:
+    """Names that statements count up by one."""
+    nodes = (node for top in body for node in (top, *own_nodes(top)))
+    return {increments(node) for node in nodes if isinstance(node, ast.stmt)} - {""}
 
 
-def _counted_names(body: list[ast.stmt]) -> frozenset[str]:
-    """Names that a loop's body counts up by one, or enumerates."""
-    found = {
-        increments(node)
-        for top in body
-        for node in (top, *own_nodes(top))
-        if isinstance(node, ast.stmt)
-    }
-    return frozenset(found - {""})
-
-
-def _is_count_test(test: ast.expr, counted: frozenset[str] = frozenset()) -> bool:
+def _is_count_test(test: ast.expr, counted: set[str]) -> bool:
     """A test that counts: modulo, a comparison of counters, `sync_gradients`, `is_update`."""
     for node in (test, *own_nodes(test)):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            return True
-        if isinstance(node, ast.Compare) and not all(
-            isinstance(o, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for o in node.ops
-        ):
-            compared = {dotted(n) for n in (node.left, *node.comparators)}
-            if compared & counted or _ACCUMULATION_TEST.search(ast.unparse(node)):
+        match node:
+            case ast.BinOp(op=ast.Mod()):
                 return True
-        if isinstance(node, (ast.Name, ast.Attribute)) and re.search(
-            r"sync_gradients|accum|should_(step|update|sync)|do_(step|update)|need_update|is_update|"
-            r"is_last_micro|last_micro|update_(now|step|grad)|gradient_accumulation_boundary",
-            last(dotted(node)),
-            re.I,
-        ):
-            return True
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                if not all(isinstance(op, _NO_COUNTS) for op in ops):
+                    compared = set(map(dotted, (left, *others)))
+                    if compared & counted or _COUNTED.search(ast.unparse(node)):
+                        return True
+            case ast.Name() | ast.Attribute() if _ASKED.search(last(dotted(node))):
+                return True
     return False
 
 
@@ -81,7 +75,8 @@ def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> s
     helper = update.helper
     if helper is None and site.chain and update.statement is site.statement:
         helper = site.chain[-1]
-    return "branch" if helper is not None and _counts_in(knowledge, helper) else "none"
+    counts = helper is not None and _counts_in(Body.of(knowledge, helper))
+    return "branch" if counts else "none"
 
 
 def accumulating(statement: ast.stmt) -> ast.Call | None:
@@ -91,11 +86,11 @@ def accumulating(statement: ast.stmt) -> ast.Call | None:
     return next(named, None)
 
 
-def _counts_in(knowledge: Knowledge, helper: Function) -> bool:
+def _counts_in(body: Body) -> bool:
     """Whether a helper steps its optimizer in every N-th call only."""
-    flow, counted = flow_of(helper.node), _counted_names(helper.node.body)
+    counted = _counted_names(body.top.body)
     return any(
         _is_count_test(test.test, counted)
-        for step in stepping(knowledge, helper.source, helper.node, helper.node)
-        for test in flow.deciders(START, flow.before(step))
+        for step in body.steps
+        for test in body.flow.deciders(START, body.flow.before(step))
     )

@@ -37,7 +37,7 @@ def findings(located: Located) -> Iterator[Finding]:
     site = next(iter(located.regions[0].sites), None)
     if site is None:
         return
-    forward = located.forwards[0]
+    forward = located.regions[0].forward
     line = forward.statement.lineno
     yield Finding("forward", forward.source, line, forward.evidence, forward.what)
     yield _backward(located.knowledge, site, forward)
@@ -62,7 +62,7 @@ def _backward(knowledge: Knowledge, site: Site, forward: Forward) -> Finding:
 
 
 def _step(knowledge: Knowledge, update: Update) -> Finding:
-    if update.manual:
+    if update.call is None:
         line = update.statement.lineno
         return Finding("step", update.source, line, Evidence.USE, update.optimizer)
     at: tuple[Source, ScopeNode, ast.Call] = (update.source, update.scope, update.call)

@@ -11,7 +11,6 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -22,6 +21,7 @@ from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
+from instrumentor.locate.modes import Region
 from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Class, Function
 from instrumentor.locate.syntax import (
@@ -39,9 +39,6 @@ from instrumentor.locate.syntax import (
 )
 from instrumentor.locate.values import Object, Value
 from instrumentor_analysis.caveats import Caveat
-
-if TYPE_CHECKING:
-    from instrumentor.locate.regions import Region
 
 COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
 
@@ -106,20 +103,15 @@ def _names(target: ast.expr) -> list[str]:
 # -- the end -------------------------------------------------------------------------------------
 
 
-def find_hints(
-    knowledge: Knowledge,
-    candidate: Candidate,
-    region: Region,
-    forward: Forward,
-) -> tuple[tuple[str, ...], Caveat | None]:
+def find_hints(knowledge: Knowledge, region: Region) -> tuple[tuple[str, ...], tuple[Caveat, ...]]:
     """Names the barrier may look at to learn the device: the loss first, then a model.
 
     With a warning when none of them is a tensor or holds one for certain.
     """
-    end = _End(knowledge, candidate, region)
+    end = _End(knowledge, region.candidate, region)
     found = end.loss()
     if region.sites[0].chain or not any(found.values()):
-        found |= end.model(forward)
+        found |= end.model(region.forward)
     for more in (end.helpers, end.seen):
         if not any(found.values()):
             found |= more()
@@ -127,10 +119,10 @@ def find_hints(
         "no-tensor-in-sight",
         "nothing here is certain to be a tensor or to hold one: if the barrier finds none, "
         "it waits for the accelerator that the script has opened",
-        place=candidate.source.at(region.end.lineno),
+        place=region.candidate.source.at(region.end.lineno),
         hint="return the loss from the step as a tensor",
     )
-    return tuple(found), None if any(found.values()) else unsure
+    return tuple(found), () if any(found.values()) else (unsure,)
 
 
 def called_model(
@@ -169,7 +161,7 @@ class _End(Struct, frozen=True, dict=True):
     def ends(self) -> list[ast.stmt]:
         """Of each end the outermost `if` of the loop around it: it may close behind that."""
         found = []
-        for end in (self.region.end, *(e.after for e in self.region.other_ends)):
+        for end in (e.after for e in self.region.ends):
             around = [p for p in self.candidate.source.parents(end) if p in self.flow.begins]
             found.append(next((p for p in reversed(around) if isinstance(p, ast.If)), end))
         return found

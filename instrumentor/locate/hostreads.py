@@ -19,7 +19,7 @@ from instrumentor.locate.dataflow import binds, effects, uses
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
-from instrumentor.locate.regions import Region
+from instrumentor.locate.modes import Region
 from instrumentor.locate.syntax import (
     LOOPS,
     Source,
@@ -29,11 +29,8 @@ from instrumentor.locate.syntax import (
     own_nodes,
     path_to,
 )
-from instrumentor.locate.vocabulary import (
-    host_read,
-    is_logging,
-)
-from instrumentor_analysis.caveats import Caveat
+from instrumentor.locate.vocabulary import host_read, is_logging
+from instrumentor_analysis.caveats import Caveat, Weight
 
 
 class HostReads(Struct, frozen=True):
@@ -61,12 +58,9 @@ def find_host_reads(
     source = candidate.source
     for number, region in enumerate(regions):
         reads = _Reads(knowledge, candidate, region, counter)
-        if region.resume:
-            warnings.extend(_between_micro_steps(reads))
-        warnings.extend(_fetches(reads))
         moving, stay = reads.decide()
-        warnings.extend(stay)
-        moved.extend(Deferred(source, s, number, _read_lines(reads, s)) for s in moving)
+        warnings += [*_between_micro_steps(reads), *_fetches(reads), *stay]
+        moved += [Deferred(source, s, number, _read_lines(reads, s)) for s in moving]
     lines = sorted({line for deferred in moved for line in deferred.reads})
     if lines:
         warnings.append(_measured(knowledge, source, lines, as_written=as_written))
@@ -77,22 +71,23 @@ def _measured(
     knowledge: Knowledge, source: Source, lines: list[int], *, as_written: bool
 ) -> Caveat:
     """Which of two programs the figures are of."""
-    xla = any(b"torch_xla" in s.data for s in knowledge.program.sources.values())
     others = f" (also at {', '.join(map(str, lines[1:]))})" if lines[1:] else ""
     if as_written:
+        kind = "host-reads-as-written"
         text = (
             f"this host read{others} is timed where the script has it: on XLA it may run the "
             "forward a second time"
         )
         hint = "--host-reads moved measures the step without it"
     else:
+        kind = "host-reads-moved"
         text = (
             f"this host read{others} runs after the timed region: on XLA the script as written "
             "may run its forward a second time, which these figures leave out"
         )
         hint = "--host-reads as-written measures it in place"
-    kind = f"host-reads-{'as-written' if as_written else 'moved'}"
-    return Caveat(kind, text, "caution" if xla else "note", source.at(lines[0]), hint)
+    weight: Weight = "caution" if knowledge.program.uses_xla else "note"
+    return Caveat(kind, text, weight, source.at(lines[0]), hint)
 
 
 class _Reads(Struct, eq=False, dict=True):
@@ -115,15 +110,12 @@ class _Reads(Struct, eq=False, dict=True):
     def statements(self) -> list[ast.stmt]:
         """From begin to end in execution order, with-blocks opened."""
         found: list[ast.stmt] = []
-        begin = self.source.places[self.region.begin]
-        started = False
+        begin, started = self.source.places[self.region.begin], False
         for suite, index in path_to(self.source, self.candidate.loop, self.region.end):
-            if started:
-                found.extend(self._open(suite[:index]))
-            elif suite is begin.suite:
+            if started or suite is begin.suite:
+                found += self._open(suite[0 if started else begin.index : index])
                 started = True
-                found.extend(self._open(suite[begin.index : index]))
-        if started and self.region.end not in self.sites and not self._ends_in_sync:
+        if self.region.end not in self.sites and not self._ends_in_sync:
             found.append(self.region.end)
         return found
 
@@ -133,9 +125,8 @@ class _Reads(Struct, eq=False, dict=True):
 
     def _open(self, statements: list[ast.stmt]) -> Iterator[ast.stmt]:
         for statement in statements:
-            if self.knowledge.without_gradients(self.source, statement):
-                yield statement
-            elif isinstance(statement, ast.With):
+            gradless = self.knowledge.without_gradients(self.source, statement)
+            if isinstance(statement, ast.With) and not gradless:
                 yield from self._open(statement.body)
             else:
                 yield statement
@@ -144,22 +135,20 @@ class _Reads(Struct, eq=False, dict=True):
     def tensors(self) -> frozenset[str]:
         """Names computed from the forward on, host values left out."""
         names: set[str] = set()
+        first = self.region.forward.statement.lineno
         for statement in self.statements:
             if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With, ast.If, ast.For)):
                 continue
-            assigns = isinstance(statement, (ast.Assign, ast.AnnAssign))
-            if assigns and host_read(statement, frozenset()) is not None:
+            if isinstance(statement, _ASSIGNS) and host_read(statement, frozenset()) is not None:
                 names -= binds(statement)
-            elif statement.lineno >= self.region.forward.lineno or statement is self.region.begin:
+            elif statement.lineno >= first or statement is self.region.begin:
                 names |= binds(statement)
         for site in self.region.sites:
             if not site.chain:
                 names |= {n.id for n in ast.walk(site.backward) if isinstance(n, ast.Name)}
-            elif isinstance(site.statement, (ast.Assign, ast.AnnAssign)):
+            elif isinstance(site.statement, _ASSIGNS):
                 names |= binds(site.statement)
         return frozenset(names - _NO_TENSORS)
-
-    # -- decision ------------------------------------------------------------------------------
 
     def decide(self) -> tuple[list[ast.stmt], list[Caveat]]:
         """What moves, in its own order, and why each other read stays."""
@@ -175,8 +164,16 @@ class _Reads(Struct, eq=False, dict=True):
                 place = self.source.at(getattr(read, "lineno", statement.lineno))
                 stays.append(Caveat("host-read-inside", text, place=place))
             else:
-                moving.extend(s for s in group if s not in moving)
+                moving += [s for s in group if s not in moving]
         return sorted(moving, key=_position), stays
+
+    def _read_in(self, statement: ast.stmt) -> ast.AST | None:
+        """The host read of a statement; of one that holds the backward in its header only."""
+        if not self._holds_site(statement):
+            return host_read(statement, self.tensors)
+        if isinstance(statement, ast.If):
+            return host_read(ast.If(test=statement.test, body=[], orelse=[]), self.tensors)
+        return None
 
     def _is_timed(self, read: ast.AST) -> bool:
         """Whether a path leads on to the end: what leaves the iteration is in no sample."""
@@ -187,63 +184,46 @@ class _Reads(Struct, eq=False, dict=True):
         at, ends = flow.before(statement), (flow.before(end), flow.after(end))
         return at in ends or flow.path(at, ends)
 
-    def _read_in(self, statement: ast.stmt) -> ast.AST | None:
-        """The host read of a statement; of one that holds the backward in its header only."""
-        if not self._holds_site(statement):
-            return host_read(statement, self.tensors)
-        if isinstance(statement, ast.If):
-            return host_read(ast.If(test=statement.test, body=[], orelse=[]), self.tensors)
-        return None
-
     def _holds_site(self, statement: ast.stmt) -> bool:
         return any(contains(statement, site) for site in self.sites)
 
-    def _group(self, statement: ast.stmt, moving: list[ast.stmt]) -> list[ast.stmt] | str:
-        """What moves with a host read, or why it stays."""
-        if self._holds_site(statement) or not _movable(statement):
+    def _is_forward(self, statement: ast.stmt) -> bool:
+        forward = self.region.forward
+        return forward.source is self.source and contains(statement, forward.statement)
+
+    def _group(self, start: ast.stmt, already: list[ast.stmt]) -> list[ast.stmt] | str:
+        """A host read with the dependents that must move along, or why it stays."""
+        if self._holds_site(start) or not _movable(start):
             return "it decides or feeds what follows"
-        if self._feeds_loss(statement):
-            return "the loss is computed from it"
-        flow, end = self.candidate.flow, self.region.end
-        leaves = (*OVER, LEFT) if end in flow.begins else (NEXT, LEFT)
-        if flow.path(flow.after(statement), leaves, {flow.before(end), flow.after(end)}):
-            return "a path from it does not pass the barrier"
-        group = self._closure(statement, moving)
-        return group or "what follows depends on it, or it would cross the step counter"
-
-    def _feeds_loss(self, read: ast.stmt) -> bool:
-        """The forward or backward needs its result, through whatever names."""
-        live = effects(read)
-        at = self.statements.index(read) + 1
-        for statement in self.statements[at:]:
-            if statement not in self.sites and live & uses(statement):
-                live |= effects(statement)
-        own = self.region.forward_source is self.source and contains(read, self.region.forward)
-        # the backward itself may be the end of the region
-        return own or any(read.lineno < site.lineno and live & uses(site) for site in self.sites)
-
-    def _closure(self, start: ast.stmt, already: list[ast.stmt]) -> list[ast.stmt]:
-        """The statement with the dependents that must move along; nothing when it must stay."""
-        group = [start]
+        if self._is_forward(start):
+            return _FEEDS
+        group, stays, live = [start], "", effects(start)
         needed = set[str]().union(*map(uses, self.sites))
         for statement in self._behind(start):
             if statement in already:
                 continue
             if self.counter is not None and self.counter.statement is not None:
                 if contains(statement, self.counter.statement):
-                    return []
+                    stays = _DEPENDS
             is_site = self._holds_site(statement)
-            changed = binds(statement) if is_site else effects(statement)
             moved_uses = set[str]().union(*map(uses, group))
             moved_effects = set[str]().union(*map(effects, group))
+            changed = binds(statement) if is_site else effects(statement)
             if not (changed & (moved_uses | moved_effects) or uses(statement) & moved_effects):
                 continue
-            if is_site or not _movable(statement) or contains(statement, self.region.forward):
-                return []
-            if effects(statement) & needed:
-                return []
+            if uses(statement) & live:
+                if is_site:
+                    return _FEEDS
+                live |= effects(statement)
+            fixed = is_site or not _movable(statement) or self._is_forward(statement)
+            if fixed or effects(statement) & needed:
+                stays = _DEPENDS
             group.append(statement)
-        return group
+        flow, end = self.candidate.flow, self.region.end
+        leaves = (*OVER, LEFT) if end in flow.begins else (NEXT, LEFT)
+        if flow.path(flow.after(start), leaves, {flow.before(end), flow.after(end)}):
+            return "a path from it does not pass the barrier"
+        return stays or group
 
     def _behind(self, start: ast.stmt) -> list[ast.stmt]:
         """What runs between a statement and the barrier, the end of the region included."""
@@ -255,6 +235,9 @@ class _Reads(Struct, eq=False, dict=True):
         return sorted(found, key=_position)
 
 
+_FEEDS = "the loss is computed from it"
+_DEPENDS = "what follows depends on it, or it would cross the step counter"
+_ASSIGNS = (ast.Assign, ast.AnnAssign)
 #: Names that the forward's statements may bind or use and that are no tensors.
 _NO_TENSORS = frozenset(
     {"self", "torch", "F", "nn", "accelerator", "scaler", "fabric", "config", "args"}
@@ -294,32 +277,21 @@ def _between_micro_steps(reads: _Reads) -> Iterator[Caveat]:
     source, region, loop = reads.source, reads.region, reads.candidate.loop
     place = source.places[region.end]
     behind = place.suite[place.index + 1 :] if region.end not in loop.body else []
-    for top in loop.body:
-        for node in (top, *own_nodes(top)):
-            if (
-                not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign))
-                or node in reads.statements
-            ):
-                continue
-            if any(contains(s, node) for s in behind):
-                continue
-            logs = any(is_logging(c) for c in own_calls(node))
-            if logs or host_read(node, reads.tensors) is not None:
-                yield Caveat(
-                    "host-read-inside",
-                    "runs between the micro-steps of one sample, inside the timed region",
-                    place=source.at(node.lineno),
-                )
+    for node in reads.candidate.flow.statements if region.resume else ():
+        if not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign)) or node in reads.statements:
+            continue
+        reading = host_read(node, reads.tensors) is not None
+        if (reading or any(map(is_logging, own_calls(node)))) and not any(
+            contains(s, node) for s in behind
+        ):
+            text = "runs between the micro-steps of one sample, inside the timed region"
+            yield Caveat("host-read-inside", text, place=source.at(node.lineno))
 
 
 def _fetches(reads: _Reads) -> Iterator[Caveat]:
     """The next batch, fetched between forward and backward, is timed with them."""
-    for statement in dict.fromkeys((reads.region.forward, *reads.statements)):
-        if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            continue
-        if any(callee(c) in ("next", "get_batch", "next_batch") for c in own_calls(statement)):
-            yield Caveat(
-                "fetch-inside",
-                "the next batch is fetched inside the timed region",
-                place=reads.source.at(statement.lineno),
-            )
+    for statement in dict.fromkeys((reads.region.forward.statement, *reads.statements)):
+        calls = own_calls(statement) if isinstance(statement, _ASSIGNS) else ()
+        if any(callee(c) in ("next", "get_batch", "next_batch") for c in calls):
+            text = "the next batch is fetched inside the timed region"
+            yield Caveat("fetch-inside", text, place=reads.source.at(statement.lineno))

@@ -19,13 +19,13 @@ from instrumentor.locate.forward import Forward
 from instrumentor.locate.gradients import Gradients
 from instrumentor.locate.hints import called_model
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, Update
+from instrumentor.locate.loops import Candidate, outwards
 from instrumentor.locate.model import Declined, Located, Reason, Stop
+from instrumentor.locate.modes import End, Region
 from instrumentor.locate.program import Program
-from instrumentor.locate.regions import Region
-from instrumentor.locate.rules.several_loops import several
+from instrumentor.locate.regions import with_synced
 from instrumentor.locate.stop import strategy_of
-from instrumentor.locate.syncs import Sync
+from instrumentor.locate.syncs import own_sync
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -37,6 +37,7 @@ from instrumentor.locate.syntax import (
     own_calls,
     own_nodes,
 )
+from instrumentor.locate.understand import several
 from instrumentor.locate.vocabulary import host_read
 from instrumentor_analysis.caveats import Caveat
 
@@ -69,57 +70,6 @@ def _is_of_a_model(knowledge: Knowledge, source: Source, scope: ScopeNode, call:
     return isinstance(function, ast.Attribute) and knowledge.is_model(source, scope, function.value)
 
 
-def inference_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
-    """Innermost loops that run a model with gradients off, in order of file and line."""
-    found: list[Candidate] = []
-    for source in program.sources.values():
-        for loop in source.places:
-            if not isinstance(loop, (ast.For, ast.While)):
-                continue
-            scope = source.scope_of(loop)
-            calls = _model_statements(knowledge, source, scope, loop)
-            inner = [source.loops_around(call)[0] for call in calls]
-            if calls and all(each is loop for each in inner):
-                if _gradients_off(knowledge, source, scope, calls[0]):
-                    found.append(Candidate(source, scope, loop))
-    # a loop in a helper of another one's iteration is part of that iteration
-    helpers = {
-        scope
-        for c in found
-        for scope in program.called_from(c.scope, c.loop.body)
-        if scope is not c.scope
-    }
-    return sorted((c for c in found if c.scope not in helpers), key=lambda c: c.key)
-
-
-def _model_statements(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, loop: ast.For | ast.While
-) -> list[ast.stmt]:
-    """Statements of a loop's own scope that run a model, gradients on or off."""
-    found: set[ast.stmt | None] = {*Gradients(knowledge).forwards(source, scope, loop.body)}
-    for call in own_calls(ast.Module(loop.body, [])):
-        if callee(call) == "generate" and _is_of_a_model(knowledge, source, scope, call):
-            found.add(source.statement_of(call))
-    simple = [s for s in found if isinstance(s, _SIMPLE)]
-    return sorted(simple, key=lambda s: (s.lineno, s.col_offset))
-
-
-def _gradients_off(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, statement: ast.stmt
-) -> bool:
-    """Under a `with no_grad`, in a decorated function, or called from such a place."""
-    program, places = knowledge.program, [(source, statement)]
-    if isinstance(scope, FUNCTIONS):
-        outside = source.scope_of(scope)
-        if any(knowledge.is_no_grad(source, outside, d) for d in scope.decorator_list):
-            return True
-        callers = program.callers.get(scope, ())
-        places += [(program.source_of_scope[caller], holder) for caller, _, holder in callers]
-    return any(
-        knowledge.without_gradients(where, p) for where, at in places for p in where.parents(at)
-    )
-
-
 def locate_inference(
     program: Program, knowledge: Knowledge, loop: tuple[str, int] | None
 ) -> Located:
@@ -132,11 +82,8 @@ def locate_inference(
     candidates = inference_candidates(program, knowledge)
     if loop is not None:
         file, line = loop
-        candidates = [
-            c
-            for c in candidates
-            if c.loop.lineno == line and (not file or c.source.path.name == Path(file).name)
-        ]
+        named = [c for c in candidates if not file or c.source.path.name == Path(file).name]
+        candidates = [c for c in named if c.loop.lineno == line]
         if not candidates:
             raise UsageError(f"--loop {file}:{line}: no inference loop starts there")
     if not candidates:
@@ -148,13 +95,9 @@ def locate_inference(
         raise Declined(Reason(program.entry.path, 1, "no-inference-loop", message, remedy))
     if len(candidates) > 1:
         raise Declined(*several(candidates, "inference"))
-    return _understand(knowledge, candidates[0])
-
-
-def _understand(knowledge: Knowledge, candidate: Candidate) -> Located:
-    source, scope, loop = candidate.source, candidate.scope, candidate.loop
-    assert isinstance(loop, (ast.For, ast.While))
-    calls = _model_statements(knowledge, source, scope, loop)
+    candidate = candidates[0]
+    source, scope = candidate.source, candidate.scope
+    calls = _model_statements(knowledge, candidate)
     first, last = _span(source, calls)
     end = _read_back(knowledge, source, first, last)
     region = _region(knowledge, candidate, Forward(first, calls[0], source), end, "inference")
@@ -164,7 +107,53 @@ def _understand(knowledge: Knowledge, candidate: Candidate) -> Located:
         given = [n.id for n in arguments(call) if isinstance(n, ast.Name) and n.id != model]
         hints = region.hints or tuple(sorted(reads(call)))[:2]
         region = replace(region, hints=hints, batch=tuple(given)[:2])
-    return _located(knowledge, candidate, region, Forward(first, calls[0], source))
+    return _located(knowledge, region)
+
+
+def inference_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
+    """Innermost loops that run a model with gradients off, in order of file and line."""
+    found: list[Candidate] = []
+    for source in program.sources.values():
+        for loop in source.places:
+            if isinstance(loop, (ast.For, ast.While)):
+                candidate = Candidate(source, source.scope_of(loop), loop)
+                calls = _model_statements(knowledge, candidate)
+                innermost = calls and all(source.loops_around(call)[0] is loop for call in calls)
+                if innermost and _gradients_off(knowledge, candidate, calls[0]):
+                    found.append(candidate)
+    # a loop in a helper of another one's iteration is part of that iteration
+    helpers = {
+        scope
+        for c in found
+        for scope in program.called_from(c.scope, c.loop.body)
+        if scope is not c.scope
+    }
+    return sorted((c for c in found if c.scope not in helpers), key=lambda c: c.key)
+
+
+def _model_statements(knowledge: Knowledge, candidate: Candidate) -> list[ast.stmt]:
+    """Statements of a loop's own scope that run a model, gradients on or off."""
+    source, scope, body = candidate.source, candidate.scope, candidate.loop.body
+    found: set[ast.stmt | None] = {*Gradients(knowledge).forwards(source, scope, body)}
+    for call in own_calls(ast.Module(body, [])):
+        if callee(call) == "generate" and _is_of_a_model(knowledge, source, scope, call):
+            found.add(source.statement_of(call))
+    simple = [s for s in found if isinstance(s, _SIMPLE)]
+    return sorted(simple, key=lambda s: (s.lineno, s.col_offset))
+
+
+def _gradients_off(knowledge: Knowledge, candidate: Candidate, statement: ast.stmt) -> bool:
+    """Under a `with no_grad`, in a decorated function, or called from such a place."""
+    source, scope = candidate.source, candidate.scope
+    if isinstance(scope, FUNCTIONS):
+        outside = source.scope_of(scope)
+        if any(knowledge.is_no_grad(source, outside, d) for d in scope.decorator_list):
+            return True
+    return any(
+        knowledge.without_gradients(where, parent)
+        for where, _, at in outwards(knowledge.program, source, scope, statement)
+        for parent in where.parents(at)
+    )
 
 
 def _span(source: Source, calls: list[ast.stmt]) -> tuple[ast.stmt, ast.stmt]:
@@ -198,39 +187,18 @@ def _region(
     suite = source.places[begin].suite
     inside = suite[suite.index(begin) : suite.index(end) + 1]
     hints = tuple(sorted(set[str]().union(*map(binds, inside))))[:3]
-    keeps = knowledge.sync_of(source, end) is not None
-    sync = Sync("keep" if keeps else "insert", source, end if keeps else None, "")
-    return Region(
-        begin,
-        end,
-        sync,
-        label=label,
-        candidate=candidate,
-        sites=(),
-        forward=forward.statement,
-        forward_source=source,
-        hints=hints,
-    )
+    sync, ends = own_sync(knowledge, source, end), (End(end, label),)
+    return with_synced(knowledge, Region(candidate, (), forward, begin, ends, sync, hints=hints))
 
 
-def _located(
-    knowledge: Knowledge, candidate: Candidate, region: Region, forward: Forward
-) -> Located:
-    source, scope, loop = candidate.source, candidate.scope, candidate.loop
-    pseudo = Update(source, scope, region.end, ast.Call(ast.Name("x"), [], []), region.label)
-    stop = Stop(source, scope, region.end, region.end, strategy_of(knowledge, candidate, pseudo))
-    name = header_count(loop)
-    counter = Counter(name, loop.lineno, "enumerate", None) if name else None
+def _located(knowledge: Knowledge, region: Region, *warnings: Caveat) -> Located:
+    candidate = region.candidate
+    leave = strategy_of(knowledge, candidate.source, candidate.scope, region.end)
+    name = header_count(candidate.loop)
+    counter = Counter(name, candidate.loop.lineno, "enumerate", None) if name else None
+    stops = (Stop(candidate.source, region.end, region.end, leave),)
     return Located(
-        knowledge.program,
-        knowledge,
-        candidate,
-        (region,),
-        (forward,),
-        counter,
-        "none",
-        (stop,),
-        region.label,
+        knowledge.program, knowledge, candidate, (region,), counter, stops, warnings=warnings
     )
 
 
@@ -251,22 +219,21 @@ def locate_marked(
     leaves = [n for n in own_nodes(ast.Module(covered, [])) if isinstance(n, _LEAVES)]
     if leaves:
         message, remedy = "the region is left before its end", "End the region before that line."
-        raise Declined(Reason(source.path, leaves[0].lineno, "region", message, remedy))
+        raise Declined(Reason.at(source, leaves[0], "region", message, remedy))
     begin = covered[0]
     loops = source.loops_around(begin)
-    # lines in no loop run as if they were the body of one
-    anchor = loops[0] if loops else begin
     # lines outside of any loop stand for their one iteration
+    anchor = loops[0] if loops else begin
     candidate = Candidate(source, source.scope_of(begin), anchor)  # type: ignore[arg-type]
     region = _region(knowledge, candidate, Forward(begin, begin, source), covered[-1], label)
-    located = _located(knowledge, candidate, region, Forward(begin, begin, source))
-    once = Caveat(
-        "region-without-loop",
+    if loops:
+        return _located(knowledge, region)
+    once = (
         "the region is in no loop of its function: it may run only once, and its first run "
-        "is the compile sample",
-        place=source.at(begin.lineno),
+        "is the compile sample"
     )
-    return located if loops else replace(located, warnings=(once,))
+    place = source.at(begin.lineno)
+    return _located(knowledge, region, Caveat("region-without-loop", once, place=place))
 
 
 def _named(program: Program, mark: tuple[str, int, int]) -> Source:

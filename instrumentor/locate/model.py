@@ -10,12 +10,11 @@ from msgspec import Struct
 
 from instrumentor.errors import InstrumentError
 from instrumentor.locate.counter import Counter
-from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
+from instrumentor.locate.modes import Region
 from instrumentor.locate.program import Program
-from instrumentor.locate.regions import Region
-from instrumentor.locate.syntax import ScopeNode, Source
+from instrumentor.locate.syntax import Source
 from instrumentor_analysis.caveats import Caveat
 
 
@@ -31,6 +30,11 @@ class Reason(Struct, frozen=True):
     message: str
     remedy: str
     region: str = ""
+
+    @classmethod
+    def at(cls, source: Source, node: ast.AST, kind: str, message: str, remedy: str) -> Reason:
+        """A reason that stands against a node of a file."""
+        return cls(source.path, getattr(node, "lineno", 1), kind, message, remedy)
 
     @property
     def hint(self) -> str:
@@ -67,7 +71,6 @@ class Stop(Struct, frozen=True):
     """
 
     source: Source
-    scope: ScopeNode
     unit: ast.stmt
     after: ast.stmt
     strategy: str
@@ -117,20 +120,17 @@ class Located(Struct, frozen=True, eq=False):
     """A training loop, understood.
 
     Attributes:
-        forwards: of each region where its forward starts.
         stops: one per exclusive branch that updates, at least one.
-        scope: `fwd-bwd`, or `step` when a sample holds the optimizer's step as well.
+        accumulation: how an update covers several backwards.
     """
 
     program: Program
     knowledge: Knowledge
     candidate: Candidate
     regions: tuple[Region, ...]
-    forwards: tuple[Forward, ...]
     counter: Counter | None
-    accumulation: str
     stops: tuple[Stop, ...]
-    scope: str
+    accumulation: str = "none"
     skipped: tuple[Skipped, ...] = ()
     kept: tuple[Kept, ...] = ()
     deferred: tuple[Deferred, ...] = ()
@@ -140,3 +140,10 @@ class Located(Struct, frozen=True, eq=False):
     @property
     def stop(self) -> Stop:
         return self.stops[0]
+
+    @property
+    def scope(self) -> str:
+        """`fwd-bwd`, or `step` when a sample holds the optimizer's step too; else the label."""
+        if not self.regions[0].sites:
+            return self.regions[0].label
+        return "step" if any(region.whole for region in self.regions) else "fwd-bwd"

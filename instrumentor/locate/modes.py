@@ -6,19 +6,20 @@ Each mode looks at an iteration and takes it or leaves it to the next one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.locate.control import LEFT, OVER, Flow, flow_of
+from instrumentor.locate.forward import Forward
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site, Update
 from instrumentor.locate.syncs import (
     Sync,
     fused,
-    kept,
+    own_sync,
     syncs_every_n,
     syncs_itself,
     with_sync,
@@ -39,158 +40,182 @@ class End(Struct, frozen=True):
     synced: str = ""
 
 
-class Span(Struct, frozen=True):
-    """From which statement to which a sample goes, and what it is.
+class Region(Struct, frozen=True, eq=False):
+    """A timed region of an iteration: from `begin` (insert before) to its ends, in one scope.
 
-    whole: the optimizer step belongs to it; resume: several micro-steps make one sample; the
-    warning says why it is not forward + backward.
+    Attributes:
+        candidate: whose body holds it: the loop, or the function that makes the step for it.
+        sites: the backwards in it; none for inference and marked lines.
+        ends: the main one first; each path meets one of them.
+        whole: the optimizer step belongs to it.
+        resume: several micro-steps make one sample.
+        hints: names that tell the device where it ends.
+        batch: names of this iteration's data, bound ahead of `begin`.
+        when: what is true at the begin of the iterations with a backward; empty for all.
     """
 
+    candidate: Candidate
+    sites: tuple[Site, ...]
+    forward: Forward
     begin: ast.stmt
-    end: ast.stmt
+    ends: tuple[End, ...]
     sync: Sync
-    label: str = "fwd+bwd"
     whole: bool = False
     resume: bool = False
-    other_ends: tuple[End, ...] = ()
-    helper_syncs: bool = False
-    warning: Caveat | None = None
+    hints: tuple[str, ...] = ()
+    batch: tuple[str, ...] = ()
+    when: str = ""
+    warnings: tuple[Caveat, ...] = ()
+
+    @property
+    def end(self) -> ast.stmt:
+        return self.ends[0].after
+
+    @property
+    def label(self) -> str:
+        return self.ends[0].label
 
 
 class Iteration(Struct, frozen=True):
-    """What the modes look at: the backwards of one path, and where they begin and end."""
+    """What the modes look at: the backwards of one path as the plain forward + backward."""
 
     knowledge: Knowledge
-    candidate: Candidate
-    group: tuple[Site, ...]
     options: Options
-    plain: Span
+    plain: Region
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.plain.candidate
+
+    @property
+    def source(self) -> Source:
+        return self.candidate.source
 
     @property
     def final(self) -> Site:
-        return self.group[-1]
+        return self.plain.sites[-1]
 
-    def closed(self, span: Span) -> Span:
-        """The span, with the script's own sync where it ends with one."""
-        source = self.candidate.source
-        if self.knowledge.sync_of(source, span.end) is None:
-            return span
-        return replace(span, sync=kept(self.knowledge, source, span.end))
+    @property
+    def steps_in_helper(self) -> bool:
+        """Whether what runs the last backward steps the optimizer as well."""
+        return any(u.statement is self.final.statement for u in self.candidate.updates)
+
+    def with_sync(self, statement: ast.stmt) -> ast.stmt:
+        return with_sync(self.knowledge, self.source, statement)
+
+    def end(self, after: ast.stmt, label: str, updates: Iterable[Update] = ()) -> End:
+        """An end behind the sync that follows a statement; synced where all these updates sync."""
+        helpers = [u.helper for u in updates]
+        synced = bool(helpers) and all(syncs_itself(self.knowledge, h) for h in helpers)
+        return End(self.with_sync(after), label, "True" if synced else "")
+
+    def longer(self, at: ast.stmt, message: str) -> tuple[Caveat]:
+        """That a sample is more than forward + backward, and why."""
+        return (Caveat("longer-sample", message, place=self.source.at(at.lineno)),)
+
+    def closed(self, region: Region) -> Region:
+        """The region, with the script's own sync where it ends with one."""
+        sync = own_sync(self.knowledge, self.source, region.end)
+        return region if sync.statement is None else replace(region, sync=sync)
 
 
-def span_of(iteration: Iteration) -> Span:
-    """The first mode that takes the iteration; else forward + backward as it is."""
+def covered(iteration: Iteration) -> Region:
+    """As the first mode has it that takes the iteration; else forward + backward as it is."""
     found = (mode(iteration) for mode in MODES)
-    return next((span for span in found if span is not None), iteration.plain)
+    return next((region for region in found if region is not None), iteration.plain)
 
 
-def _longer(source: Source, statement: ast.stmt, message: str) -> Caveat:
-    """That a sample is more than forward + backward, and why."""
-    return Caveat("longer-sample", message, place=source.at(statement.lineno))
-
-
-def _fused_last(it: Iteration) -> Span | None:
+def _fused_last(it: Iteration) -> Region | None:
     """The last micro-batch is left pending on purpose: its sample holds the optimizer, too."""
-    knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
-    found = fused(knowledge, candidate, it.final)
-    if it.options.scope != "auto" or found is None:
+    found = fused(it.knowledge, it.candidate, it.final) if it.options.scope == "auto" else None
+    if found is None:
         return None
     inner, stepping = found
-    unit = update_unit(candidate, candidate.loop, stepping)
+    unit = update_unit(it.candidate, it.candidate.loop, stepping)
     return replace(
         it.plain,
-        end=inner,
-        sync=kept(knowledge, source, inner),
+        ends=(End(inner), it.end(unit, "fwd+bwd+optimizer", [stepping])),
+        sync=own_sync(it.knowledge, it.source, inner),
         whole=True,
-        other_ends=(End(with_sync(knowledge, source, unit), "fwd+bwd+optimizer"),),
-        helper_syncs=syncs_itself(knowledge, stepping.helper),
-        warning=_longer(
-            source,
-            next(source.parents(inner), inner),
+        warnings=it.longer(
+            next(it.source.parents(inner), inner),
             "the last micro-batch is left pending to fuse with the optimizer: its sample is "
             "forward + backward + optimizer, labelled so",
         ),
     )
 
 
-def _synced_every_n(it: Iteration) -> Span | None:
+def _synced_every_n(it: Iteration) -> Region | None:
     """The script syncs only with the optimizer step: the micro-steps ahead of it are one graph."""
-    knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
-    found = syncs_every_n(knowledge, candidate, it.final)
-    if it.options.scope != "auto" or found is None or it.plain.sync.action == "keep":
+    if it.options.scope != "auto" or it.plain.sync.action == "keep":
+        return None
+    found = syncs_every_n(it.knowledge, it.candidate, it.final)
+    if found is None:
         return None
     inner, stepping = found
-    unit = update_unit(candidate, candidate.loop, stepping)
+    unit = update_unit(it.candidate, it.candidate.loop, stepping)
     return replace(
         it.plain,
-        end=with_sync(knowledge, source, max(unit, inner, key=candidate.flow.order.__getitem__)),
-        sync=kept(knowledge, source, inner),
-        label="step",
+        ends=(it.end(max(unit, inner, key=it.candidate.flow.order.__getitem__), "step"),),
+        sync=own_sync(it.knowledge, it.source, inner),
         whole=True,
         resume=True,
-        warning=_longer(
-            source,
-            next(source.parents(inner), inner),
+        warnings=it.longer(
+            next(it.source.parents(inner), inner),
             "the script syncs only with the optimizer step: a sample is the whole step, all its "
             "micro-steps",
         ),
     )
 
 
-def _several_updates(it: Iteration) -> Span | None:
+def _several_updates(it: Iteration) -> Region | None:
     """A backward behind an update: from the first forward to the last update."""
-    knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
-    several = several_steps(candidate)
-    if several is None or (it.options.scope == "step" and _steps_in_helper(it)):
+    several = several_steps(it.candidate)
+    if several is None or (it.options.scope == "step" and it.steps_in_helper):
         return None
-    begin = beside(source, it.plain.begin, several)
-    last = beside(source, several, begin)
-    return it.closed(
-        replace(
-            it.plain,
-            begin=begin,
-            end=with_sync(knowledge, source, last),
-            label="step",
-            whole=True,
-            warning=_longer(
-                source,
-                several,
-                "one iteration makes several optimizer steps: a sample is all of it, from the "
-                "first forward to the last update",
-            ),
-        )
+    begin = beside(it.source, it.plain.begin, several)
+    region = replace(
+        it.plain,
+        begin=begin,
+        ends=(it.end(beside(it.source, several, begin), "step"),),
+        whole=True,
+        warnings=it.longer(
+            several,
+            "one iteration makes several optimizer steps: a sample is all of it, from the "
+            "first forward to the last update",
+        ),
     )
+    return it.closed(region)
 
 
-def _whole_step(it: Iteration) -> Span | None:
+def _whole_step(it: Iteration) -> Region | None:
     """Asked for, or because the optimizer is stepped where the backward is."""
-    knowledge, candidate, source = it.knowledge, it.candidate, it.candidate.source
-    steps = step_updates(candidate, it.group)
+    candidate, final = it.candidate, it.final.statement
+    steps = step_updates(candidate, it.plain.sites)
     units = [update_unit(candidate, candidate.loop, u) for u in steps]
     in_branches = _in_branches(it, units)
-    wanted = it.options.scope == "step"
-    together = _steps_in_helper(it) or in_branches
-    if not wanted and (it.options.scope != "auto" or not together):
-        return None
-    span = replace(
-        it.plain,
-        label="step",
-        whole=True,
-        helper_syncs=bool(steps) and all(syncs_itself(knowledge, u.helper) for u in steps),
-        warning=None if wanted else _with_optimizer(it),
-    )
-    if not units:
-        return span
-    end = with_sync(knowledge, source, units[0])
-    others = dict.fromkeys(with_sync(knowledge, source, u) for u in units[1:])
-    return it.closed(
-        replace(
-            span,
-            end=end,
-            resume=not in_branches and _over_iterations(it, units[0]),
-            other_ends=tuple(End(u, "step") for u in others if u is not end),
+    if it.options.scope == "step":
+        told: tuple[Caveat, ...] = ()
+    elif it.options.scope == "auto" and (it.steps_in_helper or in_branches):
+        why = (
+            "the helper also steps the optimizer"
+            if it.steps_in_helper
+            else "this backward runs in one branch only and each branch steps the optimizer"
         )
+        told = it.longer(final, f"{why}: a sample is forward + backward + optimizer")
+    else:
+        return None
+    if not units:
+        end = End(it.plain.end, "step")
+        return replace(it.plain, ends=(end,), whole=True, warnings=told)
+    region = replace(
+        it.plain,
+        ends=tuple(dict.fromkeys(it.end(unit, "step", steps) for unit in units)),
+        whole=True,
+        resume=not in_branches and _over_iterations(it, units[0]),
+        warnings=told,
     )
+    return it.closed(region)
 
 
 def _in_branches(it: Iteration, units: list[ast.stmt]) -> bool:
@@ -200,40 +225,37 @@ def _in_branches(it: Iteration, units: list[ast.stmt]) -> bool:
     return inside and flow.always(flow.before(end), units, (flow.after(end),))
 
 
-def _with_optimizer(it: Iteration) -> Caveat:
-    why = "the helper also steps the optimizer" if _steps_in_helper(it) else _IN_BRANCHES
-    text = f"{why}: a sample is forward + backward + optimizer"
-    return _longer(it.candidate.source, it.final.statement, text)
-
-
-def _steps_in_helper(it: Iteration) -> bool:
-    return any(u.statement is it.final.statement for u in it.candidate.updates)
-
-
 def _over_iterations(it: Iteration, unit: ast.stmt) -> bool:
     """Whether some iterations with a backward end without the step."""
     flow, ends = it.candidate.flow, (*OVER, LEFT)
     return unit is not it.final.statement and any(
-        flow.path(flow.after(s.statement), ends, {flow.before(unit)}) for s in it.group
+        flow.path(flow.after(s.statement), ends, {flow.before(unit)}) for s in it.plain.sites
     )
 
 
-def _own_sync(it: Iteration) -> Span | None:
+def _own_sync(it: Iteration) -> Region | None:
     """Forward + backward up to the script's own sync, where it stands behind the backward."""
-    candidate, sync, end = it.candidate, it.plain.sync, it.plain.sync.statement
-    if sync.action != "keep" or end is None or sync.source is not candidate.source:
+    sync, end = it.plain.sync, it.plain.sync.statement
+    if end is None or sync.source is not it.source or end not in it.candidate.flow.begins:
         return None
-    in_helper = helper_sync(it.final, sync.source, end)
-    return replace(it.plain, end=end) if end in candidate.flow.begins and not in_helper else None
+    return None if in_helper(sync, [it.final]) else replace(it.plain, ends=(End(end),))
 
 
-MODES: tuple[Callable[[Iteration], Span | None], ...] = (
+MODES: tuple[Callable[[Iteration], Region | None], ...] = (
     _fused_last,
     _synced_every_n,
     _several_updates,
     _whole_step,
     _own_sync,
 )
+
+
+def in_helper(sync: Sync, sites: Iterable[Site]) -> bool:
+    """Whether the script's own sync stands in a helper of these backwards."""
+    at = sync.statement
+    return at is not None and any(
+        f.source is sync.source and contains(f.node, at) for s in sites for f in s.chain
+    )
 
 
 def update_unit(
@@ -279,7 +301,7 @@ def step_updates(candidate: Candidate, group: Sequence[Site]) -> list[Update]:
 def several_steps(candidate: Candidate) -> ast.stmt | None:
     """The statement with the last update when a backward of the iteration follows another."""
     flow = candidate.flow
-    updates = [u for u in candidate.own_updates if not u.manual and u.statement in flow.begins]
+    updates = [u for u in candidate.own_updates if u.call and u.statement in flow.begins]
     updates.sort(key=lambda u: flow.order[u.statement])
     for first, second in combinations(updates, 2):
         if first.call is second.call and first.optimizer == second.optimizer:
@@ -297,10 +319,3 @@ def _between(flow: Flow, first: ast.stmt, site: Site, second: ast.stmt) -> bool:
         and flow.path(flow.after(first), flow.before(at))
         and (at is second or flow.path(flow.after(at), flow.before(second)))
     )
-
-
-def helper_sync(site: Site, source: Source, statement: ast.stmt) -> bool:
-    return any(f.source is source and contains(f.node, statement) for f in site.chain)
-
-
-_IN_BRANCHES = "this backward runs in one branch only and each branch steps the optimizer"

@@ -85,6 +85,11 @@ class Program(Struct, eq=False, dict=True):
                 queue.append(found)
         return program
 
+    @cached_property
+    def uses_xla(self) -> bool:
+        """Whether a module of it speaks of torch_xla."""
+        return any(b"torch_xla" in source.data for source in self.sources.values())
+
     # -- imports ---------------------------------------------------------------------------
 
     def find_module(self, name: str, near: Path, level: int = 0) -> Path | None:

@@ -10,10 +10,10 @@ from instrumentor.locate.config import mesh_default_warning
 from instrumentor.locate.control import START, flow_of
 from instrumentor.locate.counter import counters, header_count
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import UNKNOWN, Candidate
+from instrumentor.locate.loops import UNKNOWN, Body, Candidate, outwards
+from instrumentor.locate.modes import Region
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.regions import Region
-from instrumentor.locate.rules.common import imported_roots
+from instrumentor.locate.rules.packages import imported_roots
 from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
 from instrumentor.locate.vocabulary import host_read
 from instrumentor_analysis.caveats import Caveat
@@ -38,10 +38,10 @@ def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Cavea
     """Of the entry and of the module with the loop, what may disturb a run or its times."""
     for source in dict.fromkeys((knowledge.program.entry, candidate.source)):
         yield from _of_the_calls(knowledge, candidate, source)
-        line = imported_roots(source).get("tracy")
-        if line is not None:
+        own = imported_roots(source).get("tracy")
+        if own is not None:
             text = "the script has tracy signposts of its own; they stay"
-            yield Caveat("own-signposts", text, place=source.at(line))
+            yield Caveat("own-signposts", text, place=source.at(own.lineno))
     yield from _own_limits(knowledge, candidate)
     mesh = mesh_default_warning(list(knowledge.program.sources.values()))
     if mesh:
@@ -90,18 +90,14 @@ def _matters(
 
 
 def _before_stop(program: Program, candidate: Candidate, source: Source, node: ast.AST) -> bool:
-    """Whether a run comes to it before the loop, or the call that leads there, is complete."""
-    statement, where = source.statement_of(node), candidate.scope
-    anchor: ast.stmt = candidate.loop
-    for _ in range(6):
-        if statement is not None and source.scope_of(statement) is where:
-            flow = flow_of(where)
-            return flow.path(START, flow.before(statement), {flow.after(anchor)})
-        callers = program.callers.get(where, ()) if isinstance(where, FUNCTIONS) else ()
-        if len(callers) != 1:
-            break
-        where, _call, anchor = callers[0]
-    return True
+    """Whether a run may come to it before the loop, or a call that leads there, is complete."""
+    statement, scope = source.statement_of(node), program.scope_of(source, node)
+    if statement is None:
+        return True
+    places = outwards(program, candidate.source, candidate.scope, candidate.loop)
+    here = [at for _, where, at in places if where is scope]
+    flow = flow_of(scope)
+    return not here or flow.path(START, flow.before(statement), {flow.after(at) for at in here})
 
 
 def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
@@ -131,9 +127,8 @@ def _counts_out(node: ast.If, counted: set[str]) -> bool:
 
 def of_the_syncs(program: Program, regions: Sequence[Region]) -> Iterator[Caveat]:
     """On XLA an inserted sync makes other graphs than the script would."""
-    uses_xla = any(b"torch_xla" in s.data for s in program.sources.values())
     for region in regions:
-        if uses_xla and region.sync.action == "insert":
+        if program.uses_xla and region.sync.action == "insert":
             yield Caveat(
                 "sync-inserted",
                 "a sync is inserted here: on XLA it cuts the graph where the script does not, and "
@@ -152,8 +147,8 @@ def of_the_helpers(knowledge: Knowledge, regions: Sequence[Region]) -> Iterator[
                 text = f"a host read inside {function.name}() is inside the timed region"
                 place = function.source.at(getattr(read, "lineno", statement.lineno))
                 yield Caveat("host-read-inside", text, place=place)
-    calls = [(function, call) for function in helpers for call in _evaluations(knowledge, function)]
-    for function, call in (*calls, *_amid_the_step(knowledge, regions)):
+    timed = [(f, call) for f in helpers for call, _ in _evaluations(knowledge, f)]
+    for function, call in (*timed, *_amid_the_step(knowledge, regions)):
         text = f"validation inside {function.name}() is inside the timed region"
         yield Caveat("validation-inside", text, place=function.source.at(call.lineno))
 
@@ -168,16 +163,15 @@ def _amid_the_step(
             continue
         begin, end = flow.before(region.begin), flow.after(region.end)
         function = Function(source, node)
-        for call in _evaluations(knowledge, function):
-            statement = source.statement_of(call)
-            at = None if statement is None else flow.before(statement)
-            if at is not None and flow.path(begin, at) and flow.path(at, end):
+        for call, statement in _evaluations(knowledge, function):
+            at = flow.before(statement)
+            if flow.path(begin, at) and flow.path(at, end):
                 yield function, call
 
 
-def _evaluations(knowledge: Knowledge, function: Function) -> Iterator[ast.Call]:
-    program = knowledge.program
-    for call, _ in program.calls.get(function.node, ()):
-        targets = program.resolve(function.source, function.node, call)
-        if any(knowledge.evaluates(t) and not knowledge.has_backward(t) for t in targets):
-            yield call
+def _evaluations(knowledge: Knowledge, function: Function) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    """Calls of a function that evaluate, with their statements."""
+    body = Body.of(knowledge, function)
+    for call, statement in knowledge.program.calls.get(function.node, ()):
+        if body.evaluates(call):
+            yield call, statement

@@ -8,18 +8,18 @@ lies in the body of the function, and a call that does not come there is no samp
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from instrumentor.locate.constants import Constants, along, decided
-from instrumentor.locate.control import END, START, Flow, flow_of
+from instrumentor.locate.control import END, START, Flow
 from instrumentor.locate.forward import call_of, find_forwards
 from instrumentor.locate.gradients import Gradients
 from instrumentor.locate.knowledge import Knowledge, is_stub
-from instrumentor.locate.loops import Candidate, Site, find_updates, stepping
+from instrumentor.locate.loops import Body, Candidate, Site, find_updates
 from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import FUNCTIONS, Source, callee, own_calls, receiver
 
@@ -44,10 +44,8 @@ def step_function(knowledge: Knowledge, candidate: Candidate) -> Candidate | Non
     its forward as well.
     """
     depth = max((d.depth for d in departures(knowledge, candidate)), default=0)
-    if not depth:
-        return None
     first = candidate.sites[0]
-    if any(
+    if not depth or any(
         s.statement is not first.statement or s.chain[:depth] != first.chain[:depth]
         for s in candidate.sites
     ):
@@ -75,83 +73,72 @@ def _seen_from(knowledge: Knowledge, site: Site, depth: int) -> Site | None:
 def departures(knowledge: Knowledge, candidate: Candidate) -> Iterator[Departure]:
     """Helpers whose call may be other than the step."""
     scope = candidate.scope
-    own = [Function(candidate.source, scope)] if isinstance(scope, FUNCTIONS) else []
+    outer = Function(candidate.source, scope) if isinstance(scope, FUNCTIONS) else None
     for site in candidate.sites:
-        called = own
+        caller = outer
         for depth, (function, known) in enumerate(along(knowledge.program, site), 1):
             inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
-            steps = [s.statement for s in inner]
-            made = stepping(knowledge, function.source, function.node, function.node)
+            body, backwards = Body.of(knowledge, function), [s.statement for s in inner]
             told = (
-                _without(function, known, [*steps, *made])
-                or _accumulates(function, steps, made)
-                or _evaluates(knowledge, function, steps)
+                _without(body, known, backwards)
+                or _accumulates(body, backwards)
+                or _evaluates(body, backwards)
             )
             if told is not None:
                 yield Departure(depth, function, function.source, told)
-            for other in _run_instead(knowledge, called[-1], function) if called else ():
+            for other in _run_instead(knowledge, caller, function) if caller is not None else ():
                 if not knowledge.has_backward(other) and not is_stub(other):
                     yield Departure(depth, function, other.source, other.node)
-            called = [*called, function]
+            caller = function
 
 
-def _without(function: Function, known: Constants, steps: Sequence[ast.stmt]) -> ast.stmt | None:
+def _without(body: Body, known: Constants, backwards: list[ast.stmt]) -> ast.stmt | None:
     """What a call that comes to its end past every backward and update meets last."""
-    flow = Flow(function.node.body, partial(decided, known=known), returned=END)
-    met = _met(function, flow, steps)
+    flow = Flow(body.top.body, partial(decided, known=known), returned=END)
+    met = _met(body, flow, [*backwards, *body.steps])
     if not flow.path(START, END, met):
         return None
     returns = [s for s in flow.statements if isinstance(s, ast.Return)]
-    tests = flow.deciders(START, *met)
     past = [s for s in returns if flow.path(START, flow.before(s), met)]
-    return next(iter([*past, *tests]), function.node.body[0])
+    return next(iter([*past, *flow.deciders(START, *met)]), body.top.body[0])
 
 
-def _accumulates(
-    function: Function, steps: Sequence[ast.stmt], updates: Sequence[ast.stmt]
-) -> ast.stmt | None:
+def _accumulates(body: Body, backwards: list[ast.stmt]) -> ast.stmt | None:
     """An update that follows a backward in some calls only, where none comes with the backward."""
-    flow = flow_of(function.node)
-    met = _met(function, flow, updates)
-    later = [u for u in updates if any(flow.path(flow.after(s), flow.before(u)) for s in steps)]
-    skips = any(flow.path(flow.after(step), END, met) for step in steps if step not in updates)
+    flow, steps = body.flow, body.steps
+    met = _met(body, flow, steps)
+    later = [u for u in steps if any(flow.path(flow.after(s), flow.before(u)) for s in backwards)]
+    skips = any(flow.path(flow.after(s), END, met) for s in backwards if s not in steps)
     return later[0] if later and skips else None
 
 
-def _met(function: Function, flow: Flow, statements: Sequence[ast.stmt]) -> set[int]:
+def _met(body: Body, flow: Flow, statements: Iterable[ast.stmt]) -> set[int]:
     """The points of statements; for those in a loop, which may walk over nothing, the loop's."""
     return {
         flow.before(around)
         for statement in statements
         if statement in flow.begins
-        for around in (statement, *function.source.loops_around(statement))
+        for around in (statement, *body.source.loops_around(statement))
     }
 
 
-def _evaluates(
-    knowledge: Knowledge, function: Function, steps: Sequence[ast.stmt]
-) -> ast.stmt | None:
+def _evaluates(body: Body, backwards: list[ast.stmt]) -> ast.stmt | None:
     """The first statement behind the step that runs a model without gradients."""
-    flow = flow_of(function.node)
+    flow = body.flow
     behind = (
         statement
         for statement in flow.statements
-        if any(flow.path(flow.after(step), flow.before(statement)) for step in steps)
-        and not any(flow.reaches(statement, step) for step in steps)
+        if any(flow.path(flow.after(s), flow.before(statement)) for s in backwards)
+        and not any(flow.reaches(statement, s) for s in backwards)
     )
-    return next((s for s in behind if _is_evaluation(knowledge, function, s)), None)
+    return next((s for s in behind if _is_evaluation(body, s)), None)
 
 
-def _is_evaluation(knowledge: Knowledge, function: Function, statement: ast.stmt) -> bool:
-    source, scope = function.source, function.node
+def _is_evaluation(body: Body, statement: ast.stmt) -> bool:
+    knowledge, source, scope = body.knowledge, body.source, body.scope
     if knowledge.without_gradients(source, statement):
         return bool(Gradients(knowledge).forwards(source, scope, [statement]))
-    called = (knowledge.program.resolve(source, scope, call) for call in own_calls(statement))
-    return any(
-        knowledge.evaluates(target) and not knowledge.has_backward(target)
-        for targets in called
-        for target in targets
-    )
+    return any(map(body.evaluates, own_calls(statement)))
 
 
 def _run_instead(knowledge: Knowledge, caller: Function, called: Function) -> Iterator[Function]:

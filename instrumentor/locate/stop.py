@@ -6,14 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from instrumentor.locate.accumulation import accumulating
 from instrumentor.locate.catalogue import Kind
 from instrumentor.locate.control import flow_of
 from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, Update
+from instrumentor.locate.loops import Candidate, Update, outwards
 from instrumentor.locate.model import Declined, Reason, Stop
 from instrumentor.locate.modes import update_unit
 from instrumentor.locate.syntax import (
@@ -34,13 +34,14 @@ from instrumentor.locate.vocabulary import is_validation_name
 
 _COSTLY = re.compile(
     r"^(train|fit|save|evaluate|validate|test|predict|generate|plot|push_to_hub|export|sample|infer|"
-    r"inference|run|benchmark|visuali[sz]e|benchmark)|_(train|save|evaluate|validate|test|predict|"
+    r"inference|run|benchmark|visuali[sz]e)|_(train|save|evaluate|validate|test|predict|"
     r"generate|plot|export|sample|inference)$|save",
     re.I,
 )
-
-
 _WAITS_FOR_INPUT = ("breakpoint", "pdb.set_trace", "ipdb.set_trace", "input", "code.interact")
+
+
+# -- where ---------------------------------------------------------------------------------------
 
 
 def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
@@ -49,33 +50,25 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
     Raises:
         Declined: when the stop would be swallowed (bare except) and cannot be a return.
     """
-    stops: list[Stop] = []
-    if not candidate.updates:
-        return stops
-    seen: set[ast.stmt] = set()
+    stops: dict[ast.stmt, Stop] = {}
     for update in _last_updates(candidate):
-        if update.source is not candidate.source:
-            raise Declined(
-                Reason(
-                    update.source.path,
-                    update.statement.lineno,
-                    "step-elsewhere",
-                    "the optimizer is stepped in another module than the one with the loop",
-                    "Step the optimizer in the module of the loop.",
-                )
-            )
+        source, scope, at = update.source, update.scope, update.statement
+        if source is not candidate.source:
+            told = "the optimizer is stepped in another module than the one with the loop"
+            remedy = "Step the optimizer in the module of the loop."
+            raise Declined(Reason.at(source, at, "step-elsewhere", told, remedy))
         unit = update_unit(candidate, _body(candidate, update), update)
-        after = _companions(knowledge, update.source, unit)
-        if after in seen:
-            continue
-        seen.add(after)
-        strategy = strategy_of(knowledge, candidate, update)
-        stops.append(Stop(update.source, update.scope, unit, after, strategy, _condition(update)))
-    return stops
+        after = _companions(knowledge, source, unit)
+        if after not in stops:
+            leave = strategy_of(knowledge, source, scope, at)
+            stops[after] = Stop(source, unit, after, leave, _condition(update))
+    return list(stops.values())
 
 
 def _last_updates(candidate: Candidate) -> list[Update]:
     """The updates that no other one follows: the last, or the last of each exclusive branch."""
+    if not candidate.updates:
+        return []
     first = candidate.updates[0]
     flow = flow_of(_body(candidate, first))
     known = [u for u in candidate.updates if u.scope is first.scope]
@@ -96,7 +89,7 @@ def _body(candidate: Candidate, update: Update) -> LoopNode | ScopeNode:
 
 
 def _companions(knowledge: Knowledge, source: Source, unit: ast.stmt) -> ast.stmt:
-    """Skip what belongs to the step: scaler.update, scheduler, zero_grad, sync, counters."""
+    """The last statement of the step: scaler.update, scheduler, zero_grad, sync, counters."""
     place = source.places[unit]
     following = place.suite[place.index + 1 :]
     return [unit, *takewhile(partial(_belongs, knowledge, source), following)][-1]
@@ -123,59 +116,50 @@ def _condition(update: Update) -> str:
     return f"{owner}.sync_gradients" if owner else ""
 
 
-def strategy_of(knowledge: Knowledge, candidate: Candidate, update: Update) -> str:
+# -- how -----------------------------------------------------------------------------------------
+
+
+def strategy_of(knowledge: Knowledge, source: Source, scope: ScopeNode, statement: ast.stmt) -> str:
     """`return` where that ends everything, else `SystemExit`.
 
     Raises:
         Declined: a handler would swallow the exit.
     """
-    scope = update.scope
-    if isinstance(scope, FUNCTIONS) and _return_is_safe(knowledge, update.source, scope):
+    if isinstance(scope, FUNCTIONS) and _return_is_safe(knowledge, source, scope):
         return "return"
-    swallowed = list(_swallowers(knowledge, update.source, scope, update.statement))
-    if swallowed:
-        source, line = swallowed[0]
-        raise Declined(
-            Reason(
-                source.path,
-                line,
-                "swallowed-stop",
-                "a bare except (or except BaseException) around the loop would swallow "
-                "the early stop",
-                "Catch Exception instead.",
+    for where, _, at in outwards(knowledge.program, source, scope, statement):
+        for handler in _swallowers(where, at):
+            told = (
+                "a bare except (or except BaseException) around the loop would swallow the "
+                "early stop"
             )
-        )
+            remedy = "Catch Exception instead."
+            raise Declined(Reason.at(where, handler, "swallowed-stop", told, remedy))
     return "SystemExit"
 
 
 def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode) -> bool:
     """No caller uses the value, calls it in a loop, or does costly work afterwards."""
-    if isinstance(scope, ast.AsyncFunctionDef) or _is_generator(scope):
+    nodes = own_nodes(scope)
+    if isinstance(scope, ast.AsyncFunctionDef) or any(isinstance(n, _YIELDS) for n in nodes):
         return False
-    returns_value = any(
-        isinstance(n, ast.Return) and n.value is not None and not _is_none(n.value)
-        for n in own_nodes(scope)
-    )
+    values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+    returns_value = any(not isinstance(v, ast.Constant) or v.value is not None for v in values)
     callers = knowledge.program.callers.get(scope, ())
     for _, call, holder in callers:
         if not (isinstance(holder, ast.Expr) and holder.value is call):
             if returns_value or not isinstance(holder, ast.Return):
                 return False
+    places = outwards(knowledge.program, source, scope, scope)
     # called from where we do not see: only SystemExit leaves every loop there
-    return bool(callers) and _nothing_costly_after(knowledge, scope)
+    return bool(callers) and not any(
+        where.loops_around(call)
+        or any(_costly(knowledge, where, s) for s in flow_of(caller).later(call))
+        for where, caller, call in islice(places, 1, None)
+    )
 
 
-def _nothing_costly_after(knowledge: Knowledge, scope: FunctionNode, depth: int = 0) -> bool:
-    """Whether the callers of a function, and theirs, call it once and last."""
-    for caller, _, holder in knowledge.program.callers.get(scope, ()):
-        where = knowledge.program.source_of_scope[caller]
-        later = flow_of(caller).later(holder)
-        if where.loops_around(holder) or any(_costly(knowledge, where, s) for s in later):
-            return False
-        if isinstance(caller, FUNCTIONS) and caller is not scope and depth < 5:
-            if not _nothing_costly_after(knowledge, caller, depth + 1):
-                return False
-    return True
+_YIELDS = (ast.Yield, ast.YieldFrom)
 
 
 def _costly(knowledge: Knowledge, source: Source, statement: ast.stmt) -> bool:
@@ -194,31 +178,11 @@ def _costly(knowledge: Knowledge, source: Source, statement: ast.stmt) -> bool:
     )
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_generator(scope: FunctionNode) -> bool:
-    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(scope))
-
-
-def _swallowers(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, statement: ast.stmt, depth: int = 0
-) -> Iterator[tuple[Source, int]]:
-    """Handlers that would catch SystemExit, in this scope and in the callers."""
-    child: ast.stmt = statement
+def _swallowers(source: Source, statement: ast.stmt) -> Iterator[ast.ExceptHandler]:
+    """Handlers around a statement that would catch SystemExit and go on."""
     for parent in source.parents(statement):
-        if isinstance(parent, ast.Try) and any(contains(s, child) for s in parent.body):
-            for handler in parent.handlers:
-                if _catches_exit(handler) and not _reraises(handler):
-                    yield source, handler.lineno
-        child = parent
-    if isinstance(scope, FUNCTIONS) and depth < 5:
-        for caller, _, holder in knowledge.program.callers.get(scope, ()):
-            if caller is scope:
-                continue
-            where = knowledge.program.source_of_scope[caller]
-            yield from _swallowers(knowledge, where, caller, holder, depth + 1)
+        if isinstance(parent, ast.Try) and any(contains(s, statement) for s in parent.body):
+            yield from (h for h in parent.handlers if _catches_exit(h) and not _ends_run(h))
 
 
 def _catches_exit(handler: ast.ExceptHandler) -> bool:
@@ -228,12 +192,10 @@ def _catches_exit(handler: ast.ExceptHandler) -> bool:
     return any(last(dotted(t)) in ("BaseException", "SystemExit") for t in types)
 
 
-def _reraises(handler: ast.ExceptHandler) -> bool:
+def _ends_run(handler: ast.ExceptHandler) -> bool:
     """A bare `raise`, `sys.exit` or `os._exit` at the handler's own level ends the run anyway."""
-    for statement in handler.body:
-        if isinstance(statement, ast.Raise):
-            return True
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            if dotted(statement.value.func) in ("sys.exit", "exit", "quit", "os._exit"):
-                return True
-    return False
+    calls = [s.value for s in handler.body if isinstance(s, ast.Expr)]
+    exits = ("sys.exit", "exit", "quit", "os._exit")
+    return any(isinstance(s, ast.Raise) for s in handler.body) or any(
+        isinstance(c, ast.Call) and dotted(c.func) in exits for c in calls
+    )

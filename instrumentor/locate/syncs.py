@@ -8,66 +8,69 @@ from itertools import product, zip_longest
 from msgspec import Struct
 
 from instrumentor.locate.accumulation import counting_tests
-from instrumentor.locate.control import LEFT, OVER, Flow, flow_of
+from instrumentor.locate.control import LEFT, OVER
 from instrumentor.locate.forward import call_of
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, Site, Update, stepping
+from instrumentor.locate.loops import Body, Candidate, Site, Update
 from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import FunctionNode, LoopNode, ScopeNode, Source, dotted
+from instrumentor.locate.syntax import Source, dotted
 
 
 class Sync(Struct, frozen=True):
-    """What ends the region: the script's own sync (keep), or one that is inserted (insert)."""
+    """What cuts a region's work off: the script's own sync, or with no statement an inserted one.
 
-    action: str
+    Attributes:
+        api: the call as spelled.
+        line: the one of the call, inside its guard.
+    """
+
     source: Source
-    statement: ast.stmt | None
-    api: str
+    statement: ast.stmt | None = None
+    api: str = ""
+    line: int = 0
+
+    @property
+    def action(self) -> str:
+        """`keep` or `insert`."""
+        return "insert" if self.statement is None else "keep"
+
+
+def own_sync(knowledge: Knowledge, source: Source, statement: ast.stmt | None) -> Sync:
+    """The sync that a statement is; one to insert where it is none."""
+    call = None if statement is None else knowledge.sync_of(source, statement)
+    if call is None:
+        return Sync(source)
+    return Sync(source, statement, dotted(call.func), call.lineno)
 
 
 def find_sync(knowledge: Knowledge, candidate: Candidate, site: Site) -> Sync:
     """The first sync between the backward and the optimizer, in helpers first, then the loop."""
     at: ast.stmt = site.backward_statement
     for caller, function in zip_longest(site.chain[-2::-1], reversed(site.chain)):
-        source, node = function.source, function.node
-        found = _sync_after(knowledge, source, node, node, at)
+        body = Body.of(knowledge, function)
+        found = _sync_after(body, at)
         if found is not None:
-            return kept(knowledge, source, found)
-        flow = flow_of(node)
-        steps = {flow.before(s) for s in stepping(knowledge, source, node, node)}
-        if flow.path(flow.after(at), steps):
-            return Sync("insert", candidate.source, None, "")
-        call = None if caller is None else call_of(knowledge, caller, function)
-        if caller is not None and call is None:
-            break
-        at = call[1] if call is not None else at
-    source, scope = candidate.source, candidate.scope
-    found = _sync_after(knowledge, source, scope, candidate.loop, site.statement)
-    return Sync("insert", source, None, "") if found is None else kept(knowledge, source, found)
+            return own_sync(knowledge, function.source, found)
+        if body.flow.path(body.flow.after(at), map(body.flow.before, body.steps)):
+            return Sync(candidate.source)
+        if caller is not None:
+            call = call_of(knowledge, caller, function)
+            if call is None:
+                break
+            at = call[1]
+    found = _sync_after(candidate.body(knowledge), site.statement)
+    return own_sync(knowledge, candidate.source, found)
 
 
-def _sync_after(
-    knowledge: Knowledge,
-    source: Source,
-    scope: ScopeNode,
-    top: LoopNode | FunctionNode,
-    at: ast.stmt,
-) -> ast.stmt | None:
+def _sync_after(body: Body, at: ast.stmt) -> ast.stmt | None:
     """The sync that follows a statement on every path, ahead of any optimizer step."""
-    flow = flow_of(top)
-    start = flow.after(at)
-    steps = [flow.before(s) for s in stepping(knowledge, source, scope, top)]
-    for sync in syncs_in(knowledge, source, flow):
+    flow, start = body.flow, body.flow.after(at)
+    ends = [*OVER, LEFT, *map(flow.before, body.steps)]
+    for sync in body.syncs:
         here = flow.before(sync)
-        if flow.path(start, here) and not flow.path(start, (*OVER, LEFT, *steps), {here}):
+        if flow.path(start, here) and not flow.path(start, ends, {here}):
             return sync
     return None
-
-
-def syncs_in(knowledge: Knowledge, source: Source, flow: Flow) -> list[ast.stmt]:
-    """Syncs in the order of the source, each with the `if`s that guard it alone."""
-    found = [s for s in flow.statements if knowledge.sync_of(source, s) is not None]
-    return [s for s in found if not any(p in found for p in source.parents(s))]
 
 
 def fused(knowledge: Knowledge, candidate: Candidate, site: Site) -> tuple[ast.stmt, Update] | None:
@@ -76,7 +79,7 @@ def fused(knowledge: Knowledge, candidate: Candidate, site: Site) -> tuple[ast.s
     `if acc != N: sync ... else: <optimizer step>`: the last micro-batch is left pending.
     """
     flow, start = candidate.flow, candidate.flow.after(site.statement)
-    syncs = syncs_in(knowledge, candidate.source, flow)
+    syncs = candidate.body(knowledge).syncs
     updates = [u.statement for u in candidate.own_updates]
 
     def comes_first(statement: ast.stmt) -> bool:
@@ -96,7 +99,7 @@ def syncs_every_n(
 ) -> tuple[ast.stmt, Update] | None:
     """A sync that follows the backward only in the iterations that come to an update."""
     flow, start = candidate.flow, candidate.flow.after(site.statement)
-    syncs = syncs_in(knowledge, candidate.source, flow)
+    syncs = candidate.body(knowledge).syncs
     behind = [s for s in syncs if flow.path(start, flow.before(s))]
     for update in candidate.own_updates:
         step = {flow.before(update.statement)}
@@ -110,18 +113,12 @@ def syncs_every_n(
     return None
 
 
-def kept(knowledge: Knowledge, source: Source, statement: ast.stmt) -> Sync:
-    call = knowledge.sync_of(source, statement)
-    return Sync("keep", source, statement, dotted(call.func) if call is not None else "")
-
-
 def with_sync(knowledge: Knowledge, source: Source, statement: ast.stmt) -> ast.stmt:
     """The statement, or the sync that directly follows it."""
     place = source.places[statement]
-    for following in place.suite[place.index + 1 :]:
+    for following in place.suite[place.index + 1 : place.index + 2]:
         if knowledge.sync_of(source, following) is not None:
             return following
-        break
     return statement
 
 
@@ -129,7 +126,5 @@ def syncs_itself(knowledge: Knowledge, helper: Function | None) -> bool:
     """Whether a function that steps the optimizer syncs behind the step, guarded or not."""
     if helper is None:
         return False
-    flow, source = flow_of(helper.node), helper.source
-    steps = stepping(knowledge, source, helper.node, helper.node)
-    syncs = syncs_in(knowledge, source, flow)
-    return any(flow.reaches(step, sync) for step in steps for sync in syncs)
+    body = Body.of(knowledge, helper)
+    return any(body.flow.reaches(step, sync) for step in body.steps for sync in body.syncs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 
@@ -23,25 +23,32 @@ from instrumentor.locate.loops import (
     Update,
     end_of_iteration,
     find_candidates,
+    from_callers,
     in_order,
 )
 from instrumentor.locate.model import Declined, Located, Reason, Stop
-from instrumentor.locate.program import Function, Program
-from instrumentor.locate.regions import Region, find_regions
+from instrumentor.locate.modes import Region
+from instrumentor.locate.program import Program
+from instrumentor.locate.regions import find_regions, unsampled
 from instrumentor.locate.remarks import of_the_helpers, of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
-from instrumentor.locate.rules.closures import closure_reason
-from instrumentor.locate.rules.common import runs_as_script
+from instrumentor.locate.rules.closures import closures_anywhere
 from instrumentor.locate.rules.no_loop import no_loop
-from instrumentor.locate.rules.phases import no_phase_inside
-from instrumentor.locate.rules.several_loops import by_options, several
-from instrumentor.locate.rules.step_in_region import no_update_inside
+from instrumentor.locate.rules.regions import no_phase_inside, no_update_inside
 from instrumentor.locate.script_options import ScriptOptions
 from instrumentor.locate.skips import find_skips, warnings_of
 from instrumentor.locate.step_function import step_function
 from instrumentor.locate.stop import find_stops
-from instrumentor.locate.syntax import FUNCTIONS, LOOPS, ScopeNode, Source, contains
+from instrumentor.locate.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    ScopeNode,
+    Source,
+    contains,
+    is_main_guard,
+)
 from instrumentor.options import Options
+from instrumentor_analysis.caveats import Caveat
 
 
 def choose(program: Program, options: Options, arguments: Sequence[str] = ()) -> Located | Reason:
@@ -56,15 +63,20 @@ def choose(program: Program, options: Options, arguments: Sequence[str] = ()) ->
         chosen = _by_line(program, candidates, *options.loop)
         return _understand(program, knowledge, chosen, options)
     stepping = _stepping(program, candidates)
-    called = _as_called(program, stepping, arguments) if len(stepping) > 1 else stepping
-    if len(called) == 1:
-        located = _understand(program, knowledge, called[0], options)
-        others = [c for c in stepping if c is not called[0]]
-        return replace(located, warnings=(*by_options(called[0], others), *located.warnings))
     if not stepping:
-        return closure_reason(knowledge) or no_loop(program, knowledge, candidates)
-    reasons = [r for c in called for r in reasons_against(knowledge, c)]
-    raise Declined(*dict.fromkeys(reasons or several(called)))
+        return next(closures_anywhere(knowledge), None) or no_loop(program, knowledge, candidates)
+    called = _as_called(program, stepping, arguments) if len(stepping) > 1 else stepping
+    if len(called) > 1:
+        reasons = [r for c in called for r in reasons_against(knowledge, c)]
+        raise Declined(*dict.fromkeys(reasons or several(called)))
+    located = _understand(program, knowledge, called[0], options)
+    others = [c for c in stepping if c is not called[0]]
+    if others:
+        located = replace(located, warnings=(_by_options(called[0], others), *located.warnings))
+    return located
+
+
+# -- which loop ----------------------------------------------------------------------------------
 
 
 def _offered(program: Program, knowledge: Knowledge) -> list[Candidate]:
@@ -76,10 +88,47 @@ def _offered(program: Program, knowledge: Knowledge) -> list[Candidate]:
     ]
 
 
+def is_reachable(program: Program, candidate: Candidate) -> bool:
+    """Whether module-level code of the entry may come to the loop."""
+    source, scope = candidate.source, candidate.scope
+    if isinstance(scope, FUNCTIONS):
+        return scope in program.reached
+    # an import does not run what stands under the `__main__` guard
+    guards = (p for p in source.parents(candidate.loop) if isinstance(p, ast.If))
+    return source is program.entry or not any(is_main_guard(p.test) for p in guards)
+
+
 def _stepping(program: Program, candidates: list[Candidate]) -> list[Candidate]:
     """Loops of steps: those that the script comes to, if there are any."""
     found = _without_inner(program, [c for c in candidates if c.updates])
     return [c for c in found if is_reachable(program, c)] or found
+
+
+def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candidate]:
+    """A loop in a helper of another one's iteration is part of that iteration, no rival."""
+    kept = {c.loop: c for c in candidates}
+    for inner, outer in permutations(candidates, 2):
+        found = kept.get(outer.loop)
+        if found is None or inner.loop not in kept:
+            continue
+        same = outer.source is inner.source and outer.scope is inner.scope
+        if same and contains(outer.loop, inner.loop):
+            sites = inner.sites
+        elif inner.scope in program.called_from(outer.scope, outer.loop.body):
+            sites = tuple(_through_calls(program, outer, inner))
+        else:
+            continue
+        del kept[inner.loop]
+        kept[outer.loop] = replace(found, sites=in_order([*found.sites, *sites]))
+    return list(kept.values())
+
+
+def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iterator[Site]:
+    """The backwards of a helper's loop as the calls of that helper in a loop show them."""
+    for site in inner.sites:
+        for _, caller, seen in from_callers(program, inner.source, inner.scope, site):
+            if caller is outer.scope and contains(outer.loop, seen.statement):
+                yield seen
 
 
 def _as_called(
@@ -94,48 +143,50 @@ def _as_called(
     return [c for c in stepping if c.key in left] or stepping
 
 
-def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candidate]:
-    """A loop in a helper of another one's iteration is part of that iteration, no rival."""
-    kept = list(candidates)
-    for inner, outer in permutations(candidates, 2):
-        found = next((c for c in kept if c.loop is outer.loop), None)
-        if found is None or inner.loop not in [c.loop for c in kept]:
-            continue
-        same = outer.source is inner.source and outer.scope is inner.scope
-        if same and contains(outer.loop, inner.loop):
-            sites = [*found.sites, *inner.sites]
-        elif inner.scope in program.called_from(outer.scope, outer.loop.body):
-            sites = [*found.sites, *_through_calls(program, outer, inner)]
-        else:
-            continue
-        kept = [c for c in kept if c.loop is not inner.loop]
-        kept[kept.index(found)] = replace(found, sites=in_order(sites))
-    return kept
+def several(candidates: list[Candidate], what: str = "training") -> list[Reason]:
+    """That none of several loops is the obvious one: a reason for each, so as to list them."""
+    remedy = "Say which one: " + " or ".join(_option(c) for c in candidates)
+    return [
+        Reason.at(
+            c.source,
+            c.loop,
+            "several-loops",
+            f"one of {len(candidates)} {what} loops"
+            + (f", in {c.scope.name}()" if isinstance(c.scope, FUNCTIONS) else ""),
+            remedy,
+        )
+        for c in candidates
+    ]
 
 
-def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iterator[Site]:
-    """The backwards of a helper's loop as the calls of that helper show them."""
-    for call, statement in program.calls.get(outer.scope, ()):
-        if not contains(outer.loop, statement):
-            continue
-        for function in program.resolve(outer.source, outer.scope, call):
-            if function.node is inner.scope:
-                for site in inner.sites:
-                    chain = (function, *site.chain)
-                    yield replace(site, statement=statement, call=call, chain=chain)
+def _by_options(chosen: Candidate, others: list[Candidate]) -> Caveat:
+    """That the script's own options chose one of several loops."""
+    lines = " or ".join(map(_option, others))
+    return Caveat(
+        "loop-by-options",
+        f"one of {len(others) + 1} training loops: the one that the script's options leave",
+        place=chosen.source.at(chosen.loop.lineno),
+        hint=f"For another one give the script's arguments, or {lines}.",
+    )
+
+
+def _option(candidate: Candidate) -> str:
+    return f"--loop {candidate.source.at(candidate.loop.lineno)}"
 
 
 def _by_line(program: Program, candidates: list[Candidate], file: str, line: int) -> Candidate:
     """The loop that starts at a line; else the innermost one around it."""
-    named = [c for c in candidates if not file or c.source.path.name == Path(file).name]
-    around = [c for c in named if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)]
+    around = [
+        c
+        for c in candidates
+        if not file or c.source.path.name == Path(file).name
+        if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)
+    ]
     if not around:
         raise _no_loop_at(program, candidates, file, line)
     chosen = max(around, key=lambda c: c.loop.lineno)
-    if chosen.updates:
-        return chosen
     # asked for all the same: the iteration ends with its last statement
-    return replace(chosen, updates=(end_of_iteration(chosen),))
+    return chosen if chosen.updates else replace(chosen, updates=(end_of_iteration(chosen),))
 
 
 def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: int) -> UsageError:
@@ -147,22 +198,14 @@ def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: 
         for s in source.places
         if isinstance(s, LOOPS) and s.lineno == line
     ]
-    if not bodies:
-        return UsageError(
-            f"--loop {file}:{line}: no training loop starts there",
-            f"Loops with a backward: {have}.",
-        )
-    return UsageError(
-        f"--loop {file}:{line}: no backward was found in this loop",
-        f"Time its iterations anyway with --region {bodies[0]}. Loops with a backward: {have}.",
-    )
+    told, hint = "no training loop starts there", ""
+    if bodies:
+        told = "no backward was found in this loop"
+        hint = f"Time its iterations anyway with --region {bodies[0]}. "
+    return UsageError(f"--loop {file}:{line}: {told}", f"{hint}Loops with a backward: {have}.")
 
 
-def is_reachable(program: Program, candidate: Candidate) -> bool:
-    """Whether module-level code of the entry may come to the loop."""
-    if isinstance(candidate.scope, FUNCTIONS):
-        return candidate.scope in program.reached
-    return candidate.source is program.entry or not runs_as_script(candidate.source, candidate.loop)
+# -- understanding it ----------------------------------------------------------------------------
 
 
 def _understand(
@@ -176,48 +219,44 @@ def _understand(
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
     regions = find_regions(knowledge, body, forwards, options)
-    for region in regions.found:
+    for region in regions:
         no_update_inside(body, region)
-    no_phase_inside(regions.found)
-    first = regions.found[0]
+    no_phase_inside(regions)
+    first = regions[0]
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)
-    stops = [_behind(candidate, regions.found, stop) for stop in find_stops(knowledge, candidate)]
+    stops = [_behind(candidate, regions, stop) for stop in find_stops(knowledge, candidate)]
     if not stops:
-        raise Declined(
-            Reason(
-                candidate.source.path,
-                candidate.loop.lineno,
-                "no-optimizer-step",
-                "no optimizer step follows the backward",
-                "A training loop steps an optimizer.",
-            )
+        told, remedy = (
+            "no optimizer step follows the backward",
+            "A training loop steps an optimizer.",
         )
-    keep = options.keep_validation
-    skips = find_skips(knowledge, candidate, regions.found, keep_validation=keep)
+        raise Declined(
+            Reason.at(candidate.source, candidate.loop, "no-optimizer-step", told, remedy)
+        )
+    skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
-    reads = find_host_reads(knowledge, body, regions.found, counter, as_written=as_written)
+    reads = find_host_reads(knowledge, body, regions, counter, as_written=as_written)
     return Located(
         program,
         knowledge,
         candidate,
-        regions.found,
-        regions.forwards,
+        regions,
         counter,
-        accumulation_of(knowledge, candidate, site),
         tuple(stops),
-        regions.scope,
+        accumulation_of(knowledge, candidate, site),
         skipped=tuple(skips.skipped),
         kept=tuple(skips.kept),
         deferred=tuple(reads.moved),
         cache_clears=tuple(_cache_clears(knowledge, candidate)),
         warnings=(
             *of_the_program(knowledge, candidate),
-            *regions.warnings,
-            *of_the_syncs(program, regions.found),
+            *(told for region in regions for told in region.warnings),
+            *unsampled(regions),
+            *of_the_syncs(program, regions),
             *warnings_of(skips),
             *reads.warnings,
-            *dict.fromkeys(of_the_helpers(knowledge, regions.found)),
+            *dict.fromkeys(of_the_helpers(knowledge, regions)),
         ),
     )
 
@@ -238,7 +277,7 @@ def _as_iterated(program: Program, candidate: Candidate) -> Candidate:
     )
 
 
-def _behind(candidate: Candidate, regions: Sequence[Region], stop: Stop) -> Stop:
+def _behind(candidate: Candidate, regions: Iterable[Region], stop: Stop) -> Stop:
     """A stop is never inside a region that closes behind the whole step."""
     for region in regions:
         if stop.source is candidate.source and contains(region.end, stop.after):
@@ -262,9 +301,9 @@ def _with_forward(
         return unsure
     site = next((s for s in around.sites if s not in found), around.sites[0])
     raise Declined(
-        Reason(
-            site.backward_source.path,
-            site.backward.lineno,
+        Reason.at(
+            site.backward_source,
+            site.backward,
             "forward-apart",
             "the forward of this backward is not in the same iteration of the loop "
             "(a rollout, a stored loss)",
@@ -280,24 +319,18 @@ def _outwards(program: Program, candidate: Candidate) -> Iterator[Candidate]:
         yield replace(candidate, loop=loop)
         if any(u.source is source and contains(loop, u.statement) for u in candidate.updates):
             return
-    if not isinstance(scope, FUNCTIONS):
-        return
-    function = Function(source, scope)
-    for caller, call, holder in program.callers.get(scope, ()):
-        where = program.source_of_scope[caller]
-        sites = tuple(
-            replace(site, statement=holder, call=call, chain=(function, *site.chain))
-            for site in candidate.sites
-            if function not in site.chain
-        )
-        for loop in where.loops_around(holder)[:1] if sites else ():
+    lifted = [[*from_callers(program, source, scope, site)] for site in candidate.sites]
+    for seen in zip(*lifted, strict=True):
+        where, caller, first = seen[0]
+        sites = tuple(s for _, _, s in seen if s.chain[0] not in s.chain[1:])
+        for loop in where.loops_around(first.statement)[:1] if sites else ():
             outer = replace(candidate, source=where, scope=caller, loop=loop, sites=sites)
             yield from _outwards(program, outer)
 
 
 def _cache_clears(knowledge: Knowledge, candidate: Candidate) -> Iterator[tuple[Source, ast.stmt]]:
     """Statements that clear the compile cache, in the files of the loop and its helpers."""
-    sources = {candidate.source, *(f.source for s in candidate.sites for f in s.chain)}
+    sources = {candidate.source, *(helper.source for helper in candidate.helpers)}
     for source in sorted(sources, key=lambda s: str(s.path)):
         for statement in sorted(source.places, key=lambda s: s.lineno):
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

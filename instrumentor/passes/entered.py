@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.locate.regions import Region
+from instrumentor.locate.modes import Region
 from instrumentor.locate.syntax import own_nodes
 
 _MOST = 3
@@ -22,7 +22,7 @@ def entered(region: Region) -> tuple[str, ...]:
 
     One name of the loop that is not what the model is given may be a batch or a number.
     """
-    statement, loop = region.forward, region.candidate.loop
+    statement, loop = region.forward.statement, region.candidate.loop
     if len(region.batch) > 1 or not _certainly_bound(region):
         return ()
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or statement.value is None:
@@ -44,12 +44,13 @@ def entered(region: Region) -> tuple[str, ...]:
 def _certainly_bound(region: Region) -> bool:
     """Whether the forward stands in the body itself, in no branch and in no helper."""
     source, loop = region.candidate.source, region.candidate.loop
-    if region.forward_source is not source or region.forward is loop:
+    forward = region.forward.statement
+    if region.forward.source is not source or forward is loop:
         return False
-    if source.scope_of(region.forward) is not region.candidate.scope:
+    if source.scope_of(forward) is not region.candidate.scope:
         return False
-    around = (p for p in source.parents(region.forward) if not isinstance(p, _WITH))
-    return next(around, source.scope_of(region.forward)) is loop
+    around = (p for p in source.parents(forward) if not isinstance(p, _WITH))
+    return next(around, source.scope_of(forward)) is loop
 
 
 def _given(value: ast.expr) -> Iterator[str]:

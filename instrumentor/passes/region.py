@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.model import Located
-from instrumentor.locate.modes import End
-from instrumentor.locate.regions import Region, sync_in_helper
 from instrumentor.locate.syntax import Source, address
 from instrumentor.options import Options
 from instrumentor.passes.entered import entered
@@ -38,7 +34,7 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                 ),
             )
         inputs = entered(region)
-        for end in ends_of(located, region):
+        for end in region.ends:
             arguments = list(region.hints)
             if end.label != "fwd+bwd":
                 arguments.append(f'label="{end.label}"')
@@ -60,16 +56,3 @@ def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[So
                     ),
                 ),
             )
-
-
-def ends_of(located: Located, region: Region) -> tuple[End, ...]:
-    """All places that close a region."""
-    in_helper = region.sync.action == "keep" and sync_in_helper(region)
-    ends = (End(region.end, region.label), *region.other_ends)
-    return tuple(replace(e, synced=_synced(located, region, e, in_helper=in_helper)) for e in ends)
-
-
-def _synced(located: Located, region: Region, end: End, *, in_helper: bool) -> str:
-    if in_helper or (region.helper_syncs and end.label != "fwd+bwd"):
-        return "True"
-    return located.knowledge.sync_condition(region.candidate.source, end.after) or ""

@@ -100,7 +100,7 @@ def _has_torch(target: Target, source: Source) -> bool:
 
 def _forward(target: Target) -> tuple[Source, ast.Call]:
     """The call of the model in the loop."""
-    forward, is_model = target.located.forwards[0], target.located.knowledge.is_model
+    forward, is_model = target.located.regions[0].forward, target.located.knowledge.is_model
     source, statement = forward.source, forward.statement
     for call in own_calls(statement):
         if is_model(source, source.scope_of(statement), call.func):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from instrumentor import Options, Rewritten, rewrite
@@ -52,3 +53,52 @@ def around(result: Rewritten, mark: str) -> tuple[str, str]:
     lines = [line.strip() for line in result.code.decode().splitlines()]
     index = next(n for n, line in enumerate(lines) if mark in line)
     return lines[index - 1], lines[index + 1]
+
+
+_INSERTED = re.compile(r"( *)(?:if )?_instrument\.(\w+)\((.*)\):?  # \[instrument\]")
+_KEYWORDS = re.compile(r"\b(?:resume|label|synced|when)=(?:[^,()]|\([^)]*\))+")
+#: Of nearly every script here, which imports torch_xla.
+_EVERYWHERE = ("sync-inserted",)
+
+
+def tables(text: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """Scripts as they are rewritten, by name: `=== NAME | OPTION=VALUE`, then what follows HEAD."""
+    found = {}
+    for block in text.split("=== ")[1:]:
+        head, _, script = block.partition("\n")
+        name, *options = (part.strip() for part in head.split("|"))
+        found[name] = script, dict(option.split("=") for option in options)
+    return found
+
+
+def holds(case: tuple[str, dict[str, str]]) -> None:
+    """That the script of a table is rewritten as it stands there."""
+    script, options = case
+    source = re.sub(r"^ *> .*\n|  #! .*", "", script, flags=re.MULTILINE)
+    assert "".join(_shown(HEAD + source, options)) == HEAD + script
+
+
+def _shown(source: str, options: Mapping[str, str]) -> Iterator[str]:
+    """`> begin`, `> end`, `> stop`, with keywords; `#! kind` behind a line that is warned of."""
+    result = rewritten(source, **options)
+    told: dict[int, list[str]] = {}
+    for warning in result.plan.warnings:
+        if warning.kind not in _EVERYWHERE:
+            told.setdefault(int(warning.place.partition(":")[2]), []).append(warning.kind)
+    original = iter(source.splitlines())
+    prelude, _, body = result.code.decode().partition("# [instrument] end\n")
+    kept = prelude.partition("# [instrument] begin")[0] + body
+    lines, number = iter(kept.splitlines()), 0
+    for line in lines:
+        found = _INSERTED.match(line)
+        if found is None:
+            number += 1
+            assert line == next(original)
+            yield "  #! ".join([line, *dict.fromkeys(told.get(number, ()))]) + "\n"
+            continue
+        indent, what, given = found.groups()
+        keywords = _KEYWORDS.findall(given)
+        if what == "finished":
+            what = "return" if next(lines).strip().startswith("return") else "stop"
+            keywords = [given] if given else []
+        yield " ".join([f"{indent}> {what}", *keywords]) + "\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import looped, plan_of, rewritten, timed
-from tests.warned import texts
+from tests.locate.cases import looped, plan_of
 
 BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
 
@@ -66,35 +65,3 @@ def test_kind(name: str) -> None:
     kind, body = ACCUMULATIONS[name]
     source = looped(body, header="for i, (x, y) in enumerate(loader):")
     assert plan_of(source)["accumulation"] == kind
-
-
-@pytest.mark.parametrize("name", ["micro_steps", "micro_batches"])
-def test_each_micro_step_is_a_sample(name: str) -> None:
-    source = looped(ACCUMULATIONS[name][1])
-    plan = plan_of(source)
-    assert plan["loop"]["line"] == 9
-    assert timed(plan) == {"start_line": 10, "end_line": 11}
-
-
-def test_the_stop_asks_accelerate_whether_this_was_a_step() -> None:
-    code = rewritten(looped(ACCUMULATIONS["accumulate"][1])).code
-    assert b"_instrument.finished(accelerator.sync_gradients)" in code
-
-
-def test_a_sync_only_every_n_steps_makes_the_sample_a_whole_step() -> None:
-    source = looped(
-        BACKWARD
-        + """\
-if (i + 1) % 4 == 0:
-    optimizer.step()
-    torch_xla.sync()
-    optimizer.zero_grad()
-""",
-        header="for i, (x, y) in enumerate(loader):",
-    )
-    result = rewritten(source)
-    plan = result.plan.explanation
-    assert (plan["scope"], plan["label"]) == ("step", "step")
-    assert plan["sync"] == {"action": "keep", "line": 13, "api": "torch_xla.sync"}
-    assert b"resume=True" in result.code
-    assert any("a sample is the whole step" in w for w in texts(plan["warnings"]))

@@ -183,7 +183,6 @@ UPDATES = [
     "self.w.data.mul_(decay).add_(self.w.grad)",
     "params[i].data.add_(params[i].grad, alpha=-lr)",
     "with torch.no_grad():\n    for p in ps:\n        p.add_(-lr, p.grad)",
-    "for f, p in zip(flat, ps): f.data.add_(-lr * p.grad)",
     "for p in ps:\n    g = p.grad.data\n    p.data.add_(g, alpha=-lr)",
     "for p, b in zip(ps, bs):\n    b.mul_(0.9).add_(p.grad)\n    p.data.sub_(b, alpha=lr)",
     "for p in ps:\n    m[p] = 0.9 * m[p] + p.grad\n    p.data -= lr * m[p]",

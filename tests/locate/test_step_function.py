@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 
-from tests.locate.cases import HEAD, around, lines_of, plan_of, rewritten, timed
+from tests.locate.cases import HEAD, around, holds, lines_of, plan_of, rewritten, tables
 
 UPDATE = """
 class Trainer:
@@ -120,96 +118,101 @@ def test_a_constant_goes_down_with_the_call(call: str, inside: bool) -> None:
     assert plan_of(source)["loop"]["line"] == lines_of(source, "for batch in loader")[0]
 
 
-MEMORY = """
+STEPS = tables(
+    """
+=== the loop keeps its stop and its counter
 def optimize():
     if len(memory) < 8:
         return
     x, y = memory.sample()
+    > begin
     loss = criterion(model(x), y)
     optimizer.zero_grad()
     loss.backward()
+    > end
     optimizer.step()
 
 for batch in loader:
     memory.push(batch)
     optimize()
     step += 1
-"""
-
-
-def test_the_loop_keeps_its_stop_and_its_counter() -> None:
-    source = HEAD + textwrap.dedent(MEMORY)
-    plan = plan_of(source)
-    loop, call = lines_of(source, "for batch in loader", "    optimize()")
-    assert (plan["loop"]["line"], plan["call"]["line"]) == (loop, call)
-    assert plan["label"] == "fwd+bwd"
-    assert plan["counter"]["name"] == "step"
-    assert plan["stop"]["line"] == call
-    begin, end = lines_of(source, "    loss = criterion", "    loss.backward()")
-    assert timed(plan) == {"start_line": begin, "end_line": end}
-
-
-EVALUATES = """
+    > stop
+=== a call that makes one update on every path is the step
+optimizers = [optimizer]
 def learn(batch):
-    loss = criterion(model(batch[0]), batch[1])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-{behind}
-    return loss
+    score = model(batch)
+    if config.kind == "gan":
+        criterion(score, 1).backward()
+    elif config.kind == "ragan":
+        criterion(score - score.mean(), 1).backward()
+    if amp:
+        scaler.step(optimizer)
+    else:
+        for each in optimizers:
+            each.step()
+    with torch.no_grad():
+        average.mul_(0.9)
+    scheduler.step()
+for batch in loader:
+    > begin
+    learn(batch)  #! longer-sample
+    > end label="step"
+    > stop
+=== one that may come to none is not
+def step(batch):
+    > begin
+    score = model(batch)
+    if config.kind in ("gan", "lsgan"):  #! branch-without-samples
+        criterion(score, 1).backward()
+        > end
+    elif config.kind == "ragan":
+        criterion(score - score.mean(), 1).backward()
+        > end
+    if score > 0:
+        optimizer.step()
 
 for batch in loader:
+    step(batch)
+    > stop
+=== an evaluation behind the update
+def validate():
+    with torch.no_grad():
+        model(held_out)
+def learn(batch):
+    > begin
+    loss = criterion(model(batch[0]), batch[1])
+    loss.backward()
+    > end
+    optimizer.step()
+    validate()
+    return loss
+for batch in loader:
     loss = learn(batch)
+    > stop
+=== an update that only some calls make
+def learn(batch, i):
+    > begin
+    loss = criterion(model(batch[0]), batch[1])
+    loss.backward()
+    > end
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+for i, batch in enumerate(loader):
+    learn(batch, i)
+    > stop
 """
-
-
-@pytest.mark.parametrize(
-    ("behind", "inside"),
-    [
-        ("    with torch.no_grad():\n        held_out = model(batch[2])", True),
-        ("    validate()", True),
-        ("    with torch.no_grad():\n        average.mul_(0.9)", False),
-        ("    scheduler.step()", False),
-    ],
 )
-def test_an_evaluation_behind_the_update(behind: str, inside: bool) -> None:
-    validate = "\ndef validate():\n    with torch.no_grad():\n        model(held_out)\n"
-    source = HEAD + validate + EVALUATES.format(behind=behind)
-    assert is_inside(source) is inside
 
 
-def test_a_call_whose_every_path_comes_to_the_update_is_the_step() -> None:
-    """The loss of a kind that no branch knows stands for no call without a step."""
-    source = HEAD + textwrap.dedent("""
-        def step(batch):
-            score = model(batch)
-            if config.kind in ("gan", "lsgan"):
-                criterion(score, 1).backward()
-            elif config.kind == "ragan":
-                criterion(score - score.mean(), 1).backward()
-            optimizer.step()
-
-        for batch in loader:
-            step(batch)
-        """)
-    assert not is_inside(source)
-    assert is_inside(
-        source.replace("    optimizer.step()\n", "    if score > 0:\n        optimizer.step()\n")
-    )
+@pytest.mark.parametrize("name", STEPS)
+def test_what_a_call_does_beside_the_step(name: str) -> None:
+    holds(STEPS[name])
 
 
-@pytest.mark.parametrize(
-    ("update", "inside"),
-    [
-        ("    if (i + 1) % 4 == 0:\n        optimizer.step()", True),
-        ("    if amp:\n        scaler.step(optimizer)\n    else:\n        optimizer.step()", False),
-        ("    for each in optimizers:\n        each.step()", False),
-    ],
-)
-def test_an_update_that_not_every_call_makes(update: str, inside: bool) -> None:
-    helper = "def learn(batch, i):\n    loss = criterion(model(batch[0]), batch[1])\n"
-    call = "for batch in loader:\n    learn(batch, i)\n    i += 1\n"
-    before = "scaler = torch.amp.GradScaler()\noptimizers = [optimizer]\n\n"
-    source = f"{HEAD}{before}{helper}    loss.backward()\n{update}\n\n{call}"
-    assert is_inside(source) is inside
-    assert plan_of(source)["label"] == ("fwd+bwd" if inside else "step")
+def test_the_loop_keeps_its_counter() -> None:
+    script = "def learn(x):\n    if skip: return\n    model(x).sum().backward()\n"
+    source = HEAD + script + "for x in loader:\n    learn(x)\n    optimizer.step()\n    step += 1\n"
+    plan = plan_of(source)
+    loop, call = lines_of(source, "for x in loader", "    learn(x)")
+    assert (plan["loop"]["line"], plan["call"]["line"]) == (loop, call)
+    assert plan["counter"]["name"] == "step"

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.locate.cases import HEAD, around, looped, plan_of, rewritten
+from tests.locate.cases import HEAD, around, holds, looped, rewritten, tables
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\n"
 
@@ -100,38 +100,61 @@ def test_system_exit(name: str) -> None:
     assert around(result, "_instrument.finished(")[1] == "raise SystemExit(0)  # [instrument]"
 
 
-def test_a_handler_that_raises_again_does_not_swallow() -> None:
-    source = looped(STEP + "optimizer.step()").replace("for x, y", "try:\n  for x, y")
-    source = source.replace("\n    ", "\n      ") + "except:\n    print('failed')\n    raise\n"
-    assert plan_of(source)["stop"]["strategy"] == "SystemExit"
-
-
-def test_a_stop_in_another_scope_than_the_loop() -> None:
-    """The optimizer is stepped by the caller of the function that holds the micro-steps."""
-    source = (
-        HEAD
-        + """\
-
+STOPS = tables(
+    """
+=== in another scope than the loop
 def accumulate(x, y):
     for part in x:
+        > begin
         loss = criterion(model(part), y)
         loss.backward()
+        > end
 
 def main():
     for x, y in loader:
         accumulate(x, y)
         optimizer.step()
         optimizer.zero_grad()
+        > return
 
 main()
+=== only at a step that accelerate makes
+for x, y in loader:
+    with accelerator.accumulate(model):
+        > begin
+        loss = criterion(model(x), y)
+        accelerator.backward(loss)
+        > end
+        optimizer.step()
+        > stop accelerator.sync_gradients
+=== a handler that raises again does not swallow
+try:
+    for x, y in loader:
+        > begin
+        loss = criterion(model(x), y)
+        loss.backward()
+        > end
+        optimizer.step()
+        > stop
+except:
+    print('failed')
+    raise
+=== micro-steps are samples
+for x, y in loader:
+    for part in x.chunk(4):
+        > begin
+        loss = criterion(model(part), y)
+        loss.backward()
+        > end
+    optimizer.step()
+    > stop
 """
-    )
-    result = rewritten(source)
-    plan = result.plan.explanation
-    assert plan["loop"]["function"] == "accumulate"
-    assert plan["accumulation"] == "nested"
-    assert around(result, "_instrument.finished(")[0] == "optimizer.zero_grad()"
-    assert plan["stop"]["line"] == 17
+)
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_stop(name: str) -> None:
+    holds(STOPS[name])
 
 
 @pytest.mark.parametrize("steps", [4, 12])

@@ -1,32 +1,29 @@
-"""Why a chosen loop is declined: one module for each reason, in the order in which they are told.
+"""Why a chosen loop is declined: one function for each reason, in the order in which they are told.
 
 A rule looks at a candidate and yields reasons; nothing is instrumented as long as one stands.
+What stands against a region, which is known only later, is in `regions`; why there is no loop at
+all in `no_loop`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
-from instrumentor.locate.rules import (
-    asynchronous,
-    closures,
-    compiled_step,
-    conditional_step,
-    foreign_runtime,
-    generators,
-    line_search,
-    manual_backward,
-    own_process,
-)
+from instrumentor.locate.rules.closures import closure
+from instrumentor.locate.rules.compiled_step import compiled_step
+from instrumentor.locate.rules.interleaved import asynchronous, generator
+from instrumentor.locate.rules.own_process import own_process
+from instrumentor.locate.rules.packages import foreign_runtime, manual_backward
+from instrumentor.locate.rules.shape import conditional_step, line_search
 
-RULES = (
+RULES: tuple[Callable[[Knowledge, Candidate], Iterator[Reason]], ...] = (
     foreign_runtime,
-    closures,
-    generators,
+    closure,
+    generator,
     compiled_step,
     line_search,
     own_process,
@@ -39,4 +36,4 @@ RULES = (
 def reasons_against(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
     """The first reason of every rule against a loop."""
     for rule in RULES:
-        yield from islice(rule.reasons(knowledge, candidate), 1)
+        yield from islice(rule(knowledge, candidate), 1)

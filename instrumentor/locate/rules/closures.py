@@ -13,52 +13,48 @@ from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import ScopeNode, arguments, callee, own_calls
 
 
-def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
-    yield from _given_in(knowledge, candidate.scope)
-    for site in candidate.sites:
-        for function in site.chain:
-            yield from _given_in(knowledge, function.node)
+def closure(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """One that the function of the loop, or a helper, gives to an optimizer."""
+    for scope in (candidate.scope, *(helper.node for helper in candidate.helpers)):
+        yield from _given_in(knowledge, scope)
 
 
-def closure_reason(knowledge: Knowledge) -> Reason | None:
-    """A backward only inside a closure given to an optimizer (LBFGS), when no loop was found."""
-    given = (r for scope in knowledge.program.calls for r in _given_in(knowledge, scope))
-    return next(given, None)
+def closures_anywhere(knowledge: Knowledge) -> Iterator[Reason]:
+    """Closures of the whole program: where the backward is only in one, no loop is found."""
+    for scope in knowledge.program.calls:
+        yield from _given_in(knowledge, scope)
 
 
 def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
     """Where a scope gives a closure to an optimizer: to its `step()`, or as its attribute."""
-    source = knowledge.program.source_of_scope[scope]
-    given: list[tuple[int, ast.expr]] = [
-        (call.lineno, argument)
-        for call, statement in knowledge.program.calls.get(scope, ())
+    program = knowledge.program
+    source = program.source_of_scope[scope]
+    given: list[tuple[ast.AST, ast.expr]] = [
+        (call, argument)
+        for call, statement in program.calls.get(scope, ())
         if callee(call) == "step" and isinstance(call.func, ast.Attribute)
-        if not is_ruled_out(knowledge.program, scope, statement)
+        if not is_ruled_out(program, scope, statement)
         for argument in arguments(call)
     ]
     given += [
-        (put.owner.lineno, put.bound.value)
-        for put in knowledge.program.names.puts(source)
+        (put.owner, put.bound.value)
+        for put in program.names.puts(source)
         if put.scope is scope and knowledge.kinds.is_a(source, scope, put.owner, Kind.OPTIMIZER)
     ]
-    for line, node in given:
-        if _runs_backward(knowledge, scope, node):
-            yield Reason(
-                source.path,
-                line,
+    for at, value in given:
+        calls = (
+            own_calls(value.body) if isinstance(value, ast.Lambda) else [ast.Call(value, [], [])]
+        )
+        if any(
+            knowledge.is_backward(source, scope, call)
+            or any(map(knowledge.has_backward, program.resolve(source, scope, call)))
+            for call in calls
+        ):
+            yield Reason.at(
+                source,
+                at,
                 "closure",
                 "forward and backward run inside a closure that the optimizer calls, several "
                 "times per step",
                 "Use an optimizer without closure (not LBFGS), or time the whole step by hand.",
             )
-
-
-def _runs_backward(knowledge: Knowledge, scope: ScopeNode, node: ast.expr) -> bool:
-    """Whether calling a value runs a backward."""
-    source = knowledge.program.source_of_scope[scope]
-    calls = own_calls(node.body) if isinstance(node, ast.Lambda) else [ast.Call(node, [], [])]
-    return any(
-        knowledge.is_backward(source, scope, call)
-        or any(map(knowledge.has_backward, knowledge.program.resolve(source, scope, call)))
-        for call in calls
-    )

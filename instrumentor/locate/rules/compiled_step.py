@@ -13,19 +13,20 @@ from instrumentor.locate.program import Function
 from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted
 
 
-def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
-    if not any(b"torch_xla" in s.data for s in knowledge.program.sources.values()):
+def compiled_step(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """By a decorator of a helper, a context around the backward, or a call that compiles it."""
+    if not knowledge.program.uses_xla:
         return
     for source, scope, node, block in _blocks(candidate):
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         role = knowledge.role(source, scope, call)
         if role is Role.COMPILE and isinstance(block, FUNCTIONS):
-            yield _compiled(source, block.lineno)
+            yield _compiled(source, block)
         elif role in (Role.STEP_CONTEXT, Role.COMPILE):
             yield _one_graph(source, block)
     for source, call, function in _compilations(knowledge):
-        if any(function in site.chain for site in candidate.sites):
-            yield _compiled(source, call.lineno)
+        if function in candidate.helpers:
+            yield _compiled(source, call)
 
 
 def _blocks(
@@ -43,12 +44,11 @@ def _blocks(
                 yield candidate.source, candidate.scope, item.context_expr, block
 
 
-def handed_to_a_compiler(knowledge: Knowledge) -> Reason | None:
+def steps_handed_to_a_compiler(knowledge: Knowledge) -> Iterator[Reason]:
     """`self.step = torch_xla.compile(self.step_fn)`, where step_fn holds the backward."""
     for source, call, function in _compilations(knowledge):
         if knowledge.has_backward(function):
-            return _compiled(source, call.lineno)
-    return None
+            yield _compiled(source, call)
 
 
 def _compilations(knowledge: Knowledge) -> Iterator[tuple[Source, ast.Call, Function]]:
@@ -66,29 +66,22 @@ def _one_graph(source: Source, block: ast.With | FunctionNode) -> Reason:
     """`with torch_xla.step():` cuts the graph where it begins and ends, and nowhere between."""
     if isinstance(block, ast.With):
         name, whole = dotted(block.items[0].context_expr), "its whole body"
+        lines = f"{source.path.name}:{block.lineno}-{block.end_lineno}"
         remedy = (
-            "Time the whole step with --region "
-            f"{source.path.name}:{block.lineno}-{block.end_lineno}, or call torch_xla.sync() "
-            "after the step instead."
+            f"Time the whole step with --region {lines}, or call torch_xla.sync() after the step "
+            "instead."
         )
     else:
         name, whole = "torch_xla.step()", f"all of {block.name}()"
         remedy = "Call torch_xla.sync() after the step instead of decorating it."
-    return Reason(
-        source.path,
-        block.lineno,
-        "compiled-step",
+    told = (
         f"{name} runs {whole} as one graph and syncs at its end: forward + backward cannot be "
-        "separated",
-        remedy,
+        "separated"
     )
+    return Reason.at(source, block, "compiled-step", told, remedy)
 
 
-def _compiled(source: Source, line: int) -> Reason:
-    return Reason(
-        source.path,
-        line,
-        "compiled-step",
-        "the whole step is one torch_xla.compile graph: forward + backward cannot be separated",
-        "Run without torch_xla.compile(full_graph).",
-    )
+def _compiled(source: Source, at: ast.AST) -> Reason:
+    told = "the whole step is one torch_xla.compile graph: forward + backward cannot be separated"
+    remedy = "Run without torch_xla.compile(full_graph)."
+    return Reason.at(source, at, "compiled-step", told, remedy)

@@ -12,26 +12,24 @@ from collections.abc import Iterator
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Role
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate
+from instrumentor.locate.loops import Candidate, outwards
 from instrumentor.locate.model import Reason
 from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
 from instrumentor.locate.values import Method
 
 
-def reasons(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def own_process(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """What starts the outermost function around the loop, which nothing is seen to call."""
     program = knowledge.program
-    scope: ScopeNode = candidate.scope
-    for _ in range(6):
+    for source, scope, _ in outwards(program, candidate.source, candidate.scope, candidate.loop):
         if not isinstance(scope, FUNCTIONS):
             return
-        callers = program.callers.get(scope, ())
-        if not callers:
-            function = Function(program.source_of_scope[scope], scope)
+        if not program.callers.get(scope):
+            function = Function(source, scope)
             yield from _as_a_worker(knowledge, function)
             yield from _started(knowledge, function, candidate)
             return
-        scope = callers[0][0]
 
 
 def _as_a_worker(knowledge: Knowledge, function: Function) -> Iterator[Reason]:
@@ -40,27 +38,25 @@ def _as_a_worker(knowledge: Knowledge, function: Function) -> Iterator[Reason]:
     if owner is not None and function.name == "run":
         for base in knowledge.program.external_bases(Class(function.source, owner)):
             if catalogue.role_of(base) in (Role.THREAD, Role.PROCESS):
-                yield _reason(function.source, function.node.lineno, catalogue.role_of(base))
+                yield _reason(function.source, function.node, catalogue.role_of(base))
 
 
 def _started(knowledge: Knowledge, function: Function, candidate: Candidate) -> Iterator[Reason]:
-    """What makes a worker of a function that nothing calls."""
-    loop = candidate.source.at(candidate.loop.lineno)
-    for source in knowledge.program.sources.values():
+    """The first call that is handed the function to run it elsewhere."""
+    program, loop = knowledge.program, candidate.source.at(candidate.loop.lineno)
+    for source in program.sources.values():
         for call in source.calls:
-            scope = knowledge.program.scope_of(source, call)
-            role = knowledge.role(source, scope, call)
-            spawns = role is Role.SPAWN
+            role = knowledge.role(source, program.scope_of(source, call), call)
             handed = [k.value for k in call.keywords if k.arg == "target"]
-            handed += call.args[:1] if spawns else []
-            if not any(_means(knowledge, source, scope, h, function) for h in handed):
+            handed += call.args[:1] if role is Role.SPAWN else []
+            if not any(_means(knowledge, source, node, function) for node in handed):
                 continue
-            if not spawns:
-                yield _reason(source, call.lineno, role)
-            elif not _in_this_process(call) and not _conditional(knowledge.program, source, call):
-                yield Reason(
-                    source.path,
-                    call.lineno,
+            if role is not Role.SPAWN:
+                yield _reason(source, call, role)
+            elif not _in_this_process(call) and not _conditional(program, source, call):
+                yield Reason.at(
+                    source,
+                    call,
                     "distributed",
                     f"{ast.unparse(call.func)} starts processes that train together",
                     f"Several processes are out of scope: call {function.name}() directly, as the "
@@ -69,10 +65,8 @@ def _started(knowledge: Knowledge, function: Function, candidate: Candidate) -> 
             return
 
 
-def _means(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr, function: Function
-) -> bool:
-    values = knowledge.values(source, scope, node)
+def _means(knowledge: Knowledge, source: Source, node: ast.expr, function: Function) -> bool:
+    values = knowledge.values(source, knowledge.program.scope_of(source, node), node)
     return any(v == function or (isinstance(v, Method) and v.function == function) for v in values)
 
 
@@ -103,12 +97,8 @@ def _conditional(program: Program, source: Source, node: ast.AST, depth: int = 0
     )
 
 
-def _reason(source: Source, line: int, role: Role | None) -> Reason:
+def _reason(source: Source, at: ast.AST, role: Role | None) -> Reason:
     what = "thread" if role is Role.THREAD else "process"
-    return Reason(
-        source.path,
-        line,
-        "own-process",
-        f"the loop runs in a {what} of its own: stopping it does not end the run",
-        "Give a script that trains in its main process and thread.",
-    )
+    told = f"the loop runs in a {what} of its own: stopping it does not end the run"
+    remedy = "Give a script that trains in its main process and thread."
+    return Reason.at(source, at, "own-process", told, remedy)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Kept
-from instrumentor.locate.regions import Region
+from instrumentor.locate.modes import Region
 from instrumentor.locate.skips.facts import Facts
 from instrumentor.locate.skips.pieces import find_pieces
 from instrumentor.locate.skips.proof import Skips, prove

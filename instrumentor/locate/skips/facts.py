@@ -11,8 +11,8 @@ from msgspec import Struct, field
 from instrumentor.locate.forward import leading_to
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
+from instrumentor.locate.modes import Region
 from instrumentor.locate.program import Function, Program
-from instrumentor.locate.regions import Region
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.reader import EffectsReader
 from instrumentor.locate.skips.storage import Frame, Storage

@@ -1,0 +1,68 @@
+"""An iteration, or a call in it, that is not one forward + backward."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from instrumentor.locate.conditions import tells_a_phase
+from instrumentor.locate.gradients import Gradients
+from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.loops import Candidate
+from instrumentor.locate.model import Reason
+from instrumentor.locate.step_function import departures, step_function
+from instrumentor.locate.syntax import FUNCTIONS, contains, own_calls
+
+
+def line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """An update in a loop of the iteration that runs the forward again, beside the backwards."""
+    gradients, sites = Gradients(knowledge), [s.statement for s in candidate.sites]
+    for update in candidate.updates:
+        source, scope = update.source, update.scope
+        for loop in source.loops_around(update.statement):
+            # a caller's loops are around the iteration, not inside
+            if loop not in candidate.flow.begins or any(contains(loop, s) for s in sites):
+                break
+            if not any(gradients.forwards(source, scope, [loop]).values()):
+                continue
+            if any(knowledge.is_backward(source, scope, c) for c in own_calls(loop)):
+                yield Reason.at(
+                    source,
+                    loop,
+                    "several-steps",
+                    "a loop inside the iteration makes steps of its own: there is no single "
+                    "forward + backward",
+                    "Name one loop with --loop, or give a script that trains one network at a "
+                    "time.",
+                )
+            else:
+                yield Reason.at(
+                    source,
+                    loop,
+                    "line-search",
+                    "a line search: the optimizer is stepped in a loop that runs the forward again",
+                    "Give a script with one optimizer step per backward.",
+                )
+
+
+def conditional_step(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """A call that may be no step, where the clock cannot stand inside of the function."""
+    for departure in departures(knowledge, candidate):
+        told, name = departure.told, f"{departure.function.name}()"
+        if isinstance(told, ast.Return):
+            kind = "conditional-step"
+            message = f"{name} may return before its backward: such a call would count as a sample"
+        elif isinstance(told, FUNCTIONS):
+            kind = "train-and-eval"
+            message = f"{name} has another version without a backward, which runs in the same loop"
+        elif isinstance(told, ast.If) and tells_a_phase(told.test):
+            kind = "train-and-eval"
+            message = (
+                f"{name} serves training and evaluation: the backward runs only in one of them"
+            )
+        else:
+            continue
+        if step_function(knowledge, candidate) is None:
+            remedy = "Call the helper only when it makes a step."
+            yield Reason.at(departure.source, told, kind, message, remedy)
+        return
