@@ -57,14 +57,14 @@ def observe(what):
     AfterTorch(learner.start)
 '''
 _FACTORY = """\
-def {factory}(file):
+def {recorder}_recorder(file):
 {body}
     recorder = {make}
     recorder.records.load(file)
     return recorder
 
 
-{recorder} = {factory}(globals().get("__file__", ""))"""
+{recorder} = {recorder}_recorder(globals().get("__file__", ""))"""
 
 
 def module_text(options: Options, *, observing: bool = False) -> str:
@@ -88,11 +88,11 @@ def write_module(scratch: Path, options: Options, *, observing: bool = False) ->
     return folder
 
 
-def block_text(options: Options, *, recorder: str, factory: str) -> str:
-    """Statements that bind ``recorder``, for a file that is to run without another one."""
+def block_text(options: Options, recorder: str) -> str:
+    """Statements that bind a name to the recorder, for a file that is to run by itself."""
     imports, body = _joined()
     inside = textwrap.indent(f"{imports}\n\n{body}", "    ")
-    return _FACTORY.format(recorder=recorder, factory=factory, body=inside, make=_make(options))
+    return _FACTORY.format(recorder=recorder, body=inside, make=_make(options))
 
 
 def _make(options: Options) -> str:

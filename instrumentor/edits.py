@@ -8,6 +8,7 @@ compared without holding a syntax tree.
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -40,6 +41,7 @@ class Edit(Struct, frozen=True):
         to: for MOVE_AFTER the statement behind which the moved one is repeated.
         pass_name: the pass that asked for it.
         reason: one sentence for a reader of the plan.
+        file: the module that is edited; the plan and its readers alone need it.
     """
 
     kind: Kind
@@ -48,3 +50,4 @@ class Edit(Struct, frozen=True):
     to: Statement | None = None
     pass_name: str = ""
     reason: str = ""
+    file: Path = Path()

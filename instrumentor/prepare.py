@@ -19,7 +19,7 @@ from instrumentor.locate.model import Declined, Located, Reason
 from instrumentor.locate.syntax import Source, parse
 from instrumentor.options import Options
 from instrumentor.passes.recorder import import_of
-from instrumentor.plan import Plan, PlannedEdit, explain_declined, make_plan
+from instrumentor.plan import Plan, explain_declined, make_plan
 from instrumentor.project import Project, find_project
 from instrumentor.rewrite import (
     Instrumented,
@@ -160,14 +160,14 @@ def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes])
     The variant's edits go first: at one place they belong to the script that is measured. Those
     inside of what the plan switches off (validation, checkpoints) would never run, and are left.
     """
-    edits: list[PlannedEdit] = []
+    edits: list[Edit] = []
     for file in variant.modules:
         source = parse_source(file, originals[file])
         off = _spans(source, plan.edits_of(file))
         own = [edit for path, edit in variant.edits if path == file]
-        edits += [PlannedEdit(file, e) for e in own if not _inside(e.at, off)]
+        edits += [replace(e, file=file) for e in own if not _inside(e.at, off)]
         if file not in plan.files:
-            edits.append(PlannedEdit(file, import_of(source, plan.names[0])))
+            edits.append(replace(import_of(source, plan.names[0]), file=file))
     return replace(plan, edits=(*edits, *plan.edits)) if edits else plan
 
 

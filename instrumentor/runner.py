@@ -244,7 +244,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         found, plan = self.verification, self.prepared.plan
         if not self._may_discover or found is None or not lacks_gradients(found):
             return
-        off = [each for each in plan.edits if each.edit.kind is Kind.DISABLE and each.edit.at]
+        off = [each for each in plan.edits if each.kind is Kind.DISABLE and each.at]
         if not off:
             return
         try:
@@ -257,7 +257,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             text = f"not every parameter got a gradient: {error.message}"
             self.warnings.append(Caveat("no-gradient", text, "wrong", hint=error.hint))
             return
-        places = [(each.file, each.edit.at.line) for each in off if each.edit.at]
+        places = [(each.file, each.at.line) for each in off if each.at]
         self.verification = against(found, seen.parameters, places)
         self.failure = failure(self.verification)
 

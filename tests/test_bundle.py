@@ -40,7 +40,7 @@ def test_it_runs_by_itself(form: str, tmp_path: Path, interpreter: Path) -> None
     options = Options(steps=1, warmup=0, profiler="wallclock")
     head = f"from {MODULE} import recorder as _instrument\n"
     if form == "block":
-        head = block_text(options, recorder="_instrument", factory="_instrument_recorder") + "\n"
+        head = block_text(options, "_instrument") + "\n"
     else:
         (tmp_path / f"{MODULE}.py").write_text(module_text(options))
     script = tmp_path / "train.py"

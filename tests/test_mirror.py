@@ -36,10 +36,7 @@ TESTED_IN = {
     ),
     "tests/locate/test_accumulation.py": "locate/modes",
     "tests/locate/test_kinds.py": "locate/by_hand",
-    "tests/passes/test_golden.py": (
-        "passes/cache_clears passes/checkpoints passes/early_stop "
-        "passes/host_reads passes/names passes/recorder passes/region passes/validation"
-    ),
+    "tests/passes/test_golden.py": "passes/recorder passes/region",
     "tests/process/test_running.py": "process/model process/tree",
     "tests/profilers/test_tracy.py": "runtime/tracy_start",
     "tests/test_interpreter.py": "runtime/probe",

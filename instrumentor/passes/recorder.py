@@ -15,23 +15,22 @@ from instrumentor.errors import UsageError
 from instrumentor.locate.model import Located
 from instrumentor.locate.syntax import Source, address, dotted
 from instrumentor.options import Options
-from instrumentor.passes.names import Names
 
 NAME = "recorder"
 
 
-def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[Source, Edit]]:
+def edits(located: Located, recorder: str, options: Options) -> Iterator[tuple[Source, Edit]]:
     """The recorder in the loop's module; in every other edited one it learns that it runs."""
     main = located.candidate.source
     if options.self_contained:
         _one_file(located)
         head = "# Added by instrument to this temporary copy: the original file is untouched."
-        block = block_text(options, recorder=names.recorder, factory=names.factory)
+        block = block_text(options, recorder)
         reason = "signposts, clock, barrier and records, in one self-contained helper"
         yield main, Edit(Kind.PRELUDE, _anchor(main), f"{head}\n{block}", reason=reason)
         return
     for source in (main, *_other_sources(located)):
-        yield source, import_of(source, names.recorder)
+        yield source, import_of(source, recorder)
 
 
 def _one_file(located: Located) -> None:

@@ -2,57 +2,45 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.model import Located
+from instrumentor.locate.regions import Region
 from instrumentor.locate.syntax import Source, address
-from instrumentor.options import Options
 from instrumentor.passes.entered import entered
-from instrumentor.passes.names import Names
-
-NAME = "region"
 
 
-def edits(located: Located, names: Names, options: Options) -> Iterator[tuple[Source, Edit]]:
+def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
     """One begin per distinct start, one end per place where a region closes."""
-    begun: set[object] = set()
-    for region in located.regions:
-        source = region.candidate.source
-        if region.begin not in begun:
-            begun.add(region.begin)
-            arguments = [*region.batch, *(["resume=True"] if region.resume else [])]
-            arguments += [f"when={region.when}"] if region.when else []
-            yield (
-                source,
-                Edit(
-                    Kind.INSERT_BEFORE,
-                    address(region.begin),
-                    f"{names.recorder}.begin({', '.join(arguments)})",
-                    reason="signpost and clock, before the forward"
-                    + (", in the iterations that train" if region.when else ""),
-                ),
-            )
-        inputs = entered(region)
-        for end in region.ends:
-            arguments = list(region.hints)
-            if end.label != "fwd+bwd":
-                arguments.append(f'label="{end.label}"')
-            if inputs:
-                arguments.append(f"batch=[{', '.join(inputs)}]")
+    begun: set[ast.stmt] = set()
+    for each in located.regions:
+        source = each.candidate.source
+        if each.begin not in begun:
+            begun.add(each.begin)
+            yield source, _begin(each, recorder)
+        inputs = entered(each)
+        for end in each.ends:
+            given = [
+                *each.hints,
+                f'label="{end.label}"' if end.label != "fwd+bwd" else "",
+                f"batch=[{', '.join(inputs)}]" if inputs else "",
+                f"synced={end.synced}" if end.synced else "",
+            ]
+            why = "syncs, waits for the device, reads the clock, signpost"
             if end.synced:
-                arguments.append(f"synced={end.synced}")
-            yield (
-                source,
-                Edit(
-                    Kind.INSERT_AFTER,
-                    address(source.whole_if(end.after)),
-                    f"{names.recorder}.end({', '.join(arguments)})",
-                    reason=(
-                        "waits for the device after the script's own sync, reads the "
-                        "clock, signpost"
-                        if end.synced
-                        else "syncs, waits for the device, reads the clock, signpost"
-                    ),
-                ),
-            )
+                why = "waits for the device after the script's own sync, reads the clock, signpost"
+            code = f"{recorder}.end({', '.join(filter(None, given))})"
+            at = address(source.whole_if(end.after))
+            yield source, Edit(Kind.INSERT_AFTER, at, code, reason=why)
+
+
+def _begin(region: Region, recorder: str) -> Edit:
+    resume = "resume=True" if region.resume else ""
+    when = f"when={region.when}" if region.when else ""
+    code = f"{recorder}.begin({', '.join(filter(None, (*region.batch, resume, when)))})"
+    why = "signpost and clock, before the forward"
+    if region.when:
+        why += ", in the iterations that train"
+    return Edit(Kind.INSERT_BEFORE, address(region.begin), code, reason=why)

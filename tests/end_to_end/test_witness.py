@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from instrumentor import RunOptions, run
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.errors import Interrupted, NotVerified
-from instrumentor.plan import Plan, PlannedEdit, make_plan
+from instrumentor.plan import Plan, make_plan
 from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.summary import summarise
 from tests.conftest import RepoFactory, git
@@ -74,9 +74,7 @@ def begins_late(located: Any, options: Any) -> Plan:
     if options.region is not None:
         return plan
     edits = [
-        replace(each, edit=replace(each.edit, at=Statement(12, 8)))
-        if ".begin(" in each.edit.code
-        else each
+        replace(each, at=Statement(12, 8)) if ".begin(" in each.code else each
         for each in plan.edits
     ]
     return replace(plan, edits=tuple(edits))
@@ -147,8 +145,9 @@ train()
 def without_the_layers(located: Any, options: Any) -> Plan:
     """As activation checkpointing taken for the saving of a checkpoint: 2 of 18 parameters."""
     plan = make_plan(located, options)
-    edit = Edit(Kind.DISABLE, Statement(15, 12), reason="taken for a checkpoint")
-    return replace(plan, edits=(*plan.edits, PlannedEdit(plan.file, edit)))
+    why = "taken for a checkpoint"
+    edit = Edit(Kind.DISABLE, Statement(15, 12), reason=why, file=plan.file)
+    return replace(plan, edits=(*plan.edits, edit))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from instrumentor.edits import Statement
-    from instrumentor.plan import Plan, PlannedEdit
+    from instrumentor.edits import Edit, Statement
+    from instrumentor.plan import Plan
 
 MISTAKES = ("begin late", "begin at the backward", "end early", "end late", "statement disabled")
 _ANY = '__import__("torch").zeros(1)'  # for the barrier, where the script's names are not bound
@@ -19,8 +19,8 @@ _ANY = '__import__("torch").zeros(1)'  # for the barrier, where the script's nam
 
 def seeded(plan: Plan, mistake: str) -> Plan:
     """The plan with one of MISTAKES; as it was where the script has no place for it."""
-    begins = [e for e in plan.edits if ".begin(" in e.edit.code]
-    ends = [e for e in plan.edits if ".end(" in e.edit.code]
+    begins = [e for e in plan.edits if ".begin(" in e.code]
+    ends = [e for e in plan.edits if ".end(" in e.code]
     if len(begins) != 1 or len(ends) != 1:
         return plan
     (begin,), (end,) = begins, ends
@@ -49,7 +49,7 @@ def install(mistake: str) -> None:
     prepare.make_plan = lambda *arguments: seeded(make(*arguments), mistake)
 
 
-def _block(planned: PlannedEdit) -> tuple[list[ast.stmt], int]:
+def _block(planned: Edit) -> tuple[list[ast.stmt], int]:
     """The statements that an edit's stands among, and its place there."""
     tree = ast.parse(planned.file.read_bytes())
     for node in ast.walk(tree):
@@ -58,9 +58,9 @@ def _block(planned: PlannedEdit) -> tuple[list[ast.stmt], int]:
             if not isinstance(block, list):
                 continue
             for number, each in enumerate(block):
-                if _address(each) == planned.edit.at:
+                if _address(each) == planned.at:
                     return block, number
-    raise LookupError(planned.edit)
+    raise LookupError(planned)
 
 
 def _address(statement: ast.stmt) -> Statement:
@@ -69,17 +69,17 @@ def _address(statement: ast.stmt) -> Statement:
     return Statement(statement.lineno, statement.col_offset)
 
 
-def _moved(plan: Plan, which: PlannedEdit, to: ast.stmt) -> Plan:
-    code = which.edit.code
+def _moved(plan: Plan, which: Edit, to: ast.stmt) -> Plan:
+    code = which.code
     if ".end(" in code:
         label = re.search(r'label="[^"]*"', code)
         code = re.sub(r"\.end\(.*\)", f".end({_ANY}, {label[0] if label else ''})", code)
-    moved = replace(which, edit=replace(which.edit, at=_address(to), code=code))
+    moved = replace(which, at=_address(to), code=code)
     return replace(plan, edits=tuple(moved if e is which else e for e in plan.edits))
 
 
-def _disabled(plan: Plan, begin: PlannedEdit, statement: ast.stmt) -> Plan:
+def _disabled(plan: Plan, begin: Edit, statement: ast.stmt) -> Plan:
     from instrumentor.edits import Edit, Kind
 
-    off = Edit(Kind.DISABLE, _address(statement), "pass")
-    return replace(plan, edits=(*plan.edits, replace(begin, edit=off)))
+    off = Edit(Kind.DISABLE, _address(statement), "pass", file=begin.file)
+    return replace(plan, edits=(*plan.edits, off))
