@@ -51,7 +51,7 @@ def explain(
     if asked.summary:
         from instrumentor.corpus import show
 
-        raise typer.Exit(show([script, *map(Path, handed)], None, None))
+        raise typer.Exit(show([script, *map(Path, handed)]))
     common.tell_handed_over(context, script, handed)
     from instrumentor.prepare import explain as explain_script
 
