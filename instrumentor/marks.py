@@ -25,8 +25,6 @@ MARKER = "# [instrument]"
 BEGIN = MARKER + " begin"
 END = MARKER + " end"
 OFF = MARKER + " off| "
-# Only between two steps of a rewriting: the block of this number goes here.
-OPAQUE = MARKER + " block "
 
 _MARKER = MARKER.encode()
 _BEGIN = BEGIN.encode()

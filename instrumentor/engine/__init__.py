@@ -7,12 +7,12 @@ blocks. See :mod:`instrumentor.marks` for the format of the result.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
-from instrumentor.edits import Edit, Kind, Statement
-from instrumentor.engine.actions import Gathered, gather, refusal
+from instrumentor.edits import Edit, Statement
+from instrumentor.engine.actions import gather, refusal
 from instrumentor.engine.original_bytes import (
     check_encoding,
     readable,
@@ -24,7 +24,7 @@ from instrumentor.engine.parsing import parse
 from instrumentor.engine.rewriter import Rewriter
 from instrumentor.errors import ProofFailed, UsageError
 from instrumentor.locate.syntax import address
-from instrumentor.marks import MARKER, OPAQUE, is_instrumented, strip
+from instrumentor.marks import MARKER, is_instrumented, strip
 
 __all__ = ["MARKER", "apply_edits", "is_instrumented", "strip"]
 
@@ -72,17 +72,16 @@ def _apply(source: bytes, edits: Sequence[Edit], tree: ast.Module) -> bytes:
             "Python accepts indentation by tabs and spaces mixed, LibCST does not: "
             "`python3 -m tabnanny FILE` names such lines; indent by spaces alone.",
         ) from error
-    gathered = gather(edits, tree)
-    _refuse_impossible(gathered, statements, tree, text)
-    around = [where for where, node in statements.items() if _first_inside(node, gathered)]
-    rewriter = Rewriter(module, gathered, pair(statements, module), around)
-    rewritten = module.visit(rewriter).code
-    for number, block in reversed(list(enumerate(rewriter.opaque))):  # 10 before 1
-        rewritten = rewritten.replace(f"{OPAQUE}{number}", block, 1)
+    actions = gather(edits, tree)
+    for where in actions.keys() - statements.keys():
+        raise ProofFailed(f"no statement starts at line {where.line}, column {where.column}")
+    rewriter = Rewriter(module, actions, pair(statements, module))
+    rewritten = rewriter.rewritten()
+    for left in rewriter.left.values():
+        edit = next(e for e in (*left.before, left.off, *left.after) if e is not None)
+        raise refusal(edit, "the statement is an elif, or inside of one that is taken out")
     result = with_original_bytes(source, text, rewritten, encoding)
     check_encoding(result, encoding)
-    if strip(result) != source:
-        raise ProofFailed("proof 'reversible' failed: the edits cannot be taken out again")
     return result
 
 
@@ -102,31 +101,3 @@ def _statements(tree: ast.Module) -> dict[Statement, ast.stmt]:
         found.update((address(node), node) for node in level if isinstance(node, ast.stmt))
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return found
-
-
-def _refuse_impossible(
-    gathered: Gathered, statements: Mapping[Statement, ast.stmt], tree: ast.Module, text: str
-) -> None:
-    of_module = {address(node) for node in tree.body}
-    lines = text.split("\n")
-    for where, actions in gathered.at.items():
-        node = statements.get(where)
-        if node is None:
-            raise ProofFailed(f"no statement starts at line {where.line}, column {where.column}")
-        rest = lines[where.line - 1].encode("utf-8", "surrogatepass")[where.column :]
-        off = [] if actions.off is None else [actions.off]
-        for edit in (*actions.before, *actions.after, *off):
-            if isinstance(node, ast.If) and rest.startswith(b"elif"):
-                raise refusal(edit, "the statement is an elif; address the if that it belongs to")
-            if edit.kind is Kind.PRELUDE and where not in of_module:
-                raise refusal(edit, "a prelude follows a statement of the module itself")
-        for edit in off:
-            inner = _first_inside(node, gathered)
-            if inner is not None:
-                raise refusal(edit, f"another edit lies inside the statement, at line {inner.line}")
-
-
-def _first_inside(outer: ast.stmt, gathered: Gathered) -> Statement | None:
-    start = address(outer)
-    end = Statement(outer.end_lineno or outer.lineno, outer.end_col_offset or 0)
-    return min((one for one in gathered.at if start < one < end), default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Sequence
 
 from msgspec import Struct, field
@@ -27,23 +28,7 @@ class Actions(Struct):
     after: list[Edit] = field(default_factory=list)
 
 
-class Gathered(Struct):
-    """All edits of one file.
-
-    Attributes:
-        at: the actions by anchor.
-        alone: preludes of a module that has no statement to anchor them at.
-    """
-
-    at: dict[Statement, Actions] = field(default_factory=dict)
-    alone: list[Edit] = field(default_factory=list)
-
-    def on(self, statement: Statement) -> Actions:
-        """The actions at a statement, made when there are none yet."""
-        return self.at.setdefault(statement, Actions())
-
-
-def gather(edits: Sequence[Edit], tree: ast.Module) -> Gathered:
+def gather(edits: Sequence[Edit], tree: ast.Module) -> dict[Statement, Actions]:
     """Sort edits by anchor.
 
     A prelude without anchor goes before all code, which is after the docstring and the
@@ -52,69 +37,46 @@ def gather(edits: Sequence[Edit], tree: ast.Module) -> Gathered:
     Raises:
         ProofFailed: an edit is incomplete, or two edits contradict each other.
     """
-    gathered = Gathered()
+    found: dict[Statement, Actions] = defaultdict(Actions)
     for edit in edits:
-        _add(gathered, edit, tree)
-    for place, actions in gathered.at.items():
-        moved = actions.off
-        if moved is not None and moved.kind is Kind.MOVE_AFTER and moved.to == place:
-            raise refusal(edit_of=moved, why="a statement cannot be moved behind itself")
-    return gathered
-
-
-def refusal(edit_of: Edit, why: str) -> ProofFailed:
-    """The error for an edit that cannot be carried out."""
-    line = edit_of.at.line if edit_of.at is not None else 1
-    asked = f" (asked for by {edit_of.pass_name})" if edit_of.pass_name else ""
-    return ProofFailed(f"edit '{edit_of.kind.value}' at line {line}{asked}: {why}")
-
-
-def _add(gathered: Gathered, edit: Edit, tree: ast.Module) -> None:
-    if MARKER in edit.code:
-        raise refusal(edit, f"the inserted code holds the marker '{MARKER}'")
-    if edit.kind is Kind.PRELUDE:
-        _add_prelude(gathered, edit, tree)
-        return
-    if edit.at is None:
-        raise refusal(edit, "it names no statement")
-    actions = gathered.on(edit.at)
-    if edit.kind is Kind.INSERT_BEFORE:
-        actions.before.append(edit)
-    elif edit.kind is Kind.INSERT_AFTER:
-        actions.after.append(edit)
-    else:
-        if actions.off is not None:
+        if MARKER in edit.code:
+            raise refusal(edit, f"the inserted code holds the marker '{MARKER}'")
+        if edit.kind is Kind.PRELUDE and edit.at is None:
+            _add_first(found, edit, tree)
+        elif edit.at is None or (edit.kind is Kind.MOVE_AFTER and edit.to is None):
+            raise refusal(edit, "it does not say where")
+        elif edit.kind is Kind.INSERT_BEFORE:
+            found[edit.at].before.append(edit)
+        elif edit.kind in (Kind.INSERT_AFTER, Kind.PRELUDE):
+            found[edit.at].after.append(edit)
+        elif found[edit.at].off is not None:
             raise refusal(edit, "another edit already takes this statement out")
-        actions.off = edit
-        if edit.kind is Kind.MOVE_AFTER:
-            if edit.to is None:
-                raise refusal(edit, "it does not say where the statement goes")
-            gathered.on(edit.to).after.append(edit)
+        else:
+            found[edit.at].off = edit
+            if edit.to is not None:
+                found[edit.to].after.append(edit)
+    return dict(found)
 
 
-def _add_prelude(gathered: Gathered, edit: Edit, tree: ast.Module) -> None:
-    if edit.at is not None:
-        gathered.on(edit.at).after.append(edit)
-        return
-    opening = None
-    for index, node in enumerate(tree.body):
-        if not _must_stay_first(node, index):
-            break
-        opening = node
-    if opening is not None:
-        gathered.on(address(opening)).after.append(edit)
-    elif tree.body:
-        gathered.on(address(tree.body[0])).before.append(edit)
+def refusal(edit: Edit, why: str) -> ProofFailed:
+    """The error for an edit that cannot be carried out."""
+    line = edit.at.line if edit.at is not None else 1
+    asked = f" (asked for by {edit.pass_name})" if edit.pass_name else ""
+    return ProofFailed(f"edit '{edit.kind.value}' at line {line}{asked}: {why}")
+
+
+def _add_first(found: dict[Statement, Actions], edit: Edit, tree: ast.Module) -> None:
+    body = tree.body
+    opening = int(ast.get_docstring(tree, clean=False) is not None)
+    while opening < len(body) and _is_future(body[opening]):
+        opening += 1
+    if opening:
+        found[address(body[opening - 1])].after.append(edit)
+    elif body:
+        found[address(body[0])].before.append(edit)
     else:
-        gathered.alone.append(edit)
+        raise refusal(edit, "the module has no statement")
 
 
-def _must_stay_first(node: ast.stmt, index: int) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return node.module == "__future__" and node.level == 0
-    return (
-        index == 0
-        and isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level

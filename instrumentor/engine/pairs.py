@@ -19,7 +19,7 @@ Node: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 # isinstance() asks abstract classes slowly
 _SMALL = frozenset(cst.BaseSmallStatement.__subclasses__())
-_COMPOUND = frozenset(cst.BaseCompoundStatement.__subclasses__())
+COMPOUND = frozenset(cst.BaseCompoundStatement.__subclasses__())
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")  # in the order of the text
 _SAME_NAME = {
     "AsyncFor": "For",
@@ -51,7 +51,7 @@ def _statements(module: cst.Module) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         small = type(node) in _SMALL
-        if small or type(node) in _COMPOUND:
+        if small or type(node) in COMPOUND:
             yield node
         if not small:
             for name in reversed(_BLOCKS):

@@ -1,32 +1,27 @@
-"""Inserted code: marked line by line, and parsed anew for every place it goes to."""
+"""Inserted code as lines of a block: marked one by one, and parsed anew wherever it goes."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import libcst as cst
-from msgspec import Struct
 
 from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 from instrumentor.marks import BEGIN, END, MARKER
 
+#: A statement, or a line without one: LibCST prints both at the indentation of their block.
+Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement | cst.EmptyLine
+
 _NEWLINE = re.compile(r"\r\n?")
 
 
-class Snippet(Struct, frozen=True):
-    """Marked statements, with the lines that stand before and behind them."""
-
-    before: Sequence[cst.EmptyLine]
-    statements: Sequence[cst.SimpleStatementLine | cst.BaseCompoundStatement]
-    after: Sequence[cst.EmptyLine]
-
-
 def comment_line(text: str) -> cst.EmptyLine:
-    """A comment on a line of its own, at the indentation of the block it is put into."""
-    return cst.EmptyLine(comment=cst.Comment(text))
+    """A comment on a line of its own; a blank line without text."""
+    return cst.EmptyLine(comment=cst.Comment(text) if text else None)
 
 
 def marked_end() -> cst.TrailingWhitespace:
@@ -36,39 +31,31 @@ def marked_end() -> cst.TrailingWhitespace:
     )
 
 
-def make_snippet(code: str, *, as_block: bool = False) -> Snippet:
-    """Parse flush-left code into fresh marked statements.
-
-    Args:
-        code: one or more statements.
-        as_block: put it between a begin and an end line even when every line could carry a
-            marker of its own.
+def snippet(code: str) -> Sequence[Line]:
+    """Parse flush-left code, one or more statements, into fresh marked ones.
 
     Raises:
         ProofFailed: the code does not parse.
     """
     text = _NEWLINE.sub("\n", code).strip("\n")
     if not text.strip():
-        return Snippet((), (), ())
+        return ()
     try:
-        marked = None if as_block else _mark_lines(text)
+        marked = _mark_lines(text)
         # Own defaults, not the file's: a block then has no indentation of its own and takes on
         # that of the file it is put into.
         parsed = cst.parse_module((text if marked is None else marked) + "\n")
     except (SyntaxError, ValueError, cst.ParserSyntaxError) as error:
-        raise ProofFailed(f"code to be inserted does not parse: {text!r}") from error
-    before, after = list(parsed.header), list(parsed.footer)
-    if marked is None:
-        before.insert(0, comment_line(BEGIN))
-        after.append(comment_line(END))
-    return Snippet(before, parsed.body, after)
+        raise _no_code(text) from error
+    lines: list[Line] = [*parsed.header, *parsed.body, *parsed.footer]
+    return lines if marked is not None else [comment_line(BEGIN), *lines, comment_line(END)]
 
 
-def make_opaque(code: str) -> str:
-    """The lines of a block at module level that already has the file's indentation.
+def prelude(code: str) -> str:
+    """The lines of a block of the module itself, with its own indentation.
 
-    Nothing in such a block depends on its place, so LibCST need not read it: a prelude can be
-    longer than the script.
+    Nothing in it depends on its place, so LibCST need not read it: it can be longer than the
+    script.
 
     Raises:
         ProofFailed: the code does not parse.
@@ -77,8 +64,12 @@ def make_opaque(code: str) -> str:
     try:
         parse(text)
     except (SyntaxError, ValueError) as error:
-        raise ProofFailed(f"code to be inserted does not parse: {text!r}") from error
+        raise _no_code(text) from error
     return f"{BEGIN}\n{text}\n{END}"
+
+
+def _no_code(text: str) -> ProofFailed:
+    return ProofFailed(f"code to be inserted does not parse: {text!r}")
 
 
 def _mark_lines(text: str) -> str | None:

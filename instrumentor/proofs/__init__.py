@@ -6,6 +6,7 @@ import ast
 import subprocess
 import warnings
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from instrumentor.edits import Edit
@@ -60,11 +61,10 @@ def prove(
     Raises:
         ProofFailed: with the name of the proof and the line of the instrumented file.
     """
-    before = _parse(original, "the original")
-    after = _parse(instrumented, "the result")
-    _check_compiles(after)
+    _compiled(original, "the original")
+    after = _compiled(instrumented, "the result")
     _check_reversible(original, instrumented)
-    check_planned(before, after, edits)
+    check_planned(original, after, edits)
     names = collect_names(original)
     check_undefined(names, instrumented, after, allowed_names)
     check_collisions(original, names, edits, allowed_names)
@@ -104,26 +104,20 @@ def compiles_under(python: Path, source: bytes, filename: str) -> str | None:
     )
 
 
-def _parse(source: bytes, which: str) -> ast.Module:
+def _compiled(source: bytes, which: str) -> ast.Module:
+    """The syntax tree of a file that compiles."""
     try:
-        return parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = parse(source)
+            compile(tree, "<instrumented>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _not_compiled(which, error) from error
-
-
-def _check_compiles(after: ast.Module) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            compile(after, "<instrumented>", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise _not_compiled("the result", error) from error
-
-
-def _not_compiled(which: str, error: BaseException) -> ProofFailed:
-    line = getattr(error, "lineno", None) or 1
-    message = getattr(error, "msg", None) or str(error) or type(error).__name__
-    return ProofFailed(f"proof 'compiles' failed at line {line}: {which} does not: {message}")
+        line = getattr(error, "lineno", None) or 1
+        message = getattr(error, "msg", None) or str(error) or type(error).__name__
+        raise ProofFailed(
+            f"proof 'compiles' failed at line {line}: {which} does not: {message}"
+        ) from error
+    return tree
 
 
 def _check_reversible(original: bytes, instrumented: bytes) -> None:
@@ -131,9 +125,9 @@ def _check_reversible(original: bytes, instrumented: bytes) -> None:
     if stripped == original:
         return
     back, wanted = (one.splitlines(keepends=True) for one in (stripped, original))
-    same = 0
-    while same < min(len(back), len(wanted)) and back[same] == wanted[same]:
-        same += 1
+    same = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(back, wanted, strict=False))
+    )
     raise ProofFailed(
         f"proof 'reversible' failed at line {same + 1} of the original: "
         "taking the edits out does not give it back"

@@ -7,14 +7,14 @@ import builtins
 import symtable
 import warnings
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct, field
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
-from instrumentor.locate.syntax import address, bound_by
+from instrumentor.locate.syntax import address, bound_by, own_nodes
 
 _ALWAYS_DEFINED = frozenset(dir(builtins)) | {
     "__annotations__",
@@ -47,8 +47,8 @@ class Names(Struct):
         return self.from_module[scope] - self.of_module - _ALWAYS_DEFINED
 
 
-def collect_names(source: bytes) -> Names:
-    """Collect the names of a file that compiles."""
+def collect_names(source: str | bytes) -> Names:
+    """Collect the names of code that compiles."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         top = symtable.symtable(source, "<source>", "exec")  # type: ignore[arg-type]
@@ -96,11 +96,16 @@ def check_collisions(
         ProofFailed: naming the variable and the line of the edit's statement.
     """
     taken = old.all - set(allowed)
-    released = _bound_by_disabled(original, edits)
+    off = {edit.at for edit in edits if edit.kind in (Kind.DISABLE, Kind.MOVE_AFTER)}
+    released = {
+        name
+        for node in (ast.walk(parse(original)) if off else ())
+        if isinstance(node, ast.stmt) and address(node) in off
+        for part in (node, *own_nodes(node))
+        for name in bound_by(part)
+    }
     for edit in edits:
-        if not edit.code:
-            continue
-        collisions = _bound(parse(edit.code).body) & taken
+        collisions = collect_names(edit.code).of_module & taken
         if edit.kind is not Kind.PRELUDE:
             collisions -= released
         for name in sorted(collisions):
@@ -131,38 +136,3 @@ def _line_of_reader(tree: ast.Module, name: str, start: int) -> int:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     return min((line for line in lines if line >= start), default=start)
-
-
-def _bound_by_disabled(original: bytes, edits: Sequence[Edit]) -> set[str]:
-    disabled = {
-        edit.at for edit in edits if edit.kind in (Kind.DISABLE, Kind.MOVE_AFTER) and edit.at
-    }
-    if not disabled:
-        return set()
-    tree = parse(original)
-    return _bound(
-        [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.stmt) and address(node) in disabled
-        ]
-    )
-
-
-def _bound(statements: Sequence[ast.AST]) -> set[str]:
-    """Names that statements bind in the scope they stand in."""
-    return {name for node in _in_scope(statements) for name in bound_by(node)}
-
-
-def _in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            # Its targets are its own; a walrus inside binds outside of it.
-            waiting.extend(part for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
-            continue
-        waiting.extend(ast.iter_child_nodes(node))

@@ -1,32 +1,26 @@
-"""Which reads of a name see the value that one statement gives it.
+"""Which reads of a name see the value that a statement gives it.
 
-A backward analysis over the statements of one scope, for one name: what is live behind a
-statement are the reads that some path reaches before the name is bound again. Exceptions count:
-whatever a `try` guards may go on in its handlers.
+They are met on the paths from there until the name is bound anew. Exceptions count: whatever a
+`try` guards may go on in its handlers, and in its `finally`.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 
-from msgspec import Struct, field
-
+from instrumentor.locate.control import END, Flow
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import (
-    FUNCTIONS,
-    LOOPS,
-    LoopNode,
     ScopeNode,
     Source,
+    bound_by,
     callee,
     contains,
+    own_nodes,
     parameters,
 )
-
-Reads = frozenset[ast.Name]
-_NOTHING: Reads = frozenset()
 
 
 def reads_of(
@@ -35,7 +29,7 @@ def reads_of(
     name: str,
     definitions: Collection[ast.stmt],
     removed: Collection[ast.stmt],
-) -> Reads:
+) -> set[ast.Name]:
     """Reads of `name` that may see what one of `definitions` binds to it.
 
     Args:
@@ -44,17 +38,30 @@ def reads_of(
         removed: statements that are taken out: what they read and bind does not count.
     """
     source = program.source_of_scope[scope]
-    here: dict[ast.stmt, set[ast.Name]] = {}
-    anytime: set[ast.Name] = set()  # closures and lambdas, which may run whenever they like
-    for statement, read in _reads_in(program, source, scope, name):
-        if source.scope_of(statement) is scope and not _is_delayed(source, statement, read):
-            here.setdefault(statement, set()).add(read)
-        else:
-            anytime.add(read)
-    reads = {statement: frozenset(found) for statement, found in here.items()}
-    analysis = _Liveness(name, frozenset(definitions), frozenset(removed), reads)
-    analysis.suite(scope.body, _NOTHING)
-    return analysis.found | anytime
+    found: set[ast.Name] = set()
+    reads: dict[ast.stmt, set[ast.Name]] = defaultdict(set)
+    for node in variables(program, source, scope, name):
+        statement = source.statement_of(node)
+        # `del` needs the name bound as well, and so does `+=`
+        grows = isinstance(statement, ast.AugAssign) and statement.target is node
+        if statement is not None and (grows or not isinstance(node.ctx, ast.Store)):
+            (found if _is_delayed(source, scope, statement, node) else reads[statement]).add(node)
+    flow = _flow(scope)
+    starting = {point: statement for statement, point in flow.begins.items()}
+    waiting = [after for d in definitions for after in _leaving(flow, flow.after(d))]
+    seen: set[int] = set()
+    while waiting:
+        point = waiting.pop()
+        if point in seen:
+            continue
+        seen.add(point)
+        statement = starting.get(point)
+        if statement is None or statement in removed:
+            waiting += _leaving(flow, point if statement is None else flow.after(statement))
+            continue
+        found |= reads[statement]
+        waiting += _leaving(flow, point, bound=_binds(statement, name))
+    return found
 
 
 def variables(program: Program, source: Source, scope: ScopeNode, name: str) -> list[ast.Name]:
@@ -69,139 +76,70 @@ def variables(program: Program, source: Source, scope: ScopeNode, name: str) -> 
     ]
 
 
-def _reads_in(
-    program: Program, source: Source, scope: ScopeNode, name: str
-) -> list[tuple[ast.stmt, ast.Name]]:
-    """Reads with the statement of each; `del` needs the name bound as well, and so does `+=`."""
-    found = []
-    for node in variables(program, source, scope, name):
-        statement = source.statement_of(node)
-        grows = isinstance(statement, ast.AugAssign) and statement.target is node
-        if statement is not None and (grows or not isinstance(node.ctx, ast.Store)):
-            found.append((statement, node))
-    return found
-
-
-def _is_delayed(source: Source, statement: ast.stmt, node: ast.Name) -> bool:
-    """Below a lambda, or in the body of a class, which the analysis does not go through."""
-    return any(contains(f, node) for f in source.lambdas) or any(
-        isinstance(parent, ast.ClassDef) for parent in source.ancestors(statement)
+def _is_delayed(source: Source, scope: ScopeNode, statement: ast.stmt, node: ast.Name) -> bool:
+    """In a closure, a lambda or the body of a class, which no path goes through."""
+    return (
+        source.scope_of(statement) is not scope
+        or any(contains(f, node) for f in source.lambdas)
+        or any(isinstance(parent, ast.ClassDef) for parent in source.ancestors(statement))
     )
 
 
-class _Liveness(Struct):
-    name: str
-    definitions: frozenset[ast.stmt]
-    removed: frozenset[ast.stmt]
-    #: Of each statement's own header, what stands in its suites left out.
-    reads: Mapping[ast.stmt, Reads]
-    found: Reads = _NOTHING
-    breaks: Reads = _NOTHING
-    continues: Reads = _NOTHING
-    handlers: Reads = _NOTHING
-    _heads: dict[ast.stmt, Reads] = field(default_factory=dict)
-
-    def suite(self, statements: list[ast.stmt], behind: Reads) -> Reads:
-        """What is live ahead of the statements, given what is live behind them."""
-        for statement in reversed(statements):
-            behind |= self.handlers
-            if statement in self.definitions:
-                self.found |= behind
-            if statement not in self.removed:
-                flow = _FLOWS.get(type(statement), _Liveness._simple)
-                behind = flow(self, statement, behind) | self.reads.get(statement, _NOTHING)
-        return behind | self.handlers
-
-    def _if(self, statement: ast.If, behind: Reads) -> Reads:
-        return self.suite(statement.body, behind) | self.suite(statement.orelse, behind)
-
-    def _with(self, statement: ast.With | ast.AsyncWith, behind: Reads) -> Reads:
-        outer = self.handlers
-        if any(_suppresses(i.context_expr) for i in statement.items):
-            self.handlers = outer | behind
-        inside = self.suite(statement.body, behind)
-        self.handlers = outer
-        bound = any(
-            i.optional_vars and _target(i.optional_vars, self.name) for i in statement.items
-        )
-        return _NOTHING if bound else inside
-
-    def _match(self, statement: ast.Match, behind: Reads) -> Reads:
-        return behind.union(*(self.suite(case.body, behind) for case in statement.cases))
-
-    def _jump(self, statement: ast.stmt, behind: Reads) -> Reads:
-        if isinstance(statement, ast.Break):
-            return self.breaks
-        return self.continues if isinstance(statement, ast.Continue) else self.handlers
-
-    def _simple(self, statement: ast.stmt, behind: Reads) -> Reads:
-        return _NOTHING if _binds(statement, self.name) else behind
-
-    def _loop(self, loop: LoopNode, behind: Reads) -> Reads:
-        """What is live at the head of a loop, until another turn adds nothing."""
-        bound = not isinstance(loop, ast.While) and _target(loop.target, self.name)
-        test = self.reads.get(loop, _NOTHING) if isinstance(loop, ast.While) else _NOTHING
-        outer = self.breaks, self.continues
-        ends = self.suite(loop.orelse, behind)
-        head = self._heads.get(loop, _NOTHING)
-        while True:
-            self.breaks, self.continues = behind, head
-            inside = self.suite(loop.body, head)
-            grown = head | ends | test | (_NOTHING if bound else inside)
-            if grown == head:
-                break
-            head = grown
-        self._heads[loop] = head
-        self.breaks, self.continues = outer
-        return head
-
-    def _try(self, statement: ast.Try, behind: Reads) -> Reads:
-        outer = self.handlers
-        final = self.suite(statement.finalbody, behind)
-        handled = _NOTHING
-        for handler in statement.handlers:
-            handled |= self.suite(handler.body, final)
-        ended = self.suite(statement.orelse, final)
-        # an exception that no handler takes still runs `finally`
-        self.handlers = outer | handled | (final if statement.finalbody else _NOTHING)
-        inside = self.suite(statement.body, ended)
-        self.handlers = outer
-        return inside
+def _flow(scope: ScopeNode) -> Flow:
+    """The paths through a scope, made once; also those of exceptions that no handler takes."""
+    kept: Flow | None = scope.__dict__.get("_paths")
+    if kept is not None:
+        return kept
+    flow = scope.__dict__["_paths"] = Flow(scope.body, returned=END)
+    for statement in flow.statements:
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            # `contextlib.suppress`: what stands behind the block may run without what is in it
+            calls = [i.context_expr for i in statement.items]
+            if not any(isinstance(c, ast.Call) and callee(c) == "suppress" for c in calls):
+                continue
+            then = flow.after(statement)
+        elif final := getattr(statement, "finalbody", ()):
+            then = flow.before(final[0])
+        else:
+            continue
+        for inner in own_nodes(statement):
+            if isinstance(inner, ast.stmt) and inner in flow.begins:
+                for point in {flow.before(inner), flow.after(inner)}:
+                    flow.failing[point].append(then)
+    return flow
 
 
-_FLOWS: dict[type[ast.stmt], Callable[..., Reads]] = {
-    ast.If: _Liveness._if,
-    **dict.fromkeys(LOOPS, _Liveness._loop),
-    **dict.fromkeys((ast.With, ast.AsyncWith), _Liveness._with),
-    **dict.fromkeys((ast.Break, ast.Continue, ast.Return, ast.Raise), _Liveness._jump),
-    ast.Try: _Liveness._try,
-    ast.Match: _Liveness._match,
-}
-if sys.version_info >= (3, 11):
-    _FLOWS[ast.TryStar] = _Liveness._try
+def _leaving(flow: Flow, point: int, *, bound: bool = False) -> list[int]:
+    """Where paths lead from a point on which the name keeps its value.
 
-
-def _suppresses(node: ast.expr) -> bool:
-    """`contextlib.suppress`: what stands behind the block may run without what is in it."""
-    return isinstance(node, ast.Call) and callee(node) == "suppress"
+    Args:
+        bound: the statement that begins there binds it: a loop does not when it has no turn.
+    """
+    following: Sequence[int] = flow.following[point]
+    return [*(following[1:] if bound else following), *flow.failing.get(point, ())]
 
 
 def _binds(statement: ast.stmt, name: str) -> bool:
-    """Whether a simple statement certainly binds a name anew: not in a branch of an expression."""
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return name in {a.asname or a.name.split(".")[0] for a in statement.names}
-    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
-        return statement.name == name
-    if isinstance(statement, (ast.Assign, ast.Delete)):
-        return any(_target(target, name) for target in statement.targets)
-    if isinstance(statement, ast.AnnAssign) and statement.value is None:
-        return False
-    return isinstance(statement, (ast.AugAssign, ast.AnnAssign)) and _target(statement.target, name)
+    """Whether a statement certainly binds a name anew: not in a branch of an expression."""
+    match statement:
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            return any(name in bound_by(alias) for alias in aliases)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return statement.name == name
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            return any(_target(target, name) for target in targets)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return any(_target(item.optional_vars, name) for item in items)
+        case ast.AnnAssign(value=None):
+            return False
+        case ast.AnnAssign() | ast.AugAssign() | ast.For() | ast.AsyncFor():
+            return _target(statement.target, name)
+    return False
 
 
-def _target(node: ast.AST, name: str) -> bool:
-    if isinstance(node, ast.Name):
-        return node.id == name
+def _target(node: ast.AST | None, name: str) -> bool:
     if isinstance(node, (ast.Tuple, ast.List)):
         return any(_target(part, name) for part in node.elts)
-    return isinstance(node, ast.Starred) and _target(node.value, name)
+    if isinstance(node, ast.Starred):
+        return _target(node.value, name)
+    return isinstance(node, ast.Name) and node.id == name

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from instrumentor.locate.model import Kept, Skipped
-from instrumentor.locate.skips.aliases import Mention
 from instrumentor.locate.skips.effects import Change, Effects, shown
 from instrumentor.locate.skips.facts import Facts, Place
 from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.pieces import Piece, Pieces
 from instrumentor.locate.skips.storage import Spelling
-from instrumentor.locate.skips.uses import Uses
+from instrumentor.locate.skips.uses import Mention, Uses
 from instrumentor.locate.syntax import FUNCTIONS, LOOPS, below, contains, path_to
 from instrumentor.locate.vocabulary import host_read
 
