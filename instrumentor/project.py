@@ -7,6 +7,7 @@ too and has to stay cheap.
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -149,50 +150,37 @@ def _hides_stdlib(folder: Path) -> bool:
 
 
 def _package_folders(base: Path) -> Iterator[str]:
-    """Folders that the packaging metadata names as the top of the packages, where it is plain."""
-    pyproject = base / "pyproject.toml"
-    if pyproject.is_file():
-        yield from _from_pyproject(pyproject)
-    setup_cfg = base / "setup.cfg"
-    if setup_cfg.is_file():
-        yield from _from_setup_cfg(setup_cfg)
+    """Folders that the packaging metadata names as the top of the packages, where it is plain.
+
+    Metadata that cannot be read names none: whoever builds the project will say so.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        yield from _from_pyproject((base / "pyproject.toml").read_bytes())
+    with contextlib.suppress(OSError, ValueError, configparser.Error):
+        yield from _from_setup_cfg((base / "setup.cfg").read_text(encoding="utf-8"))
 
 
-def _from_pyproject(file: Path) -> Iterator[str]:
-    text = file.read_bytes()
-    if not any(word in text for word in (b"package-dir", b"where", b"from", b"packages")):
-        return
+def _from_pyproject(data: bytes) -> Iterator[str]:
+    if not any(word in data for word in (b"package-dir", b"where", b"from", b"packages")):
+        return  # most say nothing of packages, and tomllib is slow to import
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    try:
-        tool = tomllib.loads(text.decode("utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return  # whoever builds the project will say so; it names no import root here
-    setuptools = _table(tool, "setuptools")
-    yield from _strings(_table(setuptools, "package-dir").get(""))
-    packages = setuptools.get("packages")
-    if isinstance(packages, Mapping):
-        yield from _strings(_table(packages, "find").get("where"))
-    listed = _table(tool, "poetry").get("packages")
+    tool = tomllib.loads(data.decode("utf-8")).get("tool")
+    yield from _strings(_setting(tool, "setuptools", "package-dir", ""))
+    yield from _strings(_setting(tool, "setuptools", "packages", "find", "where"))
+    listed = _setting(tool, "poetry", "packages")
     for entry in listed if isinstance(listed, list) else ():
-        if isinstance(entry, Mapping):
-            yield from _strings(entry.get("from"))
-    hatch = _table(tool, "hatch")
-    for key in ("build", "targets", "wheel"):
-        hatch = _table(hatch, key)
-    for name in _strings(hatch.get("packages")):
+        yield from _strings(_setting(entry, "from"))
+    for name in _strings(_setting(tool, "hatch", "build", "targets", "wheel", "packages")):
         if "/" in name:
             yield name.rpartition("/")[0]
 
 
-def _from_setup_cfg(file: Path) -> Iterator[str]:
+def _from_setup_cfg(text: str) -> Iterator[str]:
     parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read_string(file.read_text(encoding="utf-8"))
-    except (configparser.Error, UnicodeDecodeError):
-        return
+    parser.read_string(text)
     for line in parser.get("options", "package_dir", fallback="").splitlines():
         package, equals, folder = line.partition("=")
         if equals and not package.strip():
@@ -200,13 +188,12 @@ def _from_setup_cfg(file: Path) -> Iterator[str]:
     yield from parser.get("options.packages.find", "where", fallback="").split()
 
 
-def _table(value: object, key: str) -> Mapping[str, object]:
-    inner = value.get(key) if isinstance(value, Mapping) else None
-    return inner if isinstance(inner, Mapping) else {}
+def _setting(table: object, *keys: str) -> object:
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table
 
 
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        yield from (v for v in value if isinstance(v, str))
+def _strings(value: object) -> list[str]:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [v for v in values if isinstance(v, str)]

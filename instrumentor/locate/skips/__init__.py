@@ -13,15 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Kept
+from instrumentor.locate.model import Kept, Skipped
 from instrumentor.locate.modes import Region
 from instrumentor.locate.skips.facts import Facts
 from instrumentor.locate.skips.pieces import find_pieces
-from instrumentor.locate.skips.proof import Skips, prove
+from instrumentor.locate.skips.proof import prove
 from instrumentor.locate.skips.storage import TooMuch
 from instrumentor_analysis.caveats import Caveat
+
+
+class Skips(Struct, frozen=True):
+    """skipped: what is left out; kept: what looks like an evaluation or a save, and stays."""
+
+    skipped: list[Skipped]
+    kept: list[Kept]
 
 
 def find_skips(
@@ -36,44 +45,36 @@ def find_skips(
     Args:
         keep_validation: leave out saves alone.
     """
+    whole = knowledge.program.whole
     try:
-        return _find_skips(knowledge, candidate, regions, keep_validation)
+        facts = Facts(knowledge, candidate, regions)
+        found, kept = find_pieces(facts, keep_validation=keep_validation)
+        if whole is not knowledge.program and (found or kept):
+            # what is called may stand in other files than the loop
+            facts = Facts(Knowledge(whole), candidate, regions)
+            found, kept = find_pieces(facts, keep_validation=keep_validation)
+        skipped, staying = prove(facts, found)
     except TooMuch:
         why = "more leads to and from it than can be followed, so nothing is left out"
         return Skips([], [Kept(candidate.source, candidate.loop, False, "validation", why)])
-
-
-def _find_skips(
-    knowledge: Knowledge,
-    candidate: Candidate,
-    regions: Sequence[Region],
-    keep_validation: bool,
-) -> Skips:
-    facts = Facts(knowledge, candidate, regions)
-    pieces = find_pieces(facts, keep_validation=keep_validation)
-    whole = knowledge.program.whole
-    if whole is not knowledge.program and (pieces.found or pieces.kept):
-        # what is called may stand in other files than the loop
-        facts = Facts(Knowledge(whole), candidate, regions)
-        pieces = find_pieces(facts, keep_validation=keep_validation)
-    return prove(facts, pieces)
+    return Skips(skipped, [*kept, *staying])
 
 
 def warnings_of(skips: Skips) -> list[Caveat]:
     """One for each piece that stays, and for each that leaves others with other random numbers."""
     found = [_stays(piece) for piece in skips.kept]
-    for skipped in skips.skipped:
-        if "" in skipped.draws:
-            found.append(
-                Caveat(
-                    "random-numbers",
-                    "this evaluation is skipped, and nothing draws its random numbers in its "
-                    "place: the order of the data and dropout may differ from the script's",
-                    "note",
-                    skipped.source.at(skipped.statement.lineno),
-                    "--keep-validation trains as the script does",
-                )
-            )
+    found += [
+        Caveat(
+            "random-numbers",
+            "this evaluation is skipped, and nothing draws its random numbers in its place: the "
+            "order of the data and dropout may differ from the script's",
+            "note",
+            skipped.source.at(skipped.statement.lineno),
+            "--keep-validation trains as the script does",
+        )
+        for skipped in skips.skipped
+        if "" in skipped.draws
+    ]
     return list(dict.fromkeys(found))
 
 

@@ -70,7 +70,8 @@ class Effects(Struct):
             self.draws = [NOWHERE]
         self.unknown = self.unknown or other.unknown
 
-    def modes_left(self) -> list[Mode]:
+    @property
+    def left(self) -> list[Mode]:
         """The last switch of each module that is not given back its mode."""
         return [mode for mode in self.modes.values() if mode.training is not None]
 

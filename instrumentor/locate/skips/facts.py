@@ -79,20 +79,14 @@ class Facts(Struct, eq=False, dict=True):
     @cached_property
     def _called_by_the_step(self) -> frozenset[Value]:
         """Objects that the step calls, itself or in the program's functions."""
-        source, scope = self.candidate.source, self.candidate.scope
-        calls = [(source, scope, c) for s in self.of_the_step for c in own_calls(s)]
-        seen: set[ast.AST] = set()
-        found: set[Value] = set()
-        while calls:
-            where, inside, call = calls.pop()
-            values = self.program.names.of(where, inside, call.func)
-            found.update(v for v in values if isinstance(v, (Object, Opaque, Item)))
-            for function in self.program.resolve(where, inside, call):
-                if function.node not in seen:
-                    seen.add(function.node)
-                    inner = own_calls(function.node)
-                    calls += [(function.source, function.node, c) for c in inner]
-        return frozenset(found)
+        source, scope, names = self.candidate.source, self.candidate.scope, self.program.names
+        steps = list(self.of_the_step)
+        calls = [(source, scope, c) for s in steps for c in own_calls(s)]
+        for function in self.program.called_from(scope, steps):
+            inside = self.program.source_of_scope[function]
+            calls += [(inside, function, c) for c in own_calls(function)]
+        values = (v for where, inside, c in calls for v in names.of(where, inside, c.func))
+        return frozenset(v for v in values if isinstance(v, (Object, Opaque, Item)))
 
     def anchors(self) -> Iterator[Place]:
         """The loop, and in each caller the statement that leads to it."""
@@ -121,9 +115,7 @@ class Facts(Struct, eq=False, dict=True):
                 for call in own_calls(current.node):
                     found.runs_a_model |= self.objects.is_module(*where, call.func)
                     found.saves_weights |= self.objects.saves_weights(*where, call)
-                    called = [
-                        f for f in self.reader.functions(Frame(*where), call) if f not in seen
-                    ]
+                    called = self.reader.functions(Frame(*where), call)
+                    queue += [f for f in called if f not in seen]
                     seen.update(called)
-                    queue += called
         return found

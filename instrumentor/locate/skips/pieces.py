@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from instrumentor.locate.model import Kept
 from instrumentor.locate.program import Function
-from instrumentor.locate.skips.facts import Facts
+from instrumentor.locate.skips.facts import Facts, Place
 from instrumentor.locate.skips.storage import Frame
 from instrumentor.locate.syntax import (
     FUNCTIONS,
@@ -26,6 +26,7 @@ from instrumentor.locate.syntax import (
 from instrumentor.locate.vocabulary import is_validation_name
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
+_NOTHING = ("", "")
 
 
 class Piece(Struct, frozen=True, eq=False):
@@ -44,85 +45,68 @@ class Piece(Struct, frozen=True, eq=False):
         return Kept(self.source, self.statement, self.initial, self.what, why)
 
 
-class Pieces(Struct, frozen=True):
-    """found: in source order; kept: what looks like one and cannot be read."""
+def find_pieces(facts: Facts, *, keep_validation: bool) -> tuple[list[Piece], list[Kept]]:
+    """The outermost statements that evaluate or save, none that evaluates on request.
 
-    found: tuple[Piece, ...]
-    kept: tuple[Kept, ...]
-
-
-def find_pieces(facts: Facts, *, keep_validation: bool) -> Pieces:
-    """The outermost statements that evaluate or save; none that evaluates on request."""
+    Returns:
+        Those that can be read, in source order, and those that cannot.
+    """
     search = _Search(facts, keep_validation)
     found: list[Piece] = []
     kept: list[Kept] = []
-    for piece, why in search.pieces():
-        if why:
-            kept.append(piece.kept(why))
-        elif not any(p.holds(piece) for p in found):
-            found.append(piece)
-    return Pieces(tuple(found), tuple(dict.fromkeys(kept)))
+    for (source, scope, statement), initial in search.places():
+        for hit, what, why in search.hits((source, scope, statement), initial):
+            piece = Piece(source, scope, hit, initial, what)
+            if why:
+                kept.append(piece.kept(why))
+            elif not any(p.holds(piece) for p in found):
+                found.append(piece)
+    return found, list(dict.fromkeys(kept))
 
 
 class _Search(Struct, eq=False):
     facts: Facts
     keep_validation: bool
 
-    def pieces(self) -> Iterator[tuple[Piece, str]]:
-        """What evaluates or saves, with why it cannot be read."""
-        for source, scope, statement, initial in self._places():
-            for hit, what, why in self._hits(source, scope, statement, initial):
-                yield Piece(source, scope, hit, initial, what), why
-
-    def _places(self) -> Iterator[tuple[Source, ScopeNode, ast.stmt, bool]]:
+    def places(self) -> Iterator[tuple[Place, bool]]:
+        """The statements between the samples, and those ahead of the first."""
         for source, scope, anchor in self.facts.anchors():
-            outermost = source.loops_around(anchor)
-            loops = ([anchor] if isinstance(anchor, LOOPS) else []) + list(outermost)
+            loops = [s for s in (anchor, *source.loops_around(anchor)) if isinstance(s, LOOPS)]
             if loops and scope is self.facts.candidate.scope:
                 for statement in self._loop_of_update(loops).body:
-                    yield source, scope, statement, False
-            top: ast.stmt = loops[-1] if loops else anchor
-            for suite, index in path_to(source, scope, top):
+                    yield (source, scope, statement), False
+            for suite, index in path_to(source, scope, loops[-1] if loops else anchor):
                 for statement in suite[:index]:
-                    yield source, scope, statement, True
+                    yield (source, scope, statement), True
 
     def _loop_of_update(self, loops: list[LoopNode]) -> LoopNode:
         """The loop whose iterations are whole steps: with nested micro-steps the one around."""
-        for loop in loops:
-            if any(contains(loop, u.statement) for u in self.facts.candidate.updates):
-                return loop
-        return loops[0]
+        updates = [u.statement for u in self.facts.candidate.updates]
+        return next((p for p in loops if any(contains(p, u) for u in updates)), loops[0])
 
-    def _hits(
-        self, source: Source, scope: ScopeNode, statement: ast.stmt, initial: bool
-    ) -> Iterator[tuple[ast.stmt, str, str]]:
-        """Evaluations and saves in or below a statement, outermost first."""
+    def hits(self, place: Place, initial: bool) -> Iterator[tuple[ast.stmt, str, str]]:
+        """Evaluations and saves in or below a statement, outermost first; why one is unread."""
+        source, scope, statement = place
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             return
-        holds = self._holds_backward(source, statement)
-        if statement in self.facts.of_the_step and not holds:
+        sites = self.facts.candidate.sites if source is self.facts.candidate.source else ()
+        trains = any(contains(statement, s.statement) for s in sites)
+        if statement in self.facts.of_the_step and not trains:
             return
-        if not holds and self.facts.knowledge.without_gradients(source, statement):
-            if not self.keep_validation and self._runs_a_model(source, scope, statement):
+        frame = Frame(source, scope)
+        if not trains and self.facts.knowledge.without_gradients(source, statement):
+            if not self.keep_validation and self._runs_a_model(frame, statement):
                 yield statement, "validation", ""
             return
-        inner = [s for suite in suites(statement) for s in suite]
-        for part in inner:
-            yield from self._hits(source, scope, part, initial)
-        if isinstance(statement, _SIMPLE) and not holds:
-            what, why = self._simple(Frame(source, scope), statement, initial)
+        for part in (s for suite in suites(statement) for s in suite):
+            yield from self.hits((source, scope, part), initial)
+        if isinstance(statement, _SIMPLE) and not trains:
+            what, why = self._simple(frame, own_calls(statement), initial)
             if what:
                 yield statement, what, why
 
-    def _holds_backward(self, source: Source, statement: ast.stmt) -> bool:
-        candidate = self.facts.candidate
-        sites = candidate.sites if source is candidate.source else ()
-        return any(contains(statement, s.statement) for s in sites)
-
-    def _simple(self, frame: Frame, statement: ast.stmt, initial: bool) -> tuple[str, str]:
-        """What a simple statement is, and why it cannot be read."""
-        where = (frame.source, frame.scope)
-        calls = list(own_calls(statement))
+    def _simple(self, frame: Frame, calls: list[ast.Call], initial: bool) -> tuple[str, str]:
+        """What a simple statement is by its calls, and why it cannot be read."""
         evaluates, why = (False, "") if self.keep_validation else self._evaluates(frame, calls)
         if evaluates or (why and initial):
             return "validation", why
@@ -130,9 +114,10 @@ class _Search(Struct, eq=False):
             return "checkpoint", ""
         if why:
             return "validation", why
-        if not initial and any(self.facts.knowledge.is_save(*where, c) for c in calls):
+        is_save = self.facts.knowledge.is_save
+        if not initial and any(is_save(frame.source, frame.scope, c) for c in calls):
             return "checkpoint", "what it does cannot be read"
-        return "", ""
+        return _NOTHING
 
     def _evaluates(self, frame: Frame, calls: list[ast.Call]) -> tuple[bool, str]:
         """A call of a function that runs a model without gradients and trains nothing."""
@@ -149,16 +134,13 @@ class _Search(Struct, eq=False):
         """A call on an object of which nothing is known."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr in ("eval", "test"):
             return False
-        where = (frame.source, frame.scope, call.func.value)
-        objects = self.facts.objects
+        where, objects = (frame.source, frame.scope, call.func.value), self.facts.objects
         return not objects.is_module(*where) and not objects.is_library(*where)
 
     def _is_evaluation(self, function: Function) -> bool:
-        knowledge = self.facts.knowledge
-        if knowledge.has_backward(function) or knowledge.stepped(function):
-            return False
-        traits = self.facts.does(function)
-        return traits.evaluates and traits.runs_a_model
+        knowledge, does = self.facts.knowledge, self.facts.does(function)
+        trains = knowledge.has_backward(function) or knowledge.stepped(function)
+        return not trains and does.evaluates and does.runs_a_model
 
     def _saves(self, frame: Frame, call: ast.Call) -> bool:
         functions = self.facts.reader.functions(frame, call)
@@ -166,11 +148,10 @@ class _Search(Struct, eq=False):
             return any(self.facts.does(f).saves_weights for f in functions)
         return self.facts.objects.saves_weights(frame.source, frame.scope, call)
 
-    def _runs_a_model(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
+    def _runs_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
         """Calls a module, or a function that does, in a block without gradients."""
-        frame = Frame(source, scope)
         return any(
-            self.facts.objects.is_module(source, scope, call.func)
+            self.facts.objects.is_module(frame.source, frame.scope, call.func)
             or any(
                 self.facts.does(f).runs_a_model for f in self.facts.reader.functions(frame, call)
             )
