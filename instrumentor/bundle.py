@@ -11,27 +11,7 @@ from instrumentor.options import Options
 MODULE = "_instrument_recorder"
 FOLDER_NAME = "recorder"  # of scratch, for that module
 FOLDER = Path(__file__).resolve().parent / "runtime" / "recorder"
-#: Each may use what stands before it.
-ORDER = (
-    "records",
-    "places",
-    "graph",
-    "watch",
-    "judging",
-    "witness",
-    "produced",
-    "waits",
-    "barrier",
-    "compilations",
-    "facts",
-    "counting",
-    "reports",
-    "model",
-    "sampling",
-    "extra_step",
-    "recorder",
-)
-#: What observes a script as it is stands after them.
+#: What observes a script as it is.
 OBSERVING = ("after_import", "observer", "whole_step")
 
 _OWN = "from instrumentor."
@@ -102,16 +82,30 @@ def _make(options: Options) -> str:
 
 
 def _joined(*more: str) -> tuple[str, str]:
-    """(import lines, everything else) of all modules."""
-    imports: set[str] = set()
-    parts = []
-    for name in (*ORDER, *more):
-        text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-        found = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
-        imports.update(line for line in map(ast.unparse, found) if not line.startswith(_OWN))
-        last = found[-1].end_lineno if found else 0
-        parts.append("\n".join(text.split("\n")[last:]).strip("\n"))
+    """(import lines, everything else) of the recorder's modules, and of more."""
+    parts = modules_of("recorder", *more)
+    imports = {line for found, _ in parts.values() for line in found if not line.startswith(_OWN)}
     typing = {line for line in imports if line.startswith(_TYPING)}
     names = {name for line in typing for name in line.removeprefix(_TYPING).split(", ")}
-    plain = sorted(imports - typing)
-    return "\n".join([*plain, _TYPING + ", ".join(sorted(names))]), "\n\n\n".join(parts)
+    lines = [*sorted(imports - typing), _TYPING + ", ".join(sorted(names))]
+    return "\n".join(lines), "\n\n\n".join(body for _, body in parts.values())
+
+
+#: Import lines, and the rest.
+_Part = tuple[list[str], str]
+
+
+def modules_of(*names: str, found: dict[str, _Part] | None = None) -> dict[str, _Part]:
+    """The parts of each module and of those that it imports, which stand before it."""
+    found = {} if found is None else found
+    for name in names:
+        if name in found:
+            continue
+        text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        nodes = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+        imports = list(map(ast.unparse, nodes))
+        used = [line.split()[1].rpartition(".")[2] for line in imports if line.startswith(_OWN)]
+        modules_of(*used, found=found)
+        last = nodes[-1].end_lineno if nodes else 0
+        found[name] = imports, "\n".join(text.split("\n")[last:]).strip("\n")
+    return found

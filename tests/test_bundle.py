@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.bundle import FOLDER, MODULE, OBSERVING, ORDER, block_text, module_text
+from instrumentor.bundle import FOLDER, MODULE, OBSERVING, block_text, module_text, modules_of
 from instrumentor.options import Options
 
 SCRIPT = """\
@@ -21,13 +21,17 @@ print(_instrument.finished(), _instrument.sampling.steps)
 """
 
 
-def test_every_module_is_part_of_it() -> None:
-    assert sorted((*ORDER, *OBSERVING)) == sorted(
-        p.stem for p in FOLDER.glob("*.py") if p.stem != "__init__"
-    )
+MODULES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__init__")
 
 
-@pytest.mark.parametrize("name", (*ORDER, *OBSERVING))
+def test_every_module_is_part_of_it_behind_those_that_it_uses() -> None:
+    parts = modules_of("recorder", *OBSERVING)
+    assert sorted(parts) == MODULES
+    names = list(parts)
+    assert names.index("records") < names.index("recorder") < names.index("whole_step")
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_a_module_holds_nothing_that_joining_would_spoil(name: str) -> None:
     tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"), feature_version=(3, 8))
     docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
