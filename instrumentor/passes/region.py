@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from instrumentor.edits import Edit, Kind
 from instrumentor.locate.model import Located
-from instrumentor.locate.regions import Region
+from instrumentor.locate.modes import Region
 from instrumentor.locate.syntax import Source, address
 from instrumentor.passes.entered import entered
 
