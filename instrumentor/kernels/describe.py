@@ -70,7 +70,7 @@ def _word(sizes: Sizes, value: Value) -> str:
     module, _, word = external_name(value).rpartition(".")
     if word in (*_KERNELS, *_THREADS) and isinstance(value, Free):
         # `from ttl import *` binds it out of sight.
-        stars = sizes.names.bindings(sizes.source, sizes.source.tree, "*")
+        stars = sizes.names.bound(sizes.source, sizes.source.tree, "*")
         module = next((b.module for b in stars if isinstance(b, Imported)), "")
     ours = word in (*_KERNELS, *_THREADS) and not MODULES.isdisjoint(module.split("."))
     return word if ours else ""

@@ -13,7 +13,7 @@ from instrumentor.kernels.tensors import tensors_of
 from instrumentor.locate import parse_source
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, contains
-from instrumentor.locate.values import Function, Method, Object
+from instrumentor.locate.values import Function, Object
 
 #: Ways to one call that are listed; a script with more is generated code.
 PATH_LIMIT = 200
@@ -78,7 +78,6 @@ class _Meanings:
         kernels: list[Kernel] = []
         functions: list[FunctionNode] = []
         for value in self.names.of(source, scope, node):
-            value = value.function if isinstance(value, Method) else value
             made = value.node if isinstance(value, (Function, Object)) else None
             if made in self.kernel_of:
                 kernels.append(self.kernel_of[made])

@@ -68,7 +68,7 @@ class Sizes:
         where = self.names.binder(self.source, scope, name)
         if where is None or (where, name) in self._augmented:
             return None
-        found = self.names.bindings(self.source, where, name)
+        found = self.names.bound(self.source, where, name)
         only = found[0] if len(found) == 1 else None
         return (only.value, where) if isinstance(only, Bound) and not only.path else None
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 from enum import Enum
 from functools import cached_property, lru_cache
+from typing import TypeAlias, TypeVar
 
 
 class Kind(Enum):
@@ -66,203 +67,19 @@ class Evidence(Enum):
     )
 
 
-# -- functions -----------------------------------------------------------------------------------
+# -- tables of names -----------------------------------------------------------------------------
 
-#: Qualified name (with *) -> role; the first row that matches counts.
-FUNCTIONS: tuple[tuple[str, Role], ...] = (
-    ("torch_xla.sync", Role.SYNC),
-    ("torch_xla.mark_step", Role.SYNC),
-    ("torch_xla.core.xla_model.mark_step", Role.SYNC),
-    ("torch_xla.core.xla_model.wait_device_ops", Role.WAIT),
-    ("torch.synchronize", Role.WAIT),
-    ("torch.*.synchronize", Role.WAIT),
-    ("tt_crank.*synchronize", Role.WAIT),
-    ("torch_xla.core.xla_model.optimizer_step", Role.STEP),
-    ("*no_grad", Role.NO_GRAD),
-    ("*inference_mode", Role.NO_GRAD),
-    ("torch.func.functional_call", Role.FORWARD),
-    ("torch.nn.utils.stateless.functional_call", Role.FORWARD),
-    ("torch.utils.checkpoint.*", Role.ACTIVATION_CHECKPOINT),
-    ("torch_xla.utils.checkpoint.*", Role.ACTIVATION_CHECKPOINT),
-    ("torch_xla.distributed.fsdp.checkpoint_module", Role.ACTIVATION_CHECKPOINT),
-    ("deepspeed.checkpointing.checkpoint", Role.ACTIVATION_CHECKPOINT),
-    ("torch.save", Role.SAVE),
-    ("torch_xla.core.xla_model.save", Role.SAVE),
-    ("torch_xla.utils.serialization.save", Role.SAVE),
-    ("torch.distributed.checkpoint.save*", Role.SAVE),
-    ("safetensors.torch.save*", Role.SAVE),
-    ("builtins.print", Role.LOG),
-    ("wandb.*", Role.LOG),
-    ("mlflow.*", Role.LOG),
-    ("logging.*", Role.LOG),
-    ("tqdm.*write", Role.LOG),
-    ("torch.distributed.init_process_group", Role.DISTRIBUTED),
-    ("torch.nn.parallel.*DistributedDataParallel", Role.DISTRIBUTED),
-    ("torch.distributed.fsdp.*", Role.DISTRIBUTED),
-    ("torch.distributed._composable.fsdp.*", Role.DISTRIBUTED),
-    ("deepspeed.init_distributed", Role.DISTRIBUTED),
-    ("torch.multiprocessing.spawn", Role.SPAWN),
-    ("torch.multiprocessing.start_processes", Role.SPAWN),
-    ("torch_xla.distributed.xla_multiprocessing.spawn", Role.SPAWN),
-    ("torch_xla.launch", Role.SPAWN),
-    ("threading.Thread", Role.THREAD),
-    ("threading.Timer", Role.THREAD),
-    ("*.QThread", Role.THREAD),
-    ("multiprocessing.*Process", Role.PROCESS),
-    ("torch.multiprocessing.*Process", Role.PROCESS),
-    ("torch_xla.compile", Role.COMPILE),
-    ("torch_xla.experimental.compile", Role.COMPILE),
-    ("torch_xla.core.xla_model.compile", Role.COMPILE),
-    ("torch_xla.step", Role.STEP_CONTEXT),
-    ("*clear_computation_cache", Role.CACHE_CLEAR),
-    ("time.time", Role.CLOCK),
-    ("time.perf_counter*", Role.CLOCK),
-    ("time.monotonic*", Role.CLOCK),
-    ("builtins.breakpoint", Role.DEBUGGER),
-    ("pdb.set_trace", Role.DEBUGGER),
-    ("ipdb.set_trace", Role.DEBUGGER),
-    ("torch.profiler.profile", Role.PROFILER),
-    ("torch.autograd.profiler.profile", Role.PROFILER),
-    ("torch_xla.debug.profiler.start_*", Role.PROFILER),
-    ("torch_xla.debug.profiler.Trace", Role.PROFILER),
-    ("cProfile.Profile", Role.PROFILER),
-    ("builtins.next", Role.FETCH),
-    ("torch.nn.utils.clip_grad_*", Role.CLIP),
-)
+#: Meanings with the names that have them, `*` for any text: the first row that fits counts.
+_Meaning = TypeVar("_Meaning")
+Table: TypeAlias = tuple[tuple[_Meaning, tuple[str, ...]], ...]
 
-#: What calling a qualified name makes; the first row that matches counts.
-CONSTRUCTORS: tuple[tuple[str, Kind], ...] = (
-    ("torch.optim.lr_scheduler.*", Kind.SCHEDULER),
-    ("transformers.get_*schedule*", Kind.SCHEDULER),
-    ("transformers.optimization.get_*schedule*", Kind.SCHEDULER),
-    ("diffusers.optimization.get_*schedule*", Kind.SCHEDULER),
-    ("timm.scheduler.*", Kind.SCHEDULER),
-    ("torch.optim.swa_utils.SWALR", Kind.SCHEDULER),
-    ("torch.optim.swa_utils.*", Kind.AVERAGE),
-    ("torch_ema.*", Kind.AVERAGE),
-    ("diffusers.training_utils.EMAModel*", Kind.AVERAGE),
-    ("timm.utils.ModelEma*", Kind.AVERAGE),
-    ("ema_pytorch.*", Kind.AVERAGE),
-    ("torch.optim.*", Kind.OPTIMIZER),
-    ("timm.optim.*", Kind.OPTIMIZER),
-    ("bitsandbytes.optim.*", Kind.OPTIMIZER),
-    ("apex.optimizers.*", Kind.OPTIMIZER),
-    ("torch_xla.amp.syncfree.*", Kind.OPTIMIZER),
-    ("torch_optimizer.*", Kind.OPTIMIZER),
-    ("transformers.Adafactor", Kind.OPTIMIZER),
-    ("transformers.AdamW", Kind.OPTIMIZER),
-    ("torch.amp.*GradScaler", Kind.SCALER),
-    ("torch.cuda.amp.*GradScaler", Kind.SCALER),
-    ("torch_xla.amp.GradScaler", Kind.SCALER),
-    ("accelerate.*Accelerator", Kind.ACCELERATOR),
-    ("*Fabric", Kind.ACCELERATOR),
-    ("torch.utils.data.*", Kind.DATA),
-    ("torchvision.datasets.*", Kind.DATA),
-    ("torchvision.transforms.*", Kind.DATA),
-    ("datasets.*", Kind.DATA),
-    ("*Tokenizer*", Kind.DATA),
-    ("*Processor*", Kind.DATA),
-    ("*FeatureExtractor*", Kind.DATA),
-    ("*DataCollator*", Kind.DATA),
-    ("*.DataLoader", Kind.DATA),
-    ("numpy.*", Kind.DATA),
-    ("torch.nn.*Loss*", Kind.LOSS),
-    ("torch.nn.Parameter*", Kind.DATA),
-    ("torch.nn.parameter.*", Kind.DATA),
-    ("torch.nn.functional.*", Kind.DATA),
-    ("torch.nn.utils.*", Kind.DATA),
-    ("torch.nn.init.*", Kind.DATA),
-    ("torch.nn.*", Kind.MODEL),
-    ("torchvision.models.*", Kind.MODEL),
-    ("torchvision.ops.*", Kind.LOSS),
-    ("timm.create_model", Kind.MODEL),
-    ("timm.models.create_model", Kind.MODEL),
-    ("segmentation_models_pytorch.*", Kind.MODEL),
-    ("torch.hub.load", Kind.MODEL),
-    ("*Config.from_pretrained", Kind.DATA),
-    ("transformers.*.from_*", Kind.MODEL),
-    ("diffusers.*Scheduler*", Kind.DATA),
-    ("diffusers.*.from_*", Kind.MODEL),
-    ("transformers.*Config", Kind.DATA),
-    ("transformers.*Trainer", Kind.TRAINER),
-    ("trl.*Trainer", Kind.TRAINER),
-    ("transformers.*Model*", Kind.MODEL),
-    ("transformers.*For*", Kind.MODEL),
-    ("diffusers.*Model", Kind.MODEL),
-    ("peft.*from_pretrained", Kind.MODEL),
-    ("*.SummaryWriter", Kind.LOGGER),
-    ("torch.utils.tensorboard.*", Kind.LOGGER),
-    ("tensorboardX.*", Kind.LOGGER),
-    ("logging.getLogger", Kind.LOGGER),
-    ("accelerate.logging.*", Kind.LOGGER),
-    ("loguru.*", Kind.LOGGER),
-    ("rich.progress.*", Kind.LOGGER),
-    ("rich.console.*", Kind.LOGGER),
-    ("tqdm.*", Kind.LOGGER),
-    ("wandb.init", Kind.LOGGER),
-)
 
-#: What a class of the program is that derives from a qualified name.
-BASES: tuple[tuple[str, Kind], ...] = (
-    ("torch.nn.*Loss", Kind.LOSS),
-    ("torch.nn.*", Kind.MODEL),
-    ("torch.optim.lr_scheduler.*", Kind.SCHEDULER),
-    ("torch.optim.*", Kind.OPTIMIZER),
-    ("torch.utils.data.*", Kind.DATA),
-    ("*Module", Kind.MODEL),
-    ("*PreTrainedModel", Kind.MODEL),
-)
+def _rows(prefix: str, words: str) -> tuple[str, ...]:
+    return tuple(prefix + word for word in words.split())
 
-#: `deepspeed.initialize(...)` returns several.
-PARTS: dict[str, tuple[Kind, ...]] = {
-    "deepspeed.initialize": (Kind.ENGINE, Kind.OPTIMIZER, Kind.DATA, Kind.SCHEDULER),
-}
 
-#: What is done with an object ("()": it is called) tells its kind; the first row that fits counts.
-USES: tuple[tuple[frozenset[str], Kind], ...] = (
-    (frozenset({"param_groups"}), Kind.OPTIMIZER),
-    (frozenset({"scale", "unscale_"}), Kind.SCALER),
-    (frozenset({"scale", "step"}), Kind.SCALER),
-    (frozenset({"prepare", "backward"}), Kind.ACCELERATOR),
-    (frozenset({"accumulate", "backward"}), Kind.ACCELERATOR),
-    (frozenset({"()", "backward", "step"}), Kind.ENGINE),
-    (frozenset({"get_last_lr"}), Kind.SCHEDULER),
-    (frozenset({"parameters"}), Kind.MODEL),
-    (frozenset({"named_parameters"}), Kind.MODEL),
-    (frozenset({"gradient_checkpointing_enable"}), Kind.MODEL),
-    (frozenset({"()", "train"}), Kind.MODEL),
-    (frozenset({"()", "eval"}), Kind.MODEL),
-    (frozenset({"()", "modules"}), Kind.MODEL),
-    (frozenset({"()", "zero_grad"}), Kind.MODEL),
-    (frozenset({"step", "zero_grad"}), Kind.OPTIMIZER),
-)
-USED = frozenset[str]().union(*(words for words, _ in USES)) - {"()"}
-
-#: Attributes of torch.nn.Module, and of models on it, that run no forward.
-NOT_FORWARD = frozenset(
-    {
-        *("train", "eval", "parameters", "named_parameters", "buffers", "named_buffers", "to"),
-        *("cuda", "cpu", "half", "float", "double", "bfloat16", "type", "state_dict", "modules"),
-        *("load_state_dict", "named_modules", "children", "named_children", "requires_grad_"),
-        *("share_memory", "apply", "register_buffer", "register_parameter", "register_module"),
-        *("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"),
-        *("add_module", "get_submodule", "get_parameter", "extra_repr", "zero_grad", "compile"),
-        *(
-            "save_pretrained",
-            "push_to_hub",
-            "generate",
-            "num_parameters",
-            "resize_token_embeddings",
-        ),
-        *("gradient_checkpointing_enable", "gradient_checkpointing_disable", "no_sync", "step"),
-        *("backward", "save_checkpoint", "load_checkpoint", "print_trainable_parameters", "item"),
-        *("clip_grad_norm_", "reset_parameters", "init_weights", "get_input_embeddings"),
-        *("set_train_batch_size", "gradient_accumulation_steps", "estimate_mfu", "size", "reset"),
-        *("is_gradient_accumulation_boundary", "enable_input_require_grads", "unwrap", "update"),
-        *("append", "extend", "push", "store", "clear", "init_hidden", "numel", "detach"),
-        *("set_requires_gradient_sync", "unshard", "reshard", "configure_optimizers"),
-    }
-)
+def _words(words: str) -> frozenset[str]:
+    return frozenset(words.split())
 
 
 def _fits(name: str, row: str) -> bool:
@@ -280,26 +97,149 @@ def _fits(name: str, row: str) -> bool:
     return True
 
 
+def _matches(name: str, rows: Iterable[str]) -> bool:
+    return any(_fits(name, row) for row in rows)
+
+
+def _meaning(table: Table[_Meaning], name: str) -> _Meaning | None:
+    return next((meaning for meaning, rows in table if _matches(name, rows)), None)
+
+
+# -- functions and types -------------------------------------------------------------------------
+
+#: What a function does, by its qualified name.
+FUNCTIONS: Table[Role] = (
+    (Role.SYNC, _rows("torch_xla.", "sync mark_step core.xla_model.mark_step")),
+    (Role.WAIT, ("torch_xla.core.xla_model.wait_device_ops", "tt_crank.*synchronize")),
+    (Role.WAIT, _rows("torch.", "synchronize *.synchronize")),
+    (Role.STEP, ("torch_xla.core.xla_model.optimizer_step",)),
+    (Role.NO_GRAD, ("*no_grad", "*inference_mode")),
+    (Role.FORWARD, _rows("torch.", "func.functional_call nn.utils.stateless.functional_call")),
+    (Role.ACTIVATION_CHECKPOINT, _rows("torch", ".utils.checkpoint.* _xla.utils.checkpoint.*")),
+    (Role.ACTIVATION_CHECKPOINT, ("torch_xla.distributed.fsdp.checkpoint_module",)),
+    (Role.ACTIVATION_CHECKPOINT, ("deepspeed.checkpointing.checkpoint",)),
+    (Role.SAVE, _rows("torch", ".save .distributed.checkpoint.save* _xla.core.xla_model.save")),
+    (Role.SAVE, ("torch_xla.utils.serialization.save", "safetensors.torch.save*")),
+    (Role.LOG, _rows("", "builtins.print wandb.* mlflow.* logging.* tqdm.*write")),
+    (Role.DISTRIBUTED, _rows("torch.distributed.", "init_process_group fsdp.* _composable.fsdp.*")),
+    (Role.DISTRIBUTED, ("torch.nn.parallel.*DistributedDataParallel",)),
+    (Role.DISTRIBUTED, ("deepspeed.init_distributed",)),
+    (Role.SPAWN, _rows("torch.multiprocessing.", "spawn start_processes")),
+    (Role.SPAWN, _rows("torch_xla.", "distributed.xla_multiprocessing.spawn launch")),
+    (Role.THREAD, _rows("", "threading.Thread threading.Timer *.QThread")),
+    (Role.PROCESS, _rows("", "multiprocessing.*Process torch.multiprocessing.*Process")),
+    (Role.COMPILE, _rows("torch_xla.", "compile experimental.compile core.xla_model.compile")),
+    (Role.STEP_CONTEXT, ("torch_xla.step",)),
+    (Role.CACHE_CLEAR, ("*clear_computation_cache",)),
+    (Role.CLOCK, _rows("time.", "time perf_counter* monotonic*")),
+    (Role.DEBUGGER, _rows("", "builtins.breakpoint pdb.set_trace ipdb.set_trace")),
+    (Role.PROFILER, _rows("torch.", "profiler.profile autograd.profiler.profile")),
+    (Role.PROFILER, _rows("torch_xla.debug.profiler.", "start_* Trace")),
+    (Role.PROFILER, ("cProfile.Profile",)),
+    (Role.FETCH, ("builtins.next",)),
+    (Role.CLIP, ("torch.nn.utils.clip_grad_*",)),
+)
+
+#: What calling a qualified name makes.
+CONSTRUCTORS: Table[Kind] = (
+    (Kind.SCHEDULER, _rows("torch.optim.", "lr_scheduler.* swa_utils.SWALR")),
+    (Kind.SCHEDULER, _rows("transformers.", "get_*schedule* optimization.get_*schedule*")),
+    (Kind.SCHEDULER, _rows("", "diffusers.optimization.get_*schedule* timm.scheduler.*")),
+    (Kind.AVERAGE, _rows("", "torch.optim.swa_utils.* torch_ema.* ema_pytorch.*")),
+    (Kind.AVERAGE, _rows("", "diffusers.training_utils.EMAModel* timm.utils.ModelEma*")),
+    (Kind.OPTIMIZER, _rows("", "torch.optim.* timm.optim.* bitsandbytes.optim.*")),
+    (Kind.OPTIMIZER, _rows("", "apex.optimizers.* torch_xla.amp.syncfree.* torch_optimizer.*")),
+    (Kind.OPTIMIZER, _rows("transformers.", "Adafactor AdamW")),
+    (Kind.SCALER, _rows("torch", ".amp.*GradScaler .cuda.amp.*GradScaler _xla.amp.GradScaler")),
+    (Kind.ACCELERATOR, _rows("", "accelerate.*Accelerator *Fabric")),
+    (Kind.DATA, _rows("", "torch.utils.data.* torchvision.datasets.* torchvision.transforms.*")),
+    (Kind.DATA, _rows("", "datasets.* *Tokenizer* *Processor* *FeatureExtractor*")),
+    (Kind.DATA, _rows("", "*DataCollator* *.DataLoader numpy.*")),
+    (Kind.LOSS, ("torch.nn.*Loss*",)),
+    (Kind.DATA, _rows("torch.nn.", "Parameter* parameter.* functional.* utils.* init.*")),
+    (Kind.MODEL, _rows("", "torch.nn.* torchvision.models.* torch.hub.load")),
+    (Kind.LOSS, ("torchvision.ops.*",)),
+    (Kind.MODEL, _rows("", "timm.create_model timm.models.create_model")),
+    (Kind.MODEL, ("segmentation_models_pytorch.*",)),
+    (Kind.DATA, ("*Config.from_pretrained",)),
+    (Kind.MODEL, ("transformers.*.from_*",)),
+    (Kind.DATA, ("diffusers.*Scheduler*",)),
+    (Kind.MODEL, ("diffusers.*.from_*",)),
+    (Kind.DATA, ("transformers.*Config",)),
+    (Kind.TRAINER, _rows("", "transformers.*Trainer trl.*Trainer")),
+    (Kind.MODEL, _rows("", "transformers.*Model* transformers.*For* diffusers.*Model")),
+    (Kind.MODEL, ("peft.*from_pretrained",)),
+    (Kind.LOGGER, _rows("", "*.SummaryWriter torch.utils.tensorboard.* tensorboardX.*")),
+    (Kind.LOGGER, _rows("", "logging.getLogger accelerate.logging.* loguru.* rich.progress.*")),
+    (Kind.LOGGER, _rows("", "rich.console.* tqdm.* wandb.init")),
+)
+
+#: What a class of the program is that derives from a qualified name.
+BASES: Table[Kind] = (
+    (Kind.LOSS, ("torch.nn.*Loss",)),
+    (Kind.MODEL, ("torch.nn.*",)),
+    (Kind.SCHEDULER, ("torch.optim.lr_scheduler.*",)),
+    (Kind.OPTIMIZER, ("torch.optim.*",)),
+    (Kind.DATA, ("torch.utils.data.*",)),
+    (Kind.MODEL, ("*Module", "*PreTrainedModel")),
+)
+
+#: `deepspeed.initialize(...)` returns several.
+PARTS: dict[str, tuple[Kind, ...]] = {
+    "deepspeed.initialize": (Kind.ENGINE, Kind.OPTIMIZER, Kind.DATA, Kind.SCHEDULER),
+}
+
+#: What is done with an object ("()": it is called) tells its kind; the first row that fits counts.
+USES: tuple[tuple[Kind, tuple[frozenset[str], ...]], ...] = (
+    (Kind.OPTIMIZER, (_words("param_groups"),)),
+    (Kind.SCALER, (_words("scale unscale_"), _words("scale step"))),
+    (Kind.ACCELERATOR, (_words("prepare backward"), _words("accumulate backward"))),
+    (Kind.ENGINE, (_words("() backward step"),)),
+    (Kind.SCHEDULER, (_words("get_last_lr"),)),
+    (Kind.MODEL, (_words("parameters"), _words("named_parameters"))),
+    (Kind.MODEL, (_words("gradient_checkpointing_enable"), _words("() train"))),
+    (Kind.MODEL, (_words("() eval"), _words("() modules"), _words("() zero_grad"))),
+    (Kind.OPTIMIZER, (_words("step zero_grad"),)),
+)
+USED = frozenset[str]().union(*(words for _, each in USES for words in each)) - {"()"}
+
+#: Attributes of torch.nn.Module, and of models on it, that run no forward.
+NOT_FORWARD = _words(
+    "train eval parameters named_parameters buffers named_buffers to cuda cpu half float double "
+    "bfloat16 type state_dict modules load_state_dict named_modules children named_children "
+    "requires_grad_ share_memory apply register_buffer register_parameter register_module "
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook add_module "
+    "get_submodule get_parameter extra_repr zero_grad compile save_pretrained push_to_hub generate "
+    "num_parameters resize_token_embeddings gradient_checkpointing_enable "
+    "gradient_checkpointing_disable no_sync step backward save_checkpoint load_checkpoint "
+    "print_trainable_parameters item clip_grad_norm_ reset_parameters init_weights "
+    "get_input_embeddings set_train_batch_size gradient_accumulation_steps estimate_mfu size reset "
+    "is_gradient_accumulation_boundary enable_input_require_grads unwrap update append extend push "
+    "store clear init_hidden numel detach set_requires_gradient_sync unshard reshard "
+    "configure_optimizers"
+)
+
+
 @lru_cache(maxsize=4096)
 def role_of(name: str) -> Role | None:
     """What a function of an installed package does, by its qualified name."""
-    return next((role for row, role in FUNCTIONS if _fits(name, row)), None)
+    return _meaning(FUNCTIONS, name)
 
 
 @lru_cache(maxsize=4096)
 def made_by(name: str) -> Kind | None:
     """What calling a qualified name makes."""
-    return next((kind for row, kind in CONSTRUCTORS if _fits(name, row)), None)
+    return _meaning(CONSTRUCTORS, name)
 
 
 def derived_from(names: Collection[str]) -> Kind | None:
     """What a class is that derives from installed classes of these names."""
-    return next((k for row, k in BASES if any(_fits(n, row) for n in names)), None)
+    return next((kind for kind, rows in BASES if any(_matches(n, rows) for n in names)), None)
 
 
 def used_as(words: Collection[str]) -> Kind | None:
     """What an object is with which these things are done."""
-    return next((kind for row, kind in USES if row.issubset(words)), None)
+    return next((kind for kind, rows in USES if any(row.issubset(words) for row in rows)), None)
 
 
 # -- how things are spelled: evidence of last resort ----------------------------------------------
@@ -346,6 +286,10 @@ SPELLED_STEP = Spelling(
     r"(run|apply|do|call|take)_(the_)?optim(izer)?s?(_step)?)$",
     re.I,
 )
+#: What is named after a step and steps no optimizer.
+SPELLED_BESIDE_STEP = Spelling(
+    r"(?i:sched|save|checkpoint|ckpt|log|print|dump|load|state|resume)|train|^(step|zero_grad)$"
+)
 #: Of several names that are counted up the one that counts steps, and those that do not.
 SPELLED_COUNT = Spelling(r"step|iter|(^|[_.])(it|itr|update|updates)(_|$)", re.I)
 SPELLED_OTHER_COUNT = Spelling(r"accum|micro|sample|token|correct|epoch|patience|since", re.I)
@@ -385,7 +329,6 @@ SPELLED_BESIDE_VALIDATION = Spelling(
 SPELLED_LOG = Spelling(
     r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress"
 )
-SPELLED_BOOKKEEPING = Spelling(r"save|checkpoint|ckpt|log|print|dump|load|state|resume", re.I)
 
 
 @lru_cache(maxsize=4096)
@@ -397,121 +340,82 @@ def spelled_as(word: str) -> Kind | None:
 # -- what is differentiable ----------------------------------------------------------------------
 
 #: Attributes of a tensor that carry no gradient.
-NOT_DIFFERENTIABLE_ATTRIBUTES = frozenset(
-    {
-        *("data", "shape", "dtype", "device", "ndim", "grad", "requires_grad", "is_cuda"),
-        *("grad_fn", "layout", "is_leaf"),
-    }
+NOT_DIFFERENTIABLE_ATTRIBUTES = _words(
+    "data shape dtype device ndim grad requires_grad is_cuda grad_fn layout is_leaf"
 )
 #: Functions whose result is no tensor but holds one as its `data`.
-PACKS = (
-    "torch.nn.utils.rnn.pack_padded_sequence",
-    "torch.nn.utils.rnn.pack_sequence",
-    "torch.nn.utils.rnn.PackedSequence",
-)
+PACKS = _rows("torch.nn.utils.rnn.", "pack_padded_sequence pack_sequence PackedSequence")
 #: Functions and methods whose result carries no gradient, whatever they are given.
-NOT_DIFFERENTIABLE = frozenset(
-    {
-        *("argmax", "argmin", "argsort", "item", "tolist", "numpy", "size", "dim", "numel"),
-        *("detach", "detach_", "long", "int", "bool", "eq", "ne", "lt", "gt", "le", "ge"),
-        *("nonzero", "isnan", "isinf", "isfinite", "multinomial", "bernoulli", "sample"),
-        *("sample_n", "generate", "new_zeros", "new_ones", "new_full", "new_empty"),
-        *("new_tensor", "searchsorted", "equal", "zeros_like", "ones_like", "rand_like"),
-        *("randn_like", "full_like", "empty_like", "one_hot", "randint_like", "element_size"),
-        *("data_ptr", "logical_and", "logical_or", "logical_not", "bucketize", "batch_decode"),
-        *("get_last_lr", "state_dict"),
-    }
+NOT_DIFFERENTIABLE = _words(
+    "argmax argmin argsort item tolist numpy size dim numel detach detach_ long int bool eq ne lt "
+    "gt le ge nonzero isnan isinf isfinite multinomial bernoulli sample sample_n generate "
+    "new_zeros new_ones new_full new_empty new_tensor searchsorted equal zeros_like ones_like "
+    "rand_like randn_like full_like empty_like one_hot randint_like element_size data_ptr "
+    "logical_and logical_or logical_not bucketize batch_decode get_last_lr state_dict"
 )
 #: Functions of torch that make tensors of data.
-MAKES_DATA = frozenset(
-    {
-        *("tensor", "as_tensor", "from_numpy", "zeros", "ones", "empty", "full", "eye", "arange"),
-        *("linspace", "logspace", "rand", "randn", "randint", "randperm", "normal", "Tensor"),
-        *("FloatTensor", "LongTensor", "IntTensor", "BoolTensor", "ByteTensor", "HalfTensor"),
-        *("manual_seed", "load", "device", "Generator", "is_tensor", "is_grad_enabled"),
-    }
+MAKES_DATA = _words(
+    "tensor as_tensor from_numpy zeros ones empty full eye arange linspace logspace rand randn "
+    "randint randperm normal Tensor FloatTensor LongTensor IntTensor BoolTensor ByteTensor "
+    "HalfTensor manual_seed load device Generator is_tensor is_grad_enabled"
 )
 #: Methods that add an element to a container.
-FILLS = frozenset(
-    {"append", "extend", "insert", "add", "appendleft", "setdefault", "push", "put", "update"}
-)
+FILLS = _words("append extend insert add appendleft setdefault push put update")
 #: Packages of which nothing is differentiable for torch.
-HOST_LIBRARIES = frozenset(
-    {
-        *("builtins", "numpy", "math", "random", "time", "os", "sys", "copy", "json", "pathlib"),
-        *("logging", "collections", "itertools", "functools", "datetime", "gym", "gymnasium"),
-        *("wandb", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "PIL", "cv2", "torchvision"),
-    }
+HOST_LIBRARIES = _words(
+    "builtins numpy math random time os sys copy json pathlib logging collections itertools "
+    "functools datetime gym gymnasium wandb tqdm matplotlib pandas sklearn scipy PIL cv2 "
+    "torchvision"
 )
 #: Of those the functions that hand on what they are given.
-PASSING_BUILTINS = frozenset(
-    {
-        *("builtins.sum", "builtins.max", "builtins.min", "builtins.zip", "builtins.list"),
-        *("builtins.tuple", "builtins.dict", "builtins.set", "builtins.enumerate", "builtins.map"),
-        *("builtins.reversed", "builtins.sorted", "builtins.iter", "builtins.next", "builtins.abs"),
-        *("builtins.filter", "builtins.pow", "builtins.getattr", "builtins.vars", "builtins.any"),
-        *("copy.copy", "itertools.chain", "functools.reduce", "functools.partial"),
-        *("collections.OrderedDict", "collections.defaultdict", "itertools.islice"),
-    }
+PASSING_BUILTINS = _words(
+    "builtins.sum builtins.max builtins.min builtins.zip builtins.list builtins.tuple "
+    "builtins.dict builtins.set builtins.enumerate builtins.map builtins.reversed builtins.sorted "
+    "builtins.iter builtins.next builtins.abs builtins.filter builtins.pow builtins.getattr "
+    "builtins.vars builtins.any copy.copy itertools.chain functools.reduce functools.partial "
+    "collections.OrderedDict collections.defaultdict itertools.islice"
 )
 
 # -- what waits for the device -------------------------------------------------------------------
 
 #: Methods of a tensor that hand its values to the host.
-HANDS_TO_HOST = frozenset({"item", "tolist", "numpy", "cpu"})
+HANDS_TO_HOST = _words("item tolist numpy cpu")
 #: Functions that ask the tensor they are given for its value.
-ASKS_VALUE = frozenset({"print", "float", "int", "bool"})
+ASKS_VALUE = _words("print float int bool")
 #: Functions and methods by which a test asks for values.
-TESTS_VALUES = frozenset({"isnan", "isinf", "isfinite", "any", "all"})
+TESTS_VALUES = _words("isnan isinf isfinite any all")
 #: Attributes, methods and functions that describe a tensor, without its values.
-DESCRIBES_TENSOR = frozenset(
-    {
-        *("shape", "size", "dtype", "device", "dim", "numel", "ndim", "requires_grad"),
-        *("len", "isinstance", "type", "hasattr", "id"),
-    }
+DESCRIBES_TENSOR = _words(
+    "shape size dtype device dim numel ndim requires_grad len isinstance type hasattr id"
 )
 
 # -- what calls give back ------------------------------------------------------------------------
 
 #: Calls whose result stands for their first argument.
-RETURNS_ARGUMENT = frozenset(
-    {
-        *("builtins.list", "builtins.tuple", "builtins.set", "builtins.iter", "builtins.reversed"),
-        *("builtins.sorted", "copy.copy", "copy.deepcopy", "functools.partial", "functools.wraps"),
-        *("itertools.chain", "itertools.cycle", "itertools.islice", "tqdm.tqdm", "tqdm.auto.tqdm"),
-        *("torch.compile", "torch.jit.script", "torch.jit.trace"),
-        *("torch_xla.compile", "torch_xla.experimental.compile"),
-        *("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"),
-        "torch.nn.parallel.DistributedDataParallel",
-        *("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard"),
-        "torch_xla.distributed.parallel_loader.MpDeviceLoader",
-        *("peft.get_peft_model", "torch.quantization.prepare_qat"),
-    }
+RETURNS_ARGUMENT = _words(
+    "builtins.list builtins.tuple builtins.set builtins.iter builtins.reversed builtins.sorted "
+    "copy.copy copy.deepcopy functools.partial functools.wraps itertools.chain itertools.cycle "
+    "itertools.islice tqdm.tqdm tqdm.auto.tqdm torch.compile torch.jit.script torch.jit.trace "
+    "torch_xla.compile torch_xla.experimental.compile torch.nn.DataParallel "
+    "torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel "
+    "torch.distributed.fsdp.FullyShardedDataParallel torch.distributed.fsdp.fully_shard "
+    "torch_xla.distributed.parallel_loader.MpDeviceLoader peft.get_peft_model "
+    "torch.quantization.prepare_qat"
 )
 #: Methods that return the object itself, or the same thing somewhere else.
-RETURNS_SELF = frozenset(
-    {
-        *("to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "xpu", "npu"),
-        *("train", "eval", "requires_grad_", "share_memory", "to_empty", "compile", "detach"),
-        *("__enter__", "module"),
-    }
+RETURNS_SELF = _words(
+    "to cuda cpu half float double bfloat16 type xpu npu train eval requires_grad_ share_memory "
+    "to_empty compile detach __enter__ module"
 )
 #: Methods that return their arguments, wrapped: one, or as many as they were given.
-GIVES_BACK = frozenset({"prepare", "prepare_model", "prepare_optimizer", "setup", "setup_module"})
+GIVES_BACK = _words("prepare prepare_model prepare_optimizer setup setup_module")
 #: Methods whose value may be one of their arguments.
 GIVES_ARGUMENTS = GIVES_BACK | {"get", "pop", "setdefault"}
 #: Methods that many kinds of objects have: their name alone says nothing of the type.
-COMMON_METHODS = frozenset(
-    {
-        *dir(dict),
-        *dir(list),
-        *dir(str),
-        *dir(set),
-        *("to", "cuda", "cpu", "item", "detach", "view", "reshape", "size", "mean", "sum", "read"),
-        *("write", "close", "open", "state_dict", "load_state_dict", "parameters", "zero_grad"),
-        *("info", "debug", "warning", "error", "exception", "log", "print", "set_postfix"),
-        *("set_description", "backward", "step", "train", "eval", "forward", "fit", "run"),
-    }
+COMMON_METHODS = frozenset((*dir(dict), *dir(list), *dir(str), *dir(set))) | _words(
+    "to cuda cpu item detach view reshape size mean sum read write close open state_dict "
+    "load_state_dict parameters zero_grad info debug warning error exception log print "
+    "set_postfix set_description backward step train eval forward fit run"
 )
 
 
@@ -538,17 +442,8 @@ class Gives(Enum):
     PART = "the object or what it was given, a view or a part of it"
 
 
-def _rows(prefix: str, words: str) -> tuple[str, ...]:
-    return tuple(prefix + word for word in words.split())
-
-
-def _words(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-#: Qualified names by what calling them changes; the first row that matches counts. What matches
-#: none may change what it is given.
-EFFECTS: tuple[tuple[Effect, tuple[str, ...]], ...] = (
+#: What calling a qualified name changes. What matches none may change what it is given.
+EFFECTS: Table[Effect] = (
     (Effect.NOTHING, _rows("torch.", "distributed.get_* distributed.is_* random.fork_rng")),
     (
         Effect.PROCESS,
@@ -665,7 +560,7 @@ _NUMBERS = (
 @lru_cache(maxsize=4096)
 def effect_of(name: str) -> Effect:
     """What calling a function of an installed package changes."""
-    return next((e for e, rows in EFFECTS if _matches(name, rows)), Effect.GIVEN)
+    return _meaning(EFFECTS, name) or Effect.GIVEN
 
 
 def draws(name: str) -> bool:
@@ -706,7 +601,3 @@ def method_gives(word: str) -> Gives:
 def is_iterator(name: str) -> bool:
     """Whether what a function makes is used up by walking over it."""
     return _matches(name, ITERATORS)
-
-
-def _matches(name: str, rows: Iterable[str]) -> bool:
-    return any(_fits(name, row) for row in rows)

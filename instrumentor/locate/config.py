@@ -12,7 +12,7 @@ from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import Source, dotted
 from instrumentor_analysis.caveats import Caveat
 
-MULTI_CHIP_FOLDERS = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
+_MULTI_CHIP = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
 # A key of a mesh that is not plainly null: only then is the YAML library loaded.
 _MESH_KEY = r"['\"]?mesh(_shape)?['\"]?[^\S\n]*:"
 _SET_MESH = re.compile(rf"{_MESH_KEY}(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)".encode(), re.M)
@@ -31,7 +31,7 @@ def folder_reason(script: Path) -> Reason | None:
 
 def _multi_chip(path: Path) -> str:
     """The folder of a path that is named after a machine of several chips, or ''."""
-    return next((part for part in path.parts[:-1] if part.lower() in MULTI_CHIP_FOLDERS), "")
+    return next((part for part in path.parts[:-1] if part.lower() in _MULTI_CHIP), "")
 
 
 def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | None:
@@ -41,10 +41,10 @@ def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | 
             return Path(arguments[position + 1]), 0
         if argument.startswith("--config="):
             return Path(argument.partition("=")[2]), 0
-    return next(default_configs(source), None)
+    return next(_default_configs(source), None)
 
 
-def default_configs(source: Source) -> Iterator[tuple[Path, int]]:
+def _default_configs(source: Source) -> Iterator[tuple[Path, int]]:
     """YAML files that the script names relative to itself, with the line; they may be absent.
 
     `Path(__file__).parent / "single_chip" / "x.yaml"` and
@@ -101,23 +101,20 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
     if found is None:
         return None
     path, named_at = found
-    where, line = (source.path, named_at) if named_at else (path, 1)
-    relative = (
-        path.relative_to(source.path.parent) if path.is_relative_to(source.path.parent) else path
-    )
+    folder = source.path.parent
+    relative = path.relative_to(folder) if path.is_relative_to(folder) else path
     part = _multi_chip(relative)
     if part:
+        where, line = (source.path, named_at) if named_at else (path, 1)
         message = f"the configuration {relative} lies in a {part} folder: multi-chip"
         return Reason(where, line, "multi-chip", message, _MULTI)
     if not path.is_file() or not _SET_MESH.search(path.read_bytes()):
         return None
-    found_mesh = next(_meshes(read_config(path)), None)
-    if found_mesh is None:
-        return None
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    line = next((n for n, t in enumerate(lines, 1) if re.search(_MESH_KEY, t)), 1)
-    key, shape = found_mesh
-    return Reason(path, line, "multi-chip", f"{key} is {shape!r}: a multi-chip run", _MULTI)
+    for key, shape in _meshes(read_config(path)):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        line = next((n for n, t in enumerate(lines, 1) if re.search(_MESH_KEY, t)), 1)
+        return Reason(path, line, "multi-chip", f"{key} is {shape!r}: a multi-chip run", _MULTI)
+    return None
 
 
 def _meshes(value: object) -> Iterator[tuple[str, object]]:
@@ -149,17 +146,16 @@ def _chips(shape: object) -> float:
 
 def mesh_default_warning(sources: Sequence[Source]) -> Caveat | None:
     """A config class whose *default* mesh_shape is truthy runs through SPMD unintentionally."""
-    for source in sources:
-        for cls in source.classes:
-            for statement in cls.body:
-                shape = _default(statement) if isinstance(statement, ast.AnnAssign) else ""
-                if shape:
-                    return Caveat(
-                        "mesh-default",
-                        f"{cls.name}.mesh_shape defaults to {shape}: a YAML without mesh_shape "
-                        "goes through SPMD on several chips",
-                        place=source.at(statement.lineno),
-                    )
+    classes = [(source, cls) for source in sources for cls in source.classes]
+    for source, cls, field in ((s, c, f) for s, c in classes for f in c.body):
+        shape = _default(field) if isinstance(field, ast.AnnAssign) else ""
+        if shape:
+            return Caveat(
+                "mesh-default",
+                f"{cls.name}.mesh_shape defaults to {shape}: a YAML without mesh_shape "
+                "goes through SPMD on several chips",
+                place=source.at(field.lineno),
+            )
     return None
 
 
@@ -172,13 +168,3 @@ def _default(field: ast.AnnAssign) -> str:
     sizes = getattr(value, "value", None) or getattr(value, "elts", None)
     literal = isinstance(value, (ast.Constant, ast.List, ast.Tuple))
     return ast.unparse(value) if value is not None and literal and sizes else ""
-
-
-__all__ = [
-    "MULTI_CHIP_FOLDERS",
-    "config_path",
-    "default_configs",
-    "mesh_default_warning",
-    "mesh_reason",
-    "read_config",
-]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from instrumentor.locate.dataflow import binds
 from instrumentor.locate.loops import Site
-from instrumentor.locate.names import default_of, is_method, on_class, passed
 from instrumentor.locate.program import Function, Program
+from instrumentor.locate.signatures import default_of, is_method, on_class, passed
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     ScopeNode,

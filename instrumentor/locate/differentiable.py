@@ -62,125 +62,118 @@ PASSES = Effect()
 
 def effect_of(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> Effect:
     """Of a call that leaves the program, or whose function runs a model by its type."""
-    word = callee(call)
-    role = knowledge.role(source, scope, call)
-    if role in (Role.FORWARD, Role.ACTIVATION_CHECKPOINT):
-        name = knowledge.program.names.qualified(source, scope, call.func)
-        return Effect(Evidence.TYPE, what=name)
-    called = _model(knowledge, source, scope, call.func)
-    if called is not None:
-        return called
-    values = knowledge.values(source, scope, call.func)
-    if isinstance(call.func, ast.Attribute):
-        return _of_method(knowledge, source, scope, call, word)
-    named = [v for v in values if isinstance(v, External)]
-    if named:
-        return _of_library(knowledge, source, scope, call, named[0].name)
-    return _unread(knowledge, source, scope, call, word)
+    return _Unread(knowledge, source, scope, call).effect()
 
 
-def _model(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> Effect | None:
-    """What calling an object as a model gives; None when it is none."""
-    found = knowledge.kinds.of(source, scope, node)
-    if found is None or found[0] not in (Kind.MODEL, Kind.ENGINE, Kind.LOSS, Kind.AVERAGE):
-        return None
-    kind, evidence = found
-    if kind is Kind.LOSS:
-        return None if evidence is Evidence.SPELLING else PASSES
-    if kind is Kind.AVERAGE:
-        return PASSES
-    if _is_gradless(knowledge, knowledge.values(source, scope, node)):
-        return NOTHING
-    what = type_name(knowledge, source, scope, node) or dotted(node)
-    if not knowledge.is_model(source, scope, node):  # frozen, unless adapters are put into it
-        return Effect(Evidence.UNREAD, what=what)
-    return Effect(evidence, what=what)
+class _Unread(Struct, frozen=True):
+    """A call whose function is not read, and where it stands."""
 
+    knowledge: Knowledge
+    source: Source
+    scope: ScopeNode
+    call: ast.Call
 
-def _is_gradless(knowledge: Knowledge, values: Values) -> bool:
-    """Whether the `forward` of each of these objects runs with gradients off."""
-    made = [v.made_by for v in values if isinstance(v, Object)]
-    methods = [
-        knowledge.program.methods(cls, "forward", overrides=False)
-        for cls in made
-        if isinstance(cls, Class)
-    ]
-    return len(methods) == len(values) > 0 and all(
-        found and all(map(knowledge.is_gradless, found)) for found in methods
-    )
+    @property
+    def word(self) -> str:
+        return callee(self.call)
 
+    @property
+    def qualified(self) -> str:
+        return self.knowledge.program.qualified(self.source, self.scope, self.call.func)
 
-def _of_method(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call, word: str
-) -> Effect:
-    assert isinstance(call.func, ast.Attribute)
-    owner = call.func.value
-    qualified = knowledge.program.names.qualified(source, scope, call.func)
-    if word.startswith("__") and word != "__call__":
-        return PASSES
-    if qualified and not _is_object(knowledge, source, scope, owner):
-        return _of_library(knowledge, source, scope, call, qualified)
-    kind, evidence = knowledge.kinds.of(source, scope, owner) or (None, None)
-    if kind in _RUN and (kind, evidence) != (Kind.ENGINE, Evidence.SPELLING):
-        return _of_model(knowledge, source, scope, owner, word)
-    if word in catalogue.NOT_DIFFERENTIABLE:
-        return NOTHING
-    runs = any(knowledge.is_model(source, scope, a) for a in arguments(call))
-    common = word in catalogue.COMMON_METHODS or word in catalogue.NOT_FORWARD
-    if kind in _PASSING or (common and not runs):
-        return PASSES
-    return _unread(knowledge, source, scope, call, word)
+    def values(self, node: ast.expr) -> Values:
+        return self.knowledge.values(self.source, self.scope, node)
 
+    def effect(self) -> Effect:
+        role = self.knowledge.role(self.source, self.scope, self.call)
+        if role in (Role.FORWARD, Role.ACTIVATION_CHECKPOINT):
+            return Effect(Evidence.TYPE, what=self.qualified)
+        called = self.run(self.call.func)
+        if called is not None:
+            return called
+        if isinstance(self.call.func, ast.Attribute):
+            return self.method(self.call.func.value)
+        named = [v.name for v in self.values(self.call.func) if isinstance(v, External)]
+        return self.library(named[0]) if named else self.by_name()
 
-def _of_model(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, owner: ast.expr, word: str
-) -> Effect:
-    """A method of a model, known by its name to run no forward or taken to run one."""
-    if word in catalogue.RETURNS_SELF:
-        return PASSES
-    if word in catalogue.NOT_FORWARD:
-        return NOTHING
-    return _model(knowledge, source, scope, owner) or PASSES
+    def run(self, node: ast.expr) -> Effect | None:
+        """What calling an object as a model gives; None when it is none."""
+        found = self.knowledge.kinds.of(self.source, self.scope, node)
+        kind, evidence = found or (None, Evidence.SPELLING)
+        if kind is Kind.LOSS:
+            return None if evidence is Evidence.SPELLING else PASSES
+        if kind not in _RUN or kind is Kind.AVERAGE:
+            return PASSES if kind is Kind.AVERAGE else None
+        if self._is_gradless(self.values(node)):
+            return NOTHING
+        what = type_name(self.knowledge, self.source, self.scope, node) or dotted(node)
+        # frozen, unless adapters are put into it
+        frozen = not self.knowledge.is_model(self.source, self.scope, node)
+        return Effect(Evidence.UNREAD if frozen else evidence, what=what)
 
+    def _is_gradless(self, models: Values) -> bool:
+        """Whether the `forward` of each of these objects runs with gradients off."""
+        made = [v.made_by for v in models if isinstance(v, Object)]
+        forwards = [
+            self.knowledge.program.methods(cls, "forward", overrides=False)
+            for cls in made
+            if isinstance(cls, Class)
+        ]
+        return len(forwards) == len(models) > 0 and all(
+            found and all(map(self.knowledge.is_gradless, found)) for found in forwards
+        )
 
-def _is_object(knowledge: Knowledge, source: Source, scope: ScopeNode, owner: ast.expr) -> bool:
-    """A value that is held, no module or class: `x` of `x.view(2)`, not `torch` of `torch.cat`."""
-    values = knowledge.values(source, scope, owner)
-    return not any(isinstance(v, External) for v in values)
+    def method(self, owner: ast.expr) -> Effect:
+        word = self.word
+        if word.startswith("__") and word != "__call__":
+            return PASSES
+        # `x` of `x.view(2)` is a value that is held, `torch` of `torch.cat` is none
+        if self.qualified and any(isinstance(v, External) for v in self.values(owner)):
+            return self.library(self.qualified)
+        found = self.knowledge.kinds.of(self.source, self.scope, owner)
+        kind = found[0] if found is not None else None
+        if kind in _RUN and found != (Kind.ENGINE, Evidence.SPELLING):
+            # a method of a model is known by its name to run no forward, or taken to run one
+            if word in catalogue.RETURNS_SELF:
+                return PASSES
+            return NOTHING if word in catalogue.NOT_FORWARD else self.run(owner) or PASSES
+        if word in catalogue.NOT_DIFFERENTIABLE:
+            return NOTHING
+        common = word in catalogue.COMMON_METHODS or word in catalogue.NOT_FORWARD
+        if kind in _PASSING or (common and not self._is_given_a_model()):
+            return PASSES
+        return self.by_name()
 
+    def _is_given_a_model(self) -> bool:
+        given = arguments(self.call)
+        return any(self.knowledge.is_model(self.source, self.scope, a) for a in given)
 
-def _of_library(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call, name: str
-) -> Effect:
-    """A function of an installed package, by its qualified name."""
-    root, word = name.partition(".")[0], name.rpartition(".")[2]
-    if name in catalogue.PASSING_BUILTINS:
-        return PASSES
-    if name == "torch.autograd.grad":
-        return PASSES if any(k.arg == "create_graph" for k in call.keywords) else NOTHING
-    if root in catalogue.HOST_LIBRARIES or name.startswith("torch.utils.data."):
-        return NOTHING
-    if root == "torch":
-        known = word in catalogue.NOT_DIFFERENTIABLE or word in catalogue.MAKES_DATA
-        return NOTHING if known or catalogue.made_by(name) is Kind.OPTIMIZER else PASSES
-    if catalogue.made_by(name) in _PASSING:
-        return NOTHING
-    return _unread(knowledge, source, scope, call, word)
+    def library(self, name: str) -> Effect:
+        """A function of an installed package, by its qualified name."""
+        root, word = name.partition(".")[0], name.rpartition(".")[2]
+        made = catalogue.made_by(name)
+        if name in catalogue.PASSING_BUILTINS:
+            return PASSES
+        if name == "torch.autograd.grad":
+            return PASSES if any(k.arg == "create_graph" for k in self.call.keywords) else NOTHING
+        if root in catalogue.HOST_LIBRARIES or name.startswith("torch.utils.data."):
+            return NOTHING
+        if root == "torch":
+            known = word in catalogue.NOT_DIFFERENTIABLE or word in catalogue.MAKES_DATA
+            return NOTHING if known or made is Kind.OPTIMIZER else PASSES
+        return NOTHING if made in _PASSING else self.by_name()
 
-
-def _unread(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call, word: str
-) -> Effect:
-    """A function that cannot be read: what it is given and how it is named are all there is."""
-    name = knowledge.program.names.qualified(source, scope, call.func) or dotted(call.func) or word
-    if word in catalogue.NOT_DIFFERENTIABLE:
-        return NOTHING
-    prepares = catalogue.SPELLED_PREPARATION.search(word) or _PREPARES.search(word)
-    if catalogue.SPELLED_FORWARD.search(word):
-        return Effect(Evidence.SPELLING, what=name)
-    if not prepares and any(knowledge.is_model(source, scope, a) for a in arguments(call)):
-        return Effect(Evidence.SPELLING, what=name)
-    return Effect(Evidence.PREPARATION if prepares else Evidence.UNREAD, what=name)
+    def by_name(self) -> Effect:
+        """What it is given and how it is named are all there is."""
+        word, name = self.word, self.qualified or dotted(self.call.func) or self.word
+        if word in catalogue.NOT_DIFFERENTIABLE:
+            return NOTHING
+        if catalogue.SPELLED_FORWARD.search(word):
+            return Effect(Evidence.SPELLING, what=name)
+        if catalogue.SPELLED_PREPARATION.search(word) or _PREPARES.search(word):
+            return Effect(Evidence.PREPARATION, what=name)
+        by = Evidence.SPELLING if self._is_given_a_model() else Evidence.UNREAD
+        return Effect(by, what=name)
 
 
 def is_parameter(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
@@ -190,13 +183,12 @@ def is_parameter(knowledge: Knowledge, source: Source, scope: ScopeNode, node: a
 
 
 def _needs_gradient(value: Value) -> bool:
-    if not isinstance(value, Object):
-        return False
-    if external_name(value.made_by).startswith("torch.nn.Parameter"):
-        return True
-    return value.node is not None and any(
+    made = value.node if isinstance(value, Object) else None
+    return (
+        isinstance(value, Object) and external_name(value.made_by).startswith("torch.nn.Parameter")
+    ) or any(
         k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
-        for k in value.node.keywords
+        for k in (made.keywords if made is not None else ())
     )
 
 

@@ -18,15 +18,16 @@ from msgspec.structs import replace
 
 from instrumentor.locate import catalogue
 from instrumentor.locate import values as resolved
+from instrumentor.locate.answers import Answers
 from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.differentiable import PASSES, Effect, effect_of, is_parameter
 from instrumentor.locate.held import NO_VALUE, Given, Held, Key, Made, Value
 from instrumentor.locate.knowledge import Knowledge, is_stub
-from instrumentor.locate.names import external_name, is_method, passed
+from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Function
+from instrumentor.locate.signatures import is_method, passed
 from instrumentor.locate.syntax import (
     LOOPS,
-    FunctionNode,
     ScopeNode,
     Source,
     all_parameters,
@@ -36,7 +37,7 @@ from instrumentor.locate.syntax import (
     dotted,
     receiver,
 )
-from instrumentor.locate.values import Group, Method, Object, Opaque
+from instrumentor.locate.values import Group, Object, Opaque
 
 #: A model or a parameter was seen, not only a call that cannot be read.
 SURE = (Evidence.TYPE, Evidence.USE, Evidence.SPELLING)
@@ -44,7 +45,7 @@ SURE = (Evidence.TYPE, Evidence.USE, Evidence.SPELLING)
 _DEPTH = 8
 
 
-class Summary(Struct):
+class Summary(Struct, frozen=True):
     """What a function does with differentiable values, in terms of what it is given.
 
     stores: what it leaves in variables of outside; filled: those it only adds elements to; runs:
@@ -62,10 +63,7 @@ class Gradients(Struct, eq=False):
     """Differentiable values of a program; summaries of its functions are kept."""
 
     knowledge: Knowledge
-    _summaries: dict[FunctionNode, Summary] = field(default_factory=dict)
-    #: Whether the summary being made met calls that are too deep; where such a one was made.
-    _cut: bool = False
-    _cut_at: dict[FunctionNode, int] = field(default_factory=dict)
+    _summaries: Answers = field(default_factory=lambda: Answers(_DEPTH))
 
     def differentiated(
         self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Iterable[str] = ()
@@ -78,7 +76,7 @@ class Gradients(Struct, eq=False):
         Returns:
             By the statement of `scope` that runs the backward, and the backward itself.
         """
-        walk = _Walk(self, source, scope, 0)
+        walk = _Walk(self, source, scope)
         for name in fresh:
             walk.held.values[(walk.held.binder(name), name)] = NO_VALUE
         walk.block(body)
@@ -97,56 +95,44 @@ class Gradients(Struct, eq=False):
         self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt]
     ) -> Mapping[ast.stmt, bool]:
         """Statements that run a model, themselves or by a call; whether gradients are on there."""
-        walk = _Walk(self, source, scope, 0)
+        walk = _Walk(self, source, scope)
         walk.block(body)
         return walk.runs
 
-    def summary(self, function: Function, depth: int) -> Summary:
-        """What a function does; of one that is being read nothing is known yet.
+    def summary(self, function: Function) -> Summary:
+        """What a function does; of one that is being read nothing is known at first."""
+        return self._summaries.ask(function.node, lambda: self._read(function), Summary())
 
-        Read once, and again where it is called less deep and more of its calls can be followed.
-        """
+    def _read(self, function: Function) -> Summary:
         node = function.node
-        found = self._summaries.get(node)
-        if found is None and depth > _DEPTH:
-            self._cut = True
-            return Summary()
-        if found is not None and depth >= self._cut_at.get(node, 0):
-            self._cut |= node in self._cut_at
-            return found
-        outer, self._cut = self._cut, False
-        self._cut_at.pop(node, None)
-        found = self._summaries[node] = Summary()
-        outside = function.source.scope_of(node)
-        walk = _Walk(self, function.source, node, depth)
-        walk.enabled = not any(
-            self.knowledge.is_no_grad(function.source, outside, d) for d in node.decorator_list
-        )
+        walk = _Walk(self, function.source, node, inside=True)
+        walk.enabled = not self.knowledge.is_no_grad_function(function)
         walk.block(node.body)
-        found.result, found.filled = walk.result, walk.held.filled
-        found.runs = any(walk.runs.values())
-        for key, value in walk.held.values.items():
-            if key[0] is not node or key in found.filled or "." in key[1]:
-                found.stores[key] = value
+        backwards: dict[ast.Call, Value] = {}
         for (_, call), value in walk.backwards.items():
-            found.backwards[call] = found.backwards.get(call, NO_VALUE) | value
-        if self._cut:
-            self._cut_at[node] = depth
-        self._cut |= outer
-        return found
+            backwards[call] = backwards.get(call, NO_VALUE) | value
+        stores = {
+            key: value
+            for key, value in walk.held.values.items()
+            if key[0] is not node or key in walk.held.filled or "." in key[1]
+        }
+        runs = any(walk.runs.values())
+        return Summary(walk.result, stores, walk.held.filled, backwards, runs)
 
 
 class _Walk:
     """One walk through the statements of a scope.
 
     at: the statement that is being walked; visited: all of them in order; enabled: whether
-    gradients are recorded there.
+    gradients are recorded there; inside: whether the scope is a function that the iteration calls.
     """
 
-    def __init__(self, gradients: Gradients, source: Source, scope: ScopeNode, depth: int) -> None:
+    def __init__(
+        self, gradients: Gradients, source: Source, scope: ScopeNode, *, inside: bool = False
+    ) -> None:
         names = gradients.knowledge.program.names
         self.gradients, self.knowledge = gradients, gradients.knowledge
-        self.source, self.scope, self.depth = source, scope, depth
+        self.source, self.scope, self.inside = source, scope, inside
         self.held = Held(lambda name: names.binder(source, scope, name))
         self.result = NO_VALUE
         self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
@@ -367,7 +353,7 @@ class _Walk:
 
     def _fill(self, key: Key, value: Value) -> None:
         # a container from before the iteration holds values of other iterations as well
-        if self.depth or key in self.held.values:
+        if self.inside or key in self.held.values:
             self.held.fill(key, value)
 
     def _body(self, function: ast.Lambda) -> Value:
@@ -400,7 +386,7 @@ class _Walk:
 
     def _applied(self, function: Function, call: ast.Call) -> Value:
         """What a function of the program does when it is called here."""
-        summary = self.gradients.summary(function, self.depth + 1)
+        summary = self.gradients.summary(function)
         if summary.runs:
             self.runs[self.at] = self.enabled
         put = _Call(self.held, self.value, function, call, self.at, self.source)
@@ -443,8 +429,8 @@ def _functions(value: resolved.Value) -> Iterator[Function]:
     stack, seen = [value], {value}
     while stack:
         value = stack.pop()
-        if isinstance(value, (Function, Method)):
-            yield value.function if isinstance(value, Method) else value
+        if isinstance(value, Function):
+            yield value
         elif isinstance(value, Group):
             inner = [one for item in value.items for one in item if one not in seen]
             seen.update(inner)

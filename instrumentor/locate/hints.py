@@ -15,11 +15,11 @@ from functools import cached_property
 from msgspec import Struct
 
 from instrumentor.locate import catalogue
-from instrumentor.locate.catalogue import Role
+from instrumentor.locate.catalogue import Kind, Role
 from instrumentor.locate.control import OVER, START, Flow, flow_of
 from instrumentor.locate.dataflow import binds, reads
 from instrumentor.locate.forward import Forward
-from instrumentor.locate.knowledge import Knowledge
+from instrumentor.locate.knowledge import Knowledge, expression
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.modes import Region
 from instrumentor.locate.names import external_name
@@ -258,7 +258,7 @@ class _End(Struct, frozen=True, dict=True):
             owner = dotted(function.value).partition("[")[0]
             if owner == "super()" and "self" in reads(self.candidate.scope):
                 owner = "self"
-            if owner and "(" not in owner and not self._is_defined(owner):
+            if owner and "(" not in owner and not self._is_code(owner):
                 found[owner] = any(_keeps_parameters(self.knowledge, f) for f in site.chain)
         shared = list(self._shared_names(site.chain[0]))
         models = [n for n in shared if self.knowledge.is_model_named(*self.where, n)]
@@ -268,9 +268,11 @@ class _End(Struct, frozen=True, dict=True):
         asked = self.knowledge.is_model_named, self.knowledge.is_optimizer_named
         return any(ask(*self.where, name) for ask in asked)
 
-    def _is_defined(self, name: str) -> bool:
+    def _is_code(self, name: str) -> bool:
         """Whether it is a function, class or module of the program, and no object."""
-        return self.knowledge.program.lookup(self.candidate.source, name) is not None
+        node = expression(name)
+        values = self.knowledge.values(*self.where, node) if node is not None else ()
+        return any(isinstance(value, (Function, Class, Source)) for value in values)
 
     def _shared_names(self, helper: Function) -> Iterator[str]:
         """Names that a helper reads from outside and that are the same variable at the loop."""
@@ -336,7 +338,7 @@ def _keeps_parameters(knowledge: Knowledge, function: Function) -> bool:
         return False
     cls = Class(function.source, node)
     held = (knowledge.is_model_named, knowledge.is_optimizer_named)
-    return knowledge.is_module_class(cls) or any(
+    return knowledge.kinds.of_class(cls) in (Kind.MODEL, Kind.LOSS) or any(
         ask(owner.source, function.node, dotted(n))
         for owner in knowledge.program.bases(cls)
         for n in ast.walk(owner.node)

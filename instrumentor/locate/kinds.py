@@ -24,6 +24,7 @@ from instrumentor.locate.values import (
     Object,
     Opaque,
     Value,
+    Values,
 )
 
 _PARAMETERS = ("parameters", "named_parameters")
@@ -107,23 +108,25 @@ class Kinds:
         """A module that makes no other module and no parameter computes a loss or a metric."""
         if "torch.nn.Module" not in self.program.external_bases(cls):
             return True  # the base brings its own
-        for base in self.program.bases(cls):
-            for node in ast.walk(base.node):
-                if isinstance(node, ast.Call):
-                    scope = base.source.tree
-                    for value in self.names.of(base.source, scope, node.func):
-                        made = Object(value)
-                        name = external_name(value)
-                        if name.startswith("torch.nn.Parameter"):
-                            return True
-                        known = None if value == cls else self._typed(made)
-                        if known is Kind.MODEL or callee(node) == "register_parameter":
-                            return True
-        return any(
+        made = (
+            (base.source, node)
+            for base in self.program.bases(cls)
+            for node in ast.walk(base.node)
+            if isinstance(node, ast.Call)
+        )
+        return any(self._makes_parameters(source, call, cls) for source, call in made) or any(
             self.of_value(value) in ((Kind.MODEL, Evidence.TYPE), (Kind.MODEL, Evidence.USE))
-            for put in self.names.puts(cls.source)
+            for put in self.program.bindings_of(cls.source).puts
             if self.program.class_of_self(cls.source, put.scope, put.owner) == cls
             for value in self.names.of(cls.source, put.scope, put.bound.value)
+        )
+
+    def _makes_parameters(self, source: Source, call: ast.Call, cls: Class) -> bool:
+        values = self.names.of(source, source.tree, call.func)
+        return (bool(values) and callee(call) == "register_parameter") or any(
+            external_name(value).startswith("torch.nn.Parameter")
+            or (value != cls and self._typed(Object(value)) is Kind.MODEL)
+            for value in values
         )
 
     # -- use -------------------------------------------------------------------------------
@@ -147,24 +150,21 @@ class Kinds:
     def _uses(self) -> dict[Value, set[str]]:
         """Attributes taken of each object, among those that tell; "()" when it is called."""
         found: dict[Value, set[str]] = defaultdict(set)
-        for source, scope, node in self._expressions(ast.Attribute):
-            if isinstance(node, ast.Attribute) and node.attr in catalogue.USED:
-                for value in self.names.of(source, scope, node.value):
-                    found[value].add(node.attr)
-        for source, scope, node in self._expressions(ast.Call):
-            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
-                for value in self.names.of(source, scope, node.func):
-                    if value in found:
-                        found[value].add("()")
+        for source in self.program.sources.values():
+            for node in (n for word in catalogue.USED for n in source.mentions.get(word, ())):
+                if isinstance(node, ast.Attribute):
+                    for value in self._values(source, node.value):
+                        found[value].add(node.attr)
+        for source in self.program.sources.values():
+            for call in source.calls:
+                if isinstance(call.func, (ast.Name, ast.Attribute)):
+                    for value in self._values(source, call.func):
+                        if value in found:
+                            found[value].add("()")
         return found
 
-    def _expressions(self, kind: type[ast.expr]) -> Iterator[tuple[Source, ScopeNode, ast.expr]]:
-        for source in self.program.sources.values():
-            for node in source.nodes:
-                if isinstance(node, kind):
-                    statement = source.statement_of(node)
-                    if statement is not None:
-                        yield source, source.scope_of(statement), node
+    def _values(self, source: Source, node: ast.expr) -> Values:
+        return self.names.of(source, self.program.scope_of(source, node), node)
 
     # -- parameters ------------------------------------------------------------------------
 
@@ -204,6 +204,6 @@ def _origin(value: Value) -> str:
         value = value.made_by
     if isinstance(value, Opaque):
         return value.node.arg if isinstance(value.node, ast.arg) else last(dotted(value.node))
-    if isinstance(value, (Function, Member)):
+    if isinstance(value, Member) or (isinstance(value, Function) and value.owner is None):
         return value.name
     return last(external_name(value))

@@ -18,7 +18,7 @@ from instrumentor.locate.answers import Answers
 from instrumentor.locate.catalogue import Evidence, Kind, Role
 from instrumentor.locate.kinds import Kinds
 from instrumentor.locate.names import external_name
-from instrumentor.locate.program import Class, Function, Program
+from instrumentor.locate.program import Function, Program
 from instrumentor.locate.syntax import (
     LOOPS,
     ScopeNode,
@@ -32,7 +32,7 @@ from instrumentor.locate.syntax import (
     suites,
 )
 from instrumentor.locate.trained import Trained
-from instrumentor.locate.values import External, Free, Member, Method, Value, Values
+from instrumentor.locate.values import Free, Member, Value, Values
 
 #: `first_step` and `second_step` make one update of two forward + backward.
 _STEPS = ("step", "first_step", "second_step")
@@ -61,11 +61,8 @@ class Knowledge(Struct, eq=False, dict=True):
 
     def role(self, source: Source, scope: ScopeNode, call: ast.Call) -> Role | None:
         """What a call of an installed package's function does, whatever it is called here."""
-        for value in self.values(source, scope, call.func):
-            role = catalogue.role_of(external_name(value))
-            if role is not None:
-                return role
-        return None
+        names = map(external_name, self.values(source, scope, call.func))
+        return next(filter(None, map(catalogue.role_of, names)), None)
 
     def is_save(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """Saving weights or state; of a function that is not known by its name alone."""
@@ -89,27 +86,20 @@ class Knowledge(Struct, eq=False, dict=True):
         node = expression(name)
         return node is not None and self.kinds.is_a(source, scope, node, Kind.OPTIMIZER)
 
-    def is_module_class(self, cls: Class) -> bool:
-        return self.kinds.of_class(cls) in (Kind.MODEL, Kind.LOSS)
-
     # -- optimizer steps ---------------------------------------------------------------------
 
     def steps_in(self, source: Source, scope: ScopeNode, node: ast.AST) -> Iterator[ast.Call]:
         """Optimizer steps made directly below a node."""
-        for call in own_calls(node):
-            if self.is_step(source, scope, call):
-                yield call
+        yield from (call for call in own_calls(node) if self.is_step(source, scope, call))
 
     def is_step(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         return self.optimizer_of(source, scope, call) is not None
 
     def optimizer_of(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
         """The expression of the optimizer that a call steps itself, or None."""
-        for value in self.values(source, scope, call.func):
-            found = self._step_of(source, scope, call, value)
-            if found is not None:
-                return found
-        return None
+        meant = self.values(source, scope, call.func)
+        found = (self._step_of(source, scope, call, value) for value in meant)
+        return next((node for node in found if node is not None), None)
 
     def _step_of(
         self, source: Source, scope: ScopeNode, call: ast.Call, function: Value
@@ -117,12 +107,11 @@ class Knowledge(Struct, eq=False, dict=True):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
         if isinstance(function, Member) and function.name in _STEPS:
             return self._step_of_object(source, scope, call, function)
-        if isinstance(function, Method) and function.function.name in _STEPS:
+        if isinstance(function, Function) and function.owner and function.name in _STEPS:
             kind = self.kinds.of_value(function.owner)
             return owner if kind is not None and kind[0] in _STEPPED else None
-        if isinstance(function, (Function, Method)):
-            inner = function.function if isinstance(function, Method) else function
-            named = catalogue.SPELLED_STEP.search(inner.name) and not self.stepped(inner)
+        if isinstance(function, Function):
+            named = catalogue.SPELLED_STEP.search(function.name) and not self.stepped(function)
             return call.func if named else None
         if catalogue.role_of(external_name(function)) is Role.STEP:
             return call.args[0] if call.args else owner
@@ -134,16 +123,16 @@ class Knowledge(Struct, eq=False, dict=True):
         """What `.step()` of an object that is not to be read steps: itself, or what it is given."""
         owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
         found = self.kinds.of_value(method.owner)
-        if found is None and isinstance(call.func, ast.Attribute):
+        if found is None and owner is not call.func:
             found = self.kinds.of(source, scope, owner)
-        kind, evidence = found or (None, None)
-        if kind is None:
+        if found is None:
             return self._given_optimizer(source, scope, call)
-        if kind is Kind.SCALER:
+        if found[0] is Kind.SCALER:
             return call.args[0] if call.args else owner
         # `optims.generator.step()`: of a name that says nothing else the whole is asked
-        spelled = evidence is Evidence.SPELLING and _spelled_optimizer(owner)
-        return owner if kind in _STEPPED or spelled else None
+        words = dotted(owner).split(".") if found[1] is Evidence.SPELLING else ()
+        spelled = any(catalogue.spelled_as(word) is Kind.OPTIMIZER for word in words)
+        return owner if found[0] in _STEPPED or spelled else None
 
     def _given_optimizer(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
         return next(
@@ -153,20 +142,17 @@ class Knowledge(Struct, eq=False, dict=True):
     def _by_word(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
         """A function that steps what it is given, as far as its name tells."""
         word = callee(call)
-        if catalogue.SPELLED_STEP.search(word):
-            return self._given_optimizer(source, scope, call) or call.func
-        if catalogue.SPELLED_BOOKKEEPING.search(word) or "step" not in word.lower():
+        named = catalogue.SPELLED_STEP.search(word)
+        other = catalogue.SPELLED_BESIDE_STEP.search(word)
+        if not named and (other or "step" not in word.lower()):
             return None
-        if "sched" in word.lower() or "train" in word or word in ("step", "zero_grad"):
-            return None
-        return self._given_optimizer(source, scope, call)
+        return self._given_optimizer(source, scope, call) or (call.func if named else None)
 
     def stepped(self, function: Function) -> tuple[str, ...]:
         """Optimizers that a function steps, itself or through what it calls."""
 
         def names() -> tuple[str, ...]:
-            calls = self.program.calls.get(function.node, ())
-            found = (self.stepped_by(function.source, function.node, call) for call, _ in calls)
+            found = (self.stepped_by(*made) for made in self._calls_in(function))
             return tuple(dict.fromkeys(chain.from_iterable(found)))
 
         return self._answers.ask(("steps", function.node), names, ())
@@ -188,6 +174,10 @@ class Knowledge(Struct, eq=False, dict=True):
             return dotted(optimizer)
         name = dotted(optimizer)
         return ast.unparse(optimizer) if name.endswith("[]") else name or ast.unparse(optimizer)
+
+    def _calls_in(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        entries = self.program.calls.get(function.node, ())
+        return [(function.source, function.node, call) for call, _ in entries]
 
     # -- syncs -------------------------------------------------------------------------------
 
@@ -219,13 +209,11 @@ class Knowledge(Struct, eq=False, dict=True):
         """A function that syncs, and whose other calls do nothing to the step."""
 
         def only() -> bool:
-            node = function.node
-            calls = [c for c, _ in self.program.calls.get(node, ())]
             return (
-                any(self.is_sync(function.source, node, c) for c in calls)
+                any(self.is_sync(*made) for made in self._calls_in(function))
                 and not self.has_backward(function)
                 and not self.stepped(function)
-                and not any(isinstance(s, LOOPS) for s in own_nodes(node))
+                and not any(isinstance(s, LOOPS) for s in own_nodes(function.node))
                 and not self.evaluates(function)
             )
 
@@ -259,7 +247,7 @@ class Knowledge(Struct, eq=False, dict=True):
     def is_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """`loss.backward()`, `accelerator.backward(loss)`, `torch.autograd.backward(losses)`."""
         word = callee(call)
-        if word != "backward" and word not in self.program.backward_words:
+        if word != "backward" and word not in self.program.other_words.get("backward", ()):
             return word == "manual_backward"
         if word != "backward" or isinstance(call.func, ast.Name):
             return any(
@@ -288,23 +276,21 @@ class Knowledge(Struct, eq=False, dict=True):
         base = call.func.value
         if not call.args or isinstance(base, (ast.Call, ast.BinOp)):
             return base
-        if external_name(next(iter(self.values(source, scope, call.func)), _NO_VALUE)).startswith(
-            "torch.autograd"
-        ):
-            return call.args[0]
-        kind = self.kinds.of(source, scope, base)
-        wraps = kind is not None and kind[0] in _WRAPS_BACKWARD
-        own = self.program.resolve(source, scope, call)
-        return call.args[0] if wraps or own or dotted(base) == "self" else base
+        given = (
+            self.program.qualified(source, scope, call.func).startswith("torch.autograd")
+            or self.kinds.is_a(source, scope, base, *_WRAPS_BACKWARD)
+            or self.program.resolve(source, scope, call)
+            or dotted(base) == "self"
+        )
+        return call.args[0] if given else base
 
     def has_backward(self, function: Function) -> bool:
         """Whether a function calls a backward, itself or through what it calls."""
 
         def has() -> bool:
-            source, scope = function.source, function.node
-            calls = [call for call, _ in self.program.calls.get(scope, ())]
-            return any(self.is_backward(source, scope, c) for c in calls) or any(
-                self.has_backward(t) for c in calls for t in self.program.resolve(source, scope, c)
+            calls = self._calls_in(function)
+            return any(self.is_backward(*made) for made in calls) or any(
+                self.has_backward(inner) for made in calls for inner in self.program.resolve(*made)
             )
 
         return self._answers.ask(("backward", function.node), has, False)
@@ -314,12 +300,8 @@ class Knowledge(Struct, eq=False, dict=True):
     def is_no_grad(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """`torch.no_grad()`, `torch.inference_mode()`, `set_grad_enabled(False)`, called or not."""
         function = node.func if isinstance(node, ast.Call) else node
-        for value in self.values(source, scope, function):
-            name = external_name(value)
-            if catalogue.role_of(name) is Role.NO_GRAD or last(name) in (
-                "no_grad",
-                "inference_mode",
-            ):
+        for name in map(external_name, self.values(source, scope, function)):
+            if catalogue.role_of(name) is Role.NO_GRAD:
                 return True
             if last(name) == "set_grad_enabled" and isinstance(node, ast.Call) and node.args:
                 first = node.args[0]
@@ -333,26 +315,27 @@ class Knowledge(Struct, eq=False, dict=True):
             for item in statement.items
         )
 
+    def is_no_grad_function(self, function: Function) -> bool:
+        """Whether it is decorated with `@torch.no_grad()` or the like."""
+        source, node = function.source, function.node
+        return any(self.is_no_grad(source, source.scope_of(node), d) for d in node.decorator_list)
+
     def is_gradless(self, function: Function) -> bool:
         """Whether whatever a function runs, it runs with gradients off."""
-        source, node = function.source, function.node
-        if any(self.is_no_grad(source, source.scope_of(node), d) for d in node.decorator_list):
-            return True
-        running = [s for s in node.body if any(isinstance(n, ast.Call) for n in below(s))]
-        return bool(running) and all(self.without_gradients(source, s) for s in running)
+        running = [s for s in function.node.body if any(isinstance(n, ast.Call) for n in below(s))]
+        off = bool(running) and all(self.without_gradients(function.source, s) for s in running)
+        return off or self.is_no_grad_function(function)
 
     def evaluates(self, function: Function) -> bool:
         """Gradients off or `.eval()` somewhere in the function."""
-        source, node = function.source, function.node
         return (
-            any(self.is_no_grad(source, source.scope_of(node), d) for d in node.decorator_list)
-            or any(self.without_gradients(source, s) for s in own_nodes(node))
-            or any(callee(c) == "eval" and not c.args for c in own_calls(node))
+            self.is_no_grad_function(function)
+            or any(self.without_gradients(function.source, s) for s in own_nodes(function.node))
+            or any(callee(c) == "eval" and not c.args for c in own_calls(function.node))
         )
 
 
 _WRAPS_BACKWARD = (Kind.ACCELERATOR, Kind.ENGINE, Kind.OPTIMIZER, Kind.SCALER, Kind.MODEL)
-_NO_VALUE = External("")
 
 
 def is_stub(function: Function) -> bool:
@@ -362,10 +345,6 @@ def is_stub(function: Function) -> bool:
         or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
         for s in function.node.body
     )
-
-
-def _spelled_optimizer(node: ast.expr) -> bool:
-    return any(catalogue.spelled_as(part) is Kind.OPTIMIZER for part in dotted(node).split("."))
 
 
 def expression(name: str) -> ast.expr | None:

@@ -12,27 +12,23 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
+
+from msgspec import field
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.answers import Answers
-from instrumentor.locate.bindings import (
-    Binding,
-    Bindings,
-    Bound,
-    Imported,
-    Parameter,
-    Put,
+from instrumentor.locate.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.locate.modules import Modules, modules_of
+from instrumentor.locate.signatures import (
+    default_of,
+    is_decorated,
+    is_method,
+    is_property,
+    on_class,
+    passed,
 )
-from instrumentor.locate.dynamic_imports import modules_of
-from instrumentor.locate.syntax import (
-    FUNCTIONS,
-    FunctionNode,
-    ScopeNode,
-    Source,
-    callee,
-    own_nodes,
-)
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, callee, own_nodes
 from instrumentor.locate.values import (
     NOTHING,
     Class,
@@ -42,53 +38,51 @@ from instrumentor.locate.values import (
     Group,
     Item,
     Member,
-    Method,
     Object,
     Opaque,
     Value,
     Values,
 )
 
-if TYPE_CHECKING:
-    from instrumentor.locate.program import Program
-
 _BUILTINS = frozenset(dir(builtins))
 #: A name with more meanings than this is generated code or a dispatch table.
 _MANY = 12
 
 
-class Names:
+class Names(Modules, eq=False, dict=True):
     """Resolves expressions of a program's modules; answers are kept."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._answers = Answers()
+    _answers: Answers = field(default_factory=Answers)
+    _bases: dict[ast.ClassDef, list[Class]] = field(default_factory=dict)
+
+    def _kept(self, question: object, answer: Callable[[], Values]) -> Values:
+        return self._answers.ask(question, answer, NOTHING)
 
     # -- expressions -----------------------------------------------------------------------
 
     def of(self, source: Source, scope: ScopeNode, node: ast.AST) -> Values:
         """What an expression may refer to where it stands."""
-        if isinstance(node, ast.Name):
-            return self.named(source, scope, node.id)
-        if isinstance(node, ast.Attribute):
-            owners = self.of(source, scope, node.value)
-            return _union(self.attribute(owner, node.attr) for owner in owners)
-        if isinstance(node, ast.Call):
-            return self._kept(node, lambda: self._called(source, scope, node))
-        if isinstance(node, ast.Subscript):
-            return self._kept(node, lambda: self._subscript(source, scope, node))
-        if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
-            return self._kept(node, lambda: (self._group(source, scope, node),))
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-            return (Group(node, (self.of(source, scope, node.elt),)),)
-        if isinstance(node, ast.DictComp):
-            return (Group(node, (self.of(source, scope, node.value),)),)
-        if isinstance(node, (ast.Starred, ast.Await, ast.NamedExpr)):
-            return self.of(source, scope, node.value)
-        if isinstance(node, ast.IfExp):
-            return _union(self.of(source, scope, part) for part in (node.body, node.orelse))
-        if isinstance(node, ast.BoolOp):
-            return _union(self.of(source, scope, part) for part in node.values)
+        match node:
+            case ast.Name(id=name):
+                return self.named(source, scope, name)
+            case ast.Attribute(value=owner, attr=name):
+                return _union(self.attribute(one, name) for one in self.of(source, scope, owner))
+            case ast.Call():
+                return self._kept(node, lambda: self._called(source, scope, node))
+            case ast.Subscript():
+                return self._kept(node, lambda: self._subscript(source, scope, node))
+            case ast.Tuple() | ast.List() | ast.Set() | ast.Dict():
+                return self._kept(node, lambda: (self._group(source, scope, node),))
+            case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
+                return (Group(node, (self.of(source, scope, part),)),)
+            case ast.DictComp(value=part):
+                return (Group(node, (self.of(source, scope, part),)),)
+            case ast.Starred(value=part) | ast.Await(value=part) | ast.NamedExpr(value=part):
+                return self.of(source, scope, part)
+            case ast.IfExp(body=one, orelse=other):
+                return _union(self.of(source, scope, part) for part in (one, other))
+            case ast.BoolOp(values=parts):
+                return _union(self.of(source, scope, part) for part in parts)
         return NOTHING
 
     def _subscript(self, source: Source, scope: ScopeNode, node: ast.Subscript) -> Values:
@@ -99,9 +93,9 @@ class Names:
         """What a name may refer to where it is read."""
         where = self.binder(source, scope, name)
         if where is not None:
-            found = self._bindings(source).scopes[where][name]
-            return self._kept((where, name), lambda: self._bound(source, where, found))
-        for star in self._bindings(source).stars:
+            found = self.bound(source, where, name)
+            return self._kept((where, name), lambda: self._of_bindings(source, where, found))
+        for star in self.bindings_of(source).stars:
             module = self.module(star.module, source, star.level)
             if isinstance(module, Source) and module is not source:
                 starred = self.named(module, module.tree, name)
@@ -111,7 +105,7 @@ class Names:
 
     def binder(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode | None:
         """The scope that binds a name, from the given one outwards."""
-        tables = self._bindings(source).scopes
+        tables = self.bindings_of(source).scopes
         current = scope
         while not tables.get(current, {}).get(name):
             if not isinstance(current, FUNCTIONS):
@@ -119,42 +113,27 @@ class Names:
             current = source.scope_of(current)
         return current
 
-    def bindings(self, source: Source, scope: ScopeNode, name: str) -> list[Binding]:
+    def bound(self, source: Source, scope: ScopeNode, name: str) -> list[Binding]:
         """What binds a name in the scope whose variable it is."""
-        return self._bindings(source).scopes.get(scope, {}).get(name, [])
+        return self.bindings_of(source).scopes.get(scope, {}).get(name, [])
 
     def is_imported(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Whether a name or dotted name starts at an import."""
         while isinstance(node, ast.Attribute):
             node = node.value
-        if not isinstance(node, ast.Name):
+        where = self.binder(source, scope, node.id) if isinstance(node, ast.Name) else None
+        if where is None or not isinstance(node, ast.Name):
             return False
-        where = self.binder(source, scope, node.id)
-        found = self.bindings(source, where, node.id) if where is not None else []
-        return any(isinstance(b, Imported) for b in found)
-
-    def puts_of(self, attribute: str) -> list[tuple[Source, Put]]:
-        """Where an attribute of that name is set, on any object of the program."""
-        return self._puts.get(attribute, [])
+        return any(isinstance(b, Imported) for b in self.bound(source, where, node.id))
 
     def qualified(self, source: Source, scope: ScopeNode, node: ast.AST) -> str:
         """`torch.optim.SGD` for whatever spelling of it; '' for anything of the program's own."""
-        for value in self.of(source, scope, node):
-            name = external_name(value)
-            if name:
-                return name
-        return ""
+        return next(filter(None, map(external_name, self.of(source, scope, node))), "")
 
-    def _kept(self, key: object, compute: Callable[[], Values]) -> Values:
-        return self._answers.ask(key, compute, NOTHING)
+    def _of_bindings(self, source: Source, scope: ScopeNode, bindings: Iterable[Binding]) -> Values:
+        return _union(self._of_binding(source, scope, one) for one in bindings)
 
-    def _bindings(self, source: Source) -> Bindings:
-        return self.program.bindings_of(source)
-
-    def _bound(self, source: Source, scope: ScopeNode, found: Iterable[Binding]) -> Values:
-        return _union(self._binding(source, scope, one) for one in found)
-
-    def _binding(self, source: Source, scope: ScopeNode, binding: Binding) -> Values:
+    def _of_binding(self, source: Source, scope: ScopeNode, binding: Binding) -> Values:
         if isinstance(binding, Bound):
             return self._part(source, scope, binding)
         if isinstance(binding, Imported):
@@ -180,27 +159,23 @@ class Names:
     # -- modules ---------------------------------------------------------------------------
 
     def _imported(self, source: Source, binding: Imported) -> Values:
-        module = self.module(binding.module, source, binding.level)
+        package = self.module(binding.module, source, binding.level)
         if not binding.name:
-            return (module,)
-        if isinstance(module, Source):
-            inner = self.module(
-                f"{binding.module}.{binding.name}" if binding.module else binding.name,
-                source,
-                binding.level,
-            )
-            found = self.named(module, module.tree, binding.name)
+            return (package,)
+        if isinstance(package, Source):
             # a name of the package goes before a module of that name within it; `from . import x`
             # in the package itself leads back to the question, and means the module
-            return found if found not in (NOTHING, (Free(binding.name),)) else (inner,)
+            found = self.named(package, package.tree, binding.name)
+            if found not in (NOTHING, (Free(binding.name),)):
+                return found
         whole = f"{binding.module}.{binding.name}" if binding.module else binding.name
         return (self.module(whole, source, binding.level),)
 
     def module(self, name: str, source: Source, level: int = 0) -> Source | External:
         """The program's module of that name, else the installed one."""
-        if len(self.program.sources) > 1:
-            path = self.program.find_module(name, source.path, level)
-            found = self.program.sources.get(path) if path is not None else None
+        if len(self.sources) > 1:
+            path = self.find_module(name, source.path, level)
+            found = self.sources.get(path) if path is not None else None
             if found is not None:
                 return found
         return External(name)
@@ -219,7 +194,7 @@ class Names:
             return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
         if isinstance(owner, External):
             whole = f"{owner.name}.{name}"
-            return (self.module(whole, self.program.entry),)
+            return (self.module(whole, self.entry),)
         if isinstance(owner, Class):
             return self._of_class(owner, owner, name) or (Member(owner, name),)
         if isinstance(owner, Object):
@@ -230,7 +205,7 @@ class Names:
         cls = owner.made_by
         if isinstance(cls, Class):
             found = self._of_class(cls, owner, name)
-            if not any(isinstance(v, (Method, Function)) for v in found):
+            if not any(isinstance(v, Function) for v in found):
                 stored = self._stored(owner, cls, name)
                 found = _union([found, stored, self._field(owner, cls, name)])
         elif external_name(cls) == "builtins.super":
@@ -240,10 +215,10 @@ class Names:
         return found or (Member(owner, name),)
 
     def _of_super(self, owner: Object, name: str) -> Values:
-        own = self.program.enclosing_class(*owner.where) if owner.where else None
-        bases = self.program.bases(own)[1:] if own is not None else ()
-        methods = ((self.program.method(base, name), base) for base in bases)
-        return next(((Method(m, Object(base)),) for m, base in methods if m is not None), NOTHING)
+        own = self.enclosing_class(*owner.where) if owner.where else None
+        bases = self.bases(own)[1:] if own is not None else ()
+        methods = ((self.method(base, name), Object(base)) for base in bases)
+        return next(((Function(m.source, m.node, of),) for m, of in methods if m), NOTHING)
 
     def _of_namespace(self, owner: Object, name: str) -> Values:
         """`SimpleNamespace(model=...)`, `Namespace(...)`: what the keyword gave."""
@@ -256,27 +231,28 @@ class Names:
     def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
         """A method or class-level name, found upwards; overrides too when any instance is meant."""
         every = isinstance(owner, Object) and owner.node is None
-        methods = self.program.methods(cls, name, overrides=every)
+        methods = self.methods(cls, name, overrides=every)
+        if any(is_property(m.node) for m in methods):
+            return _union(self._returned(m) for m in methods)
         if methods:
-            if any(is_property(m.node) for m in methods):
-                return _union(self._returned(m) for m in methods)
-            return tuple(Method(m, owner) if isinstance(owner, Object) else m for m in methods)
-        for base in self.program.bases(cls):
-            table = self._bindings(base.source).classes.get(base.node, {})
+            of = owner if isinstance(owner, Object) else None
+            return tuple(Function(m.source, m.node, of) for m in methods)
+        for base in self.bases(cls):
+            table = self.bindings_of(base.source).classes.get(base.node, {})
             bound = [b for b in table.get(name, ()) if isinstance(b, Bound)]
-            found = self._bound(base.source, base.source.tree, bound)
+            found = self._of_bindings(base.source, base.source.tree, bound)
             if found:
                 return found
         return NOTHING
 
     def _stored(self, owner: Object, cls: Class, name: str) -> Values:
         """What is assigned to the attribute: `self.x = ...` in the family, `obj.x = ...`."""
-        family = {c.node for c in self.program.bases(cls)}
+        family = {c.node for c in self.bases(cls)}
         if owner.node is None:
-            family |= {c.node for c in self.program.subclasses.get(cls.node, ())}
+            family |= {c.node for c in self.subclasses.get(cls.node, ())}
         found: list[Values] = []
-        for source, put in self._puts.get(name, ()):
-            own = self.program.class_of_self(source, put.scope, put.owner)
+        for source, put in self.puts_of(name):
+            own = self.class_of_self(source, put.scope, put.owner)
             if own is None:
                 owners = self.of(source, put.scope, put.owner)
                 if not any(isinstance(v, Object) and v.made_by == cls for v in owners):
@@ -288,44 +264,32 @@ class Names:
 
     def _field(self, owner: Object, cls: Class, name: str) -> Values:
         """A dataclass field: what the constructor is given, else what its annotation says."""
-        fields = [
-            (s.target.id, s.annotation, base.source)
-            for base in reversed(self.program.bases(cls))
+        fields = {
+            s.target.id: (base.source, s.annotation)
+            for base in reversed(self.bases(cls))
             for s in base.node.body
             if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
-        ]
-        position = next((i for i, f in enumerate(fields) if f[0] == name), None)
-        if position is None:
+        }
+        if name not in fields:
             return NOTHING
-        found: list[Values] = []
-        for source, scope, call in self._constructions(owner, cls):
-            value = argument_of(call, name, position)
-            if value is not None:
-                found.append(self.of(source, scope, value) or (Opaque(value),))
-        _, annotation, source = fields[position]
-        return _union(found) or self._annotated(source, source.tree, annotation)
+        arguments = ast.arguments([], [*map(ast.arg, fields)], None, [], [], None, [])
+        init = ast.Lambda(arguments, ast.Constant(None))
+        given = _union(
+            self.of(source, scope, value) or (Opaque(value),)
+            for source, scope, call in self._constructions(owner, cls)
+            for to, value in passed(call, init, bound=False)
+            if to == name and not isinstance(value, ast.Starred)
+        )
+        source, annotation = fields[name]
+        return given or self._annotated(source, source.tree, annotation)
 
     def _constructions(
         self, owner: Object, cls: Class
     ) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
         if owner.node is not None and owner.where is not None:
-            yield (*owner.where, owner.node)
-            return
-        for source, scope, call in self.program.calls_named(cls.node.name):
-            if cls in self.of(source, scope, call.func):
-                yield source, scope, call
-
-    def puts(self, source: Source) -> list[Put]:
-        """Attributes and elements that a module sets."""
-        return self._bindings(source).puts
-
-    @cached_property
-    def _puts(self) -> dict[str, list[tuple[Source, Put]]]:
-        found: dict[str, list[tuple[Source, Put]]] = {}
-        for source in self.program.sources.values():
-            for put in self.puts(source):
-                found.setdefault(put.name, []).append((source, put))
-        return found
+            return iter([(*owner.where, owner.node)])
+        calls = self.calls_named(cls.node.name)
+        return (made for made in calls if cls in self.of(*made[:2], made[2].func))
 
     # -- containers ------------------------------------------------------------------------
 
@@ -382,7 +346,7 @@ class Names:
         def compute() -> Values:
             return _union(
                 self._part(source, put.scope, put.bound)
-                for source, put in self._puts.get("", ())
+                for source, put in self.puts_of("")
                 if group in self.of(source, put.scope, put.owner)
             )
 
@@ -397,11 +361,10 @@ class Names:
     def _result(self, source: Source, scope: ScopeNode, call: ast.Call, function: Value) -> Values:
         """What one of the functions that a call may mean returns; else something new."""
         where = (source, scope)
-        if isinstance(function, (Function, Method)):
-            inner = function.function if isinstance(function, Method) else function
+        if isinstance(function, Function):
             found = tuple(
-                Object(v.made_by, call, where) if _built(v, inner) else v
-                for v in self._returned(inner)
+                Object(v.made_by, call, where) if _built(v, function) else v
+                for v in self._returned(function)
             )
         elif isinstance(function, Object):  # the decorator that `torch.compile(backend=...)` makes
             made = external_name(function.made_by)
@@ -444,9 +407,8 @@ class Names:
 
     def _imported_by_name(self, source: Source, call: ast.Call) -> Values:
         """`importlib.import_module(name)`: the module, or any that a computed name may mean."""
-        paths = modules_of(source, self._bindings(source), call, self.program.roots)
-        found = (self.program.sources.get(path) for path in paths)
-        return tuple(module for module in found if module is not None)
+        paths = modules_of(source, self.bindings_of(source), call, self.roots)
+        return tuple(self.sources[path] for path in paths if path in self.sources)
 
     def _first(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
         return self.of(source, scope, call.args[0]) if call.args else NOTHING
@@ -477,7 +439,7 @@ class Names:
         function = parameter.function
         if parameter.position == 0 and is_method(Function(source, function)):
             whole = Class(source, source.class_of[function])
-            return (whole,) if _is_class_method(function) else (Object(whole),)
+            return (whole,) if is_decorated(function, "classmethod") else (Object(whole),)
         found = list(self._passed(source, parameter))
         default = default_of(function, parameter.argument.arg)
         if default is not None:
@@ -490,7 +452,7 @@ class Names:
 
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Values]:
         function = Function(source, parameter.function)
-        for where, scope, call in self.callers(function):
+        for where, scope, call in self._callers_of(function):
             bound = is_method(function) and not on_class(self.of(where, scope, call.func))
             for name, value in passed(call, function.node, bound=bound):
                 if name == parameter.argument.arg and not isinstance(value, ast.Starred):
@@ -498,7 +460,7 @@ class Names:
                         NOTHING if isinstance(value, ast.Constant) else (Opaque(value),)
                     )
 
-    def callers(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
+    def _callers_of(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         """Calls that run a function, found by the words that it goes by."""
         return self._answers.ask(("callers", function), lambda: self._calls_of(function), [])
 
@@ -506,13 +468,13 @@ class Names:
         words = {function.name}
         cls = function.source.class_of.get(function.node)
         if function.name == "__init__" and cls is not None:
-            words.update((cls.name, *(c.node.name for c in self.program.subclasses.get(cls, ()))))
+            words.update((cls.name, *(c.node.name for c in self.subclasses.get(cls, ()))))
         for word in tuple(words):
-            words |= self.program.other_words.get(word, set())
+            words |= self.other_words.get(word, set())
         found = []
         for word in sorted(words):
-            for source, scope, call in self.program.calls_named(word):
-                if function in self.functions(source, scope, call):
+            for source, scope, call in self.calls_named(word):
+                if function in self.resolve(source, scope, call):
                     found.append((source, scope, call))
         return found[:_MANY]
 
@@ -538,24 +500,22 @@ class Names:
 
     # -- functions -------------------------------------------------------------------------
 
-    def functions(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+    def resolve(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         """The program's functions that a call may run; empty when it leaves the program."""
         return self._answers.ask(
-            ("functions", call), lambda: self._functions(source, scope, call), []
+            ("functions", call), lambda: self._resolve(source, scope, call), []
         )
 
-    def _functions(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+    def _resolve(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         values = self.of(source, scope, call.func)
         found: list[Function] = []
         for value in values:
             if isinstance(value, Function):
                 found.append(value)
-            elif isinstance(value, Method):
-                found.append(value.function)
             elif isinstance(value, Class):
-                found.extend(self.program.methods(value, "__init__", overrides=False))
+                found += self.methods(value, "__init__", overrides=False)
             elif isinstance(value, Object) and isinstance(value.made_by, Class):
-                found.extend(self.program.methods(value.made_by, "__call__", overrides=False))
+                found += self.methods(value.made_by, "__call__", overrides=False)
         if not found and isinstance(call.func, ast.Attribute):
             if all(isinstance(v, Member) and _is_unknown(v.owner) for v in values):
                 found = self._only_method(source, scope, call)
@@ -564,12 +524,51 @@ class Names:
     def _only_method(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         """On an object of unknown type: the program's only method of that name (by spelling)."""
         name = callee(call)
-        found = self.program.methods_by_name.get(name, [])
+        found = self.methods_by_name.get(name, [])
         if len(found) != 1 or name in catalogue.COMMON_METHODS:
             return []
-        own = self.program.enclosing_class(source, scope)
+        own = self.enclosing_class(source, scope)
         # `self.part.step()` is another object's method, not the class's own
-        return [] if own is not None and self.program.method(own, name) == found[0] else found
+        return [] if own is not None and self.method(own, name) == found[0] else found
+
+    # -- classes ---------------------------------------------------------------------------
+
+    def bases(self, cls: Class) -> list[Class]:
+        """The class and its bases within the program, nearest first."""
+        cached = self._bases.get(cls.node)
+        if cached is None:
+            cached = self._bases[cls.node] = [cls]
+            for target in self._base_values(cls):
+                if isinstance(target, Class) and target not in cached:
+                    cached.extend(c for c in self.bases(target) if c not in cached)
+        return cached
+
+    def external_bases(self, cls: Class) -> list[str]:
+        """Qualified names of the installed classes that a class is derived from."""
+        values = [v for own in self.bases(cls) for v in self._base_values(own)]
+        return [name for name in map(external_name, values) if name]
+
+    def _base_values(self, cls: Class) -> list[Value]:
+        scope = cls.source.scope_of(cls.node)
+        return [v for base in cls.node.bases for v in self.of(cls.source, scope, base)]
+
+    @cached_property
+    def subclasses(self) -> dict[ast.ClassDef, list[Class]]:
+        table: dict[ast.ClassDef, list[Class]] = {}
+        for cls in (Class(s, c) for s in self.sources.values() for c in s.classes):
+            for base in self.bases(cls)[1:]:
+                table.setdefault(base.node, []).append(cls)
+        return table
+
+    def methods(self, cls: Class, name: str, *, overrides: bool) -> list[Function]:
+        """The definition found from `cls` upwards, plus those of its subclasses."""
+        owners = [self.method(owner, name) for owner in self.bases(cls)]
+        found = [method for method in owners if method is not None][:1]
+        for sub in self.subclasses.get(cls.node, ()) if overrides else ():
+            method = self.method(sub, name)
+            if method is not None and method not in found:
+                found.append(method)
+        return found
 
 
 def _built(value: Value, function: Function) -> TypeGuard[Object]:
@@ -598,101 +597,17 @@ def _classes_in(module: Source) -> Values:
     return tuple(Class(module, s) for s in module.tree.body if isinstance(s, ast.ClassDef))
 
 
-def argument_of(call: ast.Call, name: str, position: int) -> ast.expr | None:
-    """What a call passes for a field, by name or by position; None when it does not say."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    ahead = call.args[: position + 1]
-    if len(ahead) <= position or any(isinstance(a, ast.Starred) for a in ahead):
-        return None
-    return ahead[-1]
-
-
-def passed(
-    call: ast.Call, function: FunctionNode, *, bound: bool
-) -> Iterator[tuple[str, ast.expr]]:
-    """Parameters of a function with what a call gives them.
-
-    Those that `*args` or `**kwargs` of the call may fill come with a starred expression.
-
-    Args:
-        bound: the function is a method, and its object is not among the arguments.
-    """
-    spec = function.args
-    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    own, names = names[:bound], names[bound:]
-    starred = (at for at, a in enumerate(call.args) if isinstance(a, ast.Starred))
-    certain = min(next(starred, len(call.args)), len(names))
-    yield from zip(names, call.args[:certain], strict=False)
-    late = names[certain:] + ([spec.vararg.arg] if spec.vararg is not None else [])
-    for value in call.args[certain:]:
-        yield from ((name, _spread(value)) for name in late)
-    named = {a.arg for a in (*spec.args, *spec.kwonlyargs)}.difference(own, names[:certain])
-    rest = {spec.kwarg.arg} if spec.kwarg is not None else set[str]()
-    for keyword in call.keywords:
-        if keyword.arg is None:
-            yield from ((name, _spread(keyword.value)) for name in sorted(named | rest))
-        else:
-            yield from ((n, keyword.value) for n in ({keyword.arg} & named or rest))
-
-
-def _spread(value: ast.expr) -> ast.Starred:
-    return value if isinstance(value, ast.Starred) else ast.Starred(value, ast.Load())
-
-
-def is_method(function: Function) -> bool:
-    """Takes its object, or its class, as the first parameter."""
-    return function.node in function.source.class_of and not _is_static(function.node)
-
-
 def _is_unknown(value: Value) -> bool:
     """Nothing tells of what type the object is."""
     if isinstance(value, (Member, Item)):
         return _is_unknown(value.owner)
     if isinstance(value, Object):
-        return isinstance(value.made_by, (Function, Method)) or _is_unknown(value.made_by)
+        return isinstance(value.made_by, Function) or _is_unknown(value.made_by)
     return isinstance(value, (Opaque, Free))
-
-
-def on_class(values: Values) -> bool:
-    """`Trainer.step(trainer, x)`: the function taken from its class, so that self is passed."""
-    return any(isinstance(v, Function) for v in values) and not any(
-        isinstance(v, (Method, Class)) for v in values
-    )
 
 
 def _is_type(name: str) -> bool:
     return name.rpartition(".")[2][:1].isupper()
-
-
-def _decorators(function: FunctionNode) -> Iterator[str]:
-    for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Name):
-            yield decorator.id
-        elif isinstance(decorator, ast.Attribute):
-            yield decorator.attr
-
-
-def _is_static(function: FunctionNode) -> bool:
-    return "staticmethod" in _decorators(function)
-
-
-def _is_class_method(function: FunctionNode) -> bool:
-    return "classmethod" in _decorators(function)
-
-
-def is_property(function: FunctionNode) -> bool:
-    return not {"property", "cached_property"}.isdisjoint(_decorators(function))
-
-
-def default_of(function: FunctionNode, name: str) -> ast.expr | None:
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    late = positional[len(positional) - len(given.defaults) :]
-    pairs = [*zip(late, given.defaults, strict=True)]
-    pairs += [(a, d) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d]
-    return next((d for a, d in pairs if a.arg == name), None)
 
 
 def _union(parts: Iterable[Values]) -> Values:

@@ -28,11 +28,17 @@ class Free(Struct, frozen=True):
     name: str
 
 
-class Function(Struct, frozen=True):
-    """A function or method of one of the program's modules."""
+@dataclass(frozen=True)
+class Function:
+    """A function or method of one of the program's modules.
+
+    Attributes:
+        owner: the object that a method is taken from; it tells no two methods apart.
+    """
 
     source: Source
     node: FunctionNode
+    owner: Value | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -44,14 +50,6 @@ class Class(Struct, frozen=True):
 
     source: Source
     node: ast.ClassDef
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method as an attribute of an object."""
-
-    function: Function
-    owner: Value = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class Opaque(Struct, frozen=True):
 
 
 Value: TypeAlias = (
-    External | Free | Function | Class | Method | Object | Member | Item | Group | Opaque | Source
+    External | Free | Function | Class | Object | Member | Item | Group | Opaque | Source
 )
 Values: TypeAlias = tuple[Value, ...]
 NOTHING: Values = ()

@@ -38,7 +38,7 @@ def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
     ]
     given += [
         (put.owner, put.bound.value)
-        for put in program.names.puts(source)
+        for put in program.bindings_of(source).puts
         if put.scope is scope and knowledge.kinds.is_a(source, scope, put.owner, Kind.OPTIMIZER)
     ]
     for at, value in given:

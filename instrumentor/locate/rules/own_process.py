@@ -16,7 +16,6 @@ from instrumentor.locate.loops import Candidate, outwards
 from instrumentor.locate.model import Reason
 from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
-from instrumentor.locate.values import Method
 
 
 def own_process(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
@@ -66,8 +65,7 @@ def _started(knowledge: Knowledge, function: Function, candidate: Candidate) -> 
 
 
 def _means(knowledge: Knowledge, source: Source, node: ast.expr, function: Function) -> bool:
-    values = knowledge.values(source, knowledge.program.scope_of(source, node), node)
-    return any(v == function or (isinstance(v, Method) and v.function == function) for v in values)
+    return function in knowledge.values(source, knowledge.program.scope_of(source, node), node)
 
 
 def _in_this_process(call: ast.Call) -> bool:

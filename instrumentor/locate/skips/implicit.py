@@ -8,8 +8,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from instrumentor.locate.names import is_property
 from instrumentor.locate.program import Function, Program
+from instrumentor.locate.signatures import is_property
 from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source, own_nodes
 from instrumentor.locate.values import Class, Group, Object, Values
 

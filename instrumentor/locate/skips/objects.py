@@ -11,7 +11,7 @@ from instrumentor.locate.catalogue import Evidence, Kind, Role
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.names import external_name
 from instrumentor.locate.syntax import ScopeNode, Source
-from instrumentor.locate.values import Class, External, Member, Method, Object, Value, Values
+from instrumentor.locate.values import Class, External, Function, Member, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
@@ -91,7 +91,7 @@ class Objects(Struct, eq=False):
     def made_by(self, source: Source, scope: ScopeNode, node: ast.expr) -> str:
         """Qualified name of the library class or function that an object comes from."""
         for value in self._values(source, scope, node):
-            while isinstance(value, (Member, Method)):
+            while isinstance(value, (Member, Function)) and value.owner is not None:
                 value = value.owner
             if isinstance(value, Object) and external_name(value.made_by):
                 return external_name(value.made_by)

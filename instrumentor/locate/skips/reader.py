@@ -33,7 +33,7 @@ from instrumentor.locate.syntax import (
     header,
     own_nodes,
 )
-from instrumentor.locate.values import Class, Method
+from instrumentor.locate.values import Class
 
 _DEPTH = 12
 _GETATTR = "builtins.getattr"
@@ -191,9 +191,8 @@ class EffectsReader(Struct, eq=False, dict=True):
         for argument in arguments(call):
             if isinstance(argument, (ast.Name, ast.Attribute)):
                 for value in self.program.names.of(frame.source, frame.scope, argument):
-                    handed = value.function if isinstance(value, Method) else value
-                    if isinstance(handed, Function):
-                        yield handed
+                    if isinstance(value, Function):
+                        yield value
 
     def functions(self, frame: Frame, call: ast.Call) -> list[Function]:
         """The program's functions that a call may run, `getattr(x, "name")()` included."""

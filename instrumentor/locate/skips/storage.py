@@ -21,8 +21,8 @@ from instrumentor.locate import catalogue
 from instrumentor.locate.answers import Answers
 from instrumentor.locate.bindings import Binding, Bound, Imported, Parameter, Put
 from instrumentor.locate.catalogue import Gives
-from instrumentor.locate.names import default_of, is_method, passed
 from instrumentor.locate.program import Function, Program
+from instrumentor.locate.signatures import default_of, is_method, passed
 from instrumentor.locate.syntax import ScopeNode, Source, arguments, last, own_nodes
 from instrumentor.locate.values import Class, Object
 
@@ -222,7 +222,7 @@ class Storage(Struct, eq=False, dict=True):
 
     def _name(self, frame: Frame, name: str) -> Reach:
         owner = self.owner(frame.source, frame.scope, name)
-        bindings = self.program.names.bindings(frame.source, owner, name)
+        bindings = self.program.names.bound(frame.source, owner, name)
         if not bindings and name in _BUILTINS:
             return UNKNOWN
         inner = frame if owner is frame.scope else Frame(frame.source, owner)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from instrumentor.locate.names import external_name, is_method, passed
+from instrumentor.locate.names import external_name
+from instrumentor.locate.signatures import is_method, passed
 from instrumentor.locate.skips.effects import Change
 from instrumentor.locate.skips.facts import Facts
 from instrumentor.locate.skips.gone import Gone

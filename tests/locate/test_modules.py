@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.locate.bindings import Bindings
-from instrumentor.locate.dynamic_imports import computed_imports, modules_of
+from instrumentor.locate.modules import computed_imports, modules_of
 from instrumentor.locate.syntax import parse
 
 
