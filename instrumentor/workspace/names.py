@@ -86,7 +86,7 @@ def role_of_folder(folder: str) -> Role:
     return role
 
 
-def is_environment(folder: str) -> bool:
+def is_environment(folder: str | Path) -> bool:
     """Whether the folder is a virtual or conda environment."""
     return os.path.isfile(f"{folder}/pyvenv.cfg") or os.path.isdir(f"{folder}/conda-meta")
 

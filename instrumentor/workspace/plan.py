@@ -114,7 +114,6 @@ def plan_shadow(
         link=frozenset(_option(project, cwd, path, "--link") for path in link),
         no_link=frozenset(_option(project, cwd, path, "--no-link") for path in no_link),
     )
-    planner.check(anchors)
     with_git = project.git and git.available()
     planner.run(list_with_git(project.root) if with_git else None)
     planner.folders.update(anchors[len(replaced) :])
@@ -143,14 +142,8 @@ def relative_name(project: Project, path: Path) -> str:
             "Only files of the script's own project can be instrumented. Install that package's "
             "sources inside the project, or start from a script that lies beside it.",
         )
-    environment = next(
-        (
-            p
-            for p in real.parents
-            if p.is_relative_to(project.root) and names.is_environment(str(p))
-        ),
-        None,
-    )
+    around = (parent for parent in real.parents if parent.is_relative_to(project.root))
+    environment = next(filter(names.is_environment, around), None)
     if environment is not None:
         raise UsageError(
             f"{real} belongs to the environment {environment}, an installed package",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -31,49 +32,61 @@ LEFT_OUT = {
 }
 
 
+class _TooLarge(Exception):
+    """There is more to copy than a planner was allowed."""
+
+
 class Planner(Struct):
-    """Sorts the paths of one project, all relative to ``root``, into the fields below.
+    """Sorts the paths of one project, all relative to ``root``, into the fields below ``small``.
 
     One walk over the disk; what git says of a path, where it is asked, and the name of a folder
     decide together. ``anchors`` (the script, replaced files, the working folder) and what the
-    options name are never hidden by the role of an enclosing folder.
+    options name are never hidden by the role of an enclosing folder. A ``small`` one gives up soon.
     """
 
     root: Path
     anchors: frozenset[str]
     link: frozenset[str]
     no_link: frozenset[str]
+    small: bool = False
     copies: dict[str, int] = field(default_factory=dict)
     symlinks: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     left_out: dict[str, str] = field(default_factory=dict)
-
-    def check(self, anchors: Iterable[str]) -> None:
-        """Refuse options that contradict the run."""
-        for name in anchors:
-            inside = next((folder for folder in self.link if _within(name, folder)), None)
-            if inside is not None:
-                raise UsageError(
-                    f"--link {inside} holds {name}, which has to be a copy",
-                    "Link a folder that holds data only.",
-                )
+    copied_bytes: int = 0
 
     def run(self, listing: Listing | None) -> None:
         """Sort everything.
 
         Args:
             listing: what git says; None where names alone decide.
+
+        Raises:
+            UsageError: a folder that is to be linked holds a file that has to be a copy.
+            NotReady: git failed, or there are more files than a copy can be made of.
         """
-        for _ in self._walk("", listing):
-            pass
-        self.links |= self.link
-        for name in self.no_link:
-            self._forced(name)
+        for name, folder in product(sorted(self.anchors), self.link):
+            if _within(name, folder):
+                raise UsageError(
+                    f"--link {folder} holds {name}, which has to be a copy",
+                    "Link a folder that holds data only.",
+                )
+        try:
+            self._walk("", listing)
+            self.links |= self.link
+            for name in self.no_link:
+                self._forced(name)
+        except _TooLarge as error:
+            raise NotReady(
+                f"{self.root} holds more than {MAX_FILES:,} files: too many for a temporary copy",
+                "Link the folder with most of them (--link DIR), or put the script into a project "
+                "folder of its own (git init there).",
+            ) from error
         self._open_links()
 
-    def _walk(self, top: str, listing: Listing | None) -> Iterator[str]:
-        """Sort what is in a folder; each folder below is given when its files are sorted."""
+    def _walk(self, top: str, listing: Listing | None) -> None:
+        """Sort what is in a folder: its files, then the folders in it."""
         if top:
             self.folders.add(top)
         below = []
@@ -88,9 +101,8 @@ class Planner(Struct):
                 below.append(name)
             elif facts := self._facts(name):
                 self._file(name, facts, listing)
-        yield top
         for name in below:
-            yield from self._folder(name, listing)
+            self._folder(name, listing)
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         """Nothing for a folder that went away, or that cannot be read: neither can the script."""
@@ -103,50 +115,50 @@ class Planner(Struct):
             self.left_out[folder] = "not readable"
         return []
 
-    def _folder(self, name: str, listing: Listing | None) -> Iterator[str]:
+    def _folder(self, name: str, listing: Listing | None) -> None:
         """Walk into a folder, or do with it what it is for."""
         role = names.role_of_folder(f"{self.root}/{name}")
         if listing is None:
-            yield from self._by_name(name, role)
+            self._by_name(name, role)
         elif f"{name}/" in listing.ignored:
-            yield from self._ignored(name, role)
+            self._ignored(name, role)
         elif name.endswith("/.git") or name == ".git":
             return
         elif not listing.tracked_only and (role not in HIDDEN or self._holds(name, self.anchors)):
-            yield from self._walk(name, listing)
+            self._walk(name, listing)
         else:
             if name in listing.holding:
-                yield from self._walk(name, replace(listing, tracked_only=True))
+                self._walk(name, replace(listing, tracked_only=True))
             if not listing.tracked_only:
                 self._leave(name, role)
 
-    def _ignored(self, name: str, role: Role) -> Iterator[str]:
+    def _ignored(self, name: str, role: Role) -> None:
         """One that git ignores: a plain one is taken when it is small.
 
         Nothing tells whether it is an input, and a copy of it would cost time on each run.
         """
         if role is not Role.PLAIN or self._is_wanted(name):
-            yield from self._by_name(name, role)
+            self._by_name(name, role)
             return
         if name.rpartition("/")[2].lower() in names.ENVIRONMENTS:
             self.left_out[name] = "environment"
             return
-        inner = Planner(self.root, self.anchors, self.link, self.no_link)
-        for _ in inner._walk(name, None):
-            files, size = len(inner.copies), sum(inner.copies.values())
-            if files > SMALL_FOLDER_FILES or size > SMALL_FOLDER_BYTES:
-                self.left_out[name] = "ignored by git, and neither small nor known as data"
-                return
+        inner = Planner(self.root, self.anchors, self.link, self.no_link, small=True)
+        try:
+            inner._walk(name, None)
+        except _TooLarge:
+            self.left_out[name] = "ignored by git, and neither small nor known as data"
+            return
         self.copies.update(inner.copies)
         self.symlinks |= inner.symlinks
         self.links |= inner.links
         self.folders |= inner.folders
         self.left_out.update(inner.left_out)
 
-    def _by_name(self, name: str, role: Role) -> Iterator[str]:
+    def _by_name(self, name: str, role: Role) -> None:
         """One of which git says nothing."""
         if role is Role.PLAIN or (role is not Role.ENVIRONMENT and self._is_wanted(name)):
-            yield from self._walk(name, None)
+            self._walk(name, None)
         else:
             self._leave(name, role)
 
@@ -268,12 +280,10 @@ class Planner(Struct):
             self.left_out[name] = "not readable"
             return
         self.copies[name] = size
-        if len(self.copies) > MAX_FILES:
-            raise NotReady(
-                f"{self.root} holds more than {MAX_FILES:,} files: too many for a temporary copy",
-                "Link the folder with most of them (--link DIR), or put the script into a project "
-                "folder of its own (git init there).",
-            )
+        self.copied_bytes += size
+        most = SMALL_FOLDER_FILES if self.small else MAX_FILES
+        if len(self.copies) > most or (self.small and self.copied_bytes > SMALL_FOLDER_BYTES):
+            raise _TooLarge
 
     def _facts(self, name: str) -> os.stat_result | None:
         try:
