@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -126,12 +125,6 @@ def test_an_option_from_the_command_line_a_variable_and_pyproject(
         assert cli.call(["run", "train.py"]) == 2 and asked == []
     else:
         assert got() == expected
-
-
-@pytest.mark.parametrize("option", sorted(SHOWN_ELSEWHERE))
-def test_every_option_of_run_has_a_variable(option: str) -> None:
-    name = option.removeprefix("--").upper().replace("-", "_")
-    assert options_of(COMMANDS["run"])[option].envvar == f"INSTRUMENT_{name}"
 
 
 def test_nearer_words_win(
@@ -260,15 +253,6 @@ def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
     subprocess.run(["git", "apply", "-"], cwd=repo, input=done.stdout, check=True)
     assert (repo / name).read_bytes() == expected
     assert strip(expected) == SOURCES[kind]
-
-
-@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch(1)")
-def test_patch_takes_it_too(git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path) -> None:
-    repo = git_repo({"train.py": script()})
-    diff = run_cli("--dry-run", "train.py", cwd=repo).stdout
-    (expected,) = prepare(repo / "train.py", Options()).replacements.values()
-    subprocess.run(["patch", "-p1", "--quiet"], cwd=repo, input=diff, text=True, check=True)
-    assert (repo / "train.py").read_bytes() == expected
 
 
 def test_the_diff_is_one_import_and_the_edits(git_repo: RepoFactory, run_cli: RunCli) -> None:
