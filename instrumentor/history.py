@@ -39,10 +39,6 @@ CREATE TABLE baselines (
     PRIMARY KEY (project, script, name)
 );
 """
-_COLUMNS = (
-    "id, project, script, label, commit_id AS 'commit', dirty, started, profiler, scope, samples, "
-    "median_ms, low_ms, high_ms, device_time_ms, batch_size, folder, {other_cpus}"
-)
 #: What a store of an older version gets before the next run is added.
 _UPGRADES = {1: "ALTER TABLE runs ADD COLUMN other_cpus REAL"}
 
@@ -113,13 +109,10 @@ class History:
             "summary": packed,
             "other_cpus": (run.get("machine") or {}).get("other_cpus"),
         }
-        names = ", ".join(row)
-        marks = ", ".join(f":{name}" for name in row)
+        names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
         with self._write() as connection:
             added = connection.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", row)
-            number = added.lastrowid
-        assert number is not None
-        return number
+        return added.lastrowid or 0
 
     def of_script(self, place: tuple[str, str]) -> tuple[Entry, ...]:
         """Runs of a script, oldest first."""
@@ -178,21 +171,20 @@ class History:
         """The document of the run's summary.json."""
         with self._read() as connection:
             row = connection.execute("SELECT summary FROM runs WHERE id = ?", (entry.id,))
-            document: dict[str, Any] = json.loads(zlib.decompress(row.fetchone()[0]))
-        return document
+            return dict(json.loads(zlib.decompress(row.fetchone()[0])))
 
     def _entries(self, condition: str, values: tuple[Any, ...]) -> tuple[Entry, ...]:
         if not self.path.is_file():
             return ()
         with self._read() as connection:
-            version = self._check(connection)
-            if version == 0:
+            if self._check(connection) == 0:
                 return ()
-            columns = _COLUMNS.format(
-                other_cpus="other_cpus" if version > 1 else "NULL AS other_cpus"
-            )
+            # Whatever columns its version has, but for the one that takes long to read.
+            every = [row["name"] for row in connection.execute("PRAGMA table_info(runs)")]
+            columns = ", ".join(name for name in every if name != "summary")
             rows = connection.execute(
-                f"SELECT {columns} FROM runs WHERE {condition} ORDER BY id", values
+                f"SELECT {columns}, commit_id AS 'commit' FROM runs WHERE {condition} ORDER BY id",
+                values,
             ).fetchall()
             pins = connection.execute("SELECT run, name FROM baselines ORDER BY name").fetchall()
         by_run: dict[int, list[str]] = {}

@@ -58,7 +58,7 @@ def run(
     words = following.typed(context), following.target(script, handed, options.module)
     try:
         if asked.dry_run:
-            _preview(script, handed, options, words, json=asked.json, full=asked.full)
+            _preview(script, handed, options, words, asked)
         else:
             _measure_all(script, handed, options, asked)
     except Declined as declined:
@@ -123,33 +123,28 @@ def _show(result: RunResult, asked: Asked) -> None:
 
 
 def _closing(result: RunResult, *, in_place: bool) -> None:
+    from instrumentor.workspace.linked import listed
+
     if result.new_files:
-        shown = ", ".join(str(p) for p in result.new_files[:5])
-        more = f" and {len(result.new_files) - 5} more" if len(result.new_files) > 5 else ""
-        console.say(f"The script wrote {shown}{more} into the copy (kept with --keep)")
-    console.say(f"Wrote {console.shown(result.folder)}/ ({_fate(result, in_place=in_place)})")
+        written = listed(result.new_files, 5)
+        console.say(f"The script wrote {written} into the copy (kept with --keep)")
+    restored = in_place and not result.users_files.originals_changed
+    fate = "your file is restored" if restored else result.users_files.fate
+    console.say(f"Wrote {console.shown(result.folder)}/ ({fate})")
     console.say(f"Next: instrument report {console.quoted(console.shown(result.folder))}")
-
-
-def _fate(result: RunResult, *, in_place: bool) -> str:
-    if in_place and not result.users_files.originals_changed:
-        return "your file is restored"
-    return result.users_files.fate
 
 
 def _preview(
     script: Path,
     arguments: list[str],
     options: RunOptions,
-    asked: tuple[list[str], list[str]],
-    *,
-    json: bool,
-    full: bool,
+    words: tuple[list[str], list[str]],
+    asked: Asked,
 ) -> None:
     from instrumentor.run_preview import dry_run
 
     found = dry_run(script, arguments, options)
-    if json:
+    if asked.json:
         console.out_json(
             {
                 **found.prepared.plan.to_json(),
@@ -161,9 +156,9 @@ def _preview(
             }
         )
         return
-    console.diff(found.prepared.whole_patch if full else found.prepared.patch)
+    console.diff(found.prepared.whole_patch if asked.full else found.prepared.patch)
     _describe(found)
-    console.say(f"Next: {following.run(*asked)}")
+    console.say(f"Next: {following.run(*words)}")
 
 
 def _describe(found: DryRun) -> None:
@@ -175,7 +170,7 @@ def _describe(found: DryRun) -> None:
         names = ", ".join(str(path) for path in found.prepared.replacements)
         console.say(f"Would instrument {names} in place while the run lasts")
     else:
-        copied, root = plural(found.plan.copied_files, "file"), found.plan.project.root
+        copied, root = plural(len(found.plan.copies), "file"), found.plan.project.root
         console.say(f"Would copy {copied} ({found.plan.copied_bytes / 1e6:.1f} MB) of {root}")
         for path in found.plan.linked:
             console.say(f"  linked: {path}")

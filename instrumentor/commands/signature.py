@@ -24,20 +24,20 @@ _PATHS = tuple[Path, ...]
 class Only:
     """The fields of a group that a verb takes."""
 
+    others = False
+
     def __init__(self, *names: str) -> None:
         self.names = names
 
     def takes(self, name: str) -> bool:
         """Whether an option is among the verb's."""
-        return name in self.names
+        return (name in self.names) is not self.others
 
 
 class Without(Only):
     """The fields of a group that a verb does not take."""
 
-    def takes(self, name: str) -> bool:
-        """Whether an option is among the verb's."""
-        return name not in self.names
+    others = True
 
 
 @dataclass(frozen=True)

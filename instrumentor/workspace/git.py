@@ -63,20 +63,12 @@ def clean_environment(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def read(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Standard output of ``git ARGUMENTS`` in ``root``.
-
-    Raises:
-        NotReady: git failed; its message is quoted.
-    """
+    """Standard output of ``git ARGUMENTS`` in ``root``; NotReady quotes git's message."""
     return _call(root, arguments, stdin, ())
 
 
 def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss.
-
-    Raises:
-        NotReady: git failed; its message is quoted.
-    """
+    """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss."""
     return _call(root, arguments, stdin, DURABLE)
 
 
@@ -95,11 +87,7 @@ def state(root: Path) -> tuple[str | None, bool | None]:
 
 
 def _no_filters(root: Path) -> list[str]:
-    """Settings under which files are brought into git's form by no program: by line ends alone.
-
-    Raises:
-        NotReady: git failed, or a filter cannot be switched off.
-    """
+    """Settings under which files are brought into git's form by no program: by line ends alone."""
     listed = read(root, "config", "--null", "--name-only", "--list").split(b"\0")
     keys = (os.fsdecode(key) for key in listed if key.lower().startswith(b"filter."))
     settings = []

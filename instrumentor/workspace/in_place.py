@@ -34,12 +34,9 @@ def in_place(
     """Let the instrumented text stand in the user's files during the body.
 
     Args:
-        project: the script's project.
-        script: the training script; relative to ``cwd``.
-        cwd: the user's working folder.
+        script: relative to ``cwd``, the user's working folder.
         originals: bytes of the files as they were read.
         replacements: instrumented text by the file whose place it takes.
-        disk: how files are changed.
 
     Raises:
         Declined: a file is outside git, has several names, or is no plain file.
@@ -70,12 +67,7 @@ def in_place(
 
 
 def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
-    """Look at a file that is to be swapped, and give its bytes to git.
-
-    Raises:
-        Declined: it cannot be swapped without harm.
-        NotReady: git or its folder cannot be written.
-    """
+    """Look at a file that is to be swapped, and give its bytes to git."""
     facts = path.lstat()
     if not stat.S_ISREG(facts.st_mode):
         raise _declined(path, "not-a-file", "is not a regular file", "Run it without --in-place.")
@@ -118,11 +110,7 @@ def _repository(path: Path) -> Path:
 
 
 def put(entry: Entry, text: bytes, disk: Disk) -> None:
-    """Exchange the file for the instrumented text; the original is beside it afterwards.
-
-    Raises:
-        NotReady: the folder cannot be written, or the file is not what it was when it was read.
-    """
+    """Exchange the file for the instrumented text; the original is beside it afterwards."""
     try:
         disk.write(entry.part, text, entry.mode)
         disk.sync(entry.part)

@@ -37,16 +37,12 @@ _PART = re.compile(r"[0-9a-f]{12}\.json\.(?P<pid>\d+)\.part\Z")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A file that is swapped.
+    """A file that is swapped; hashes, mode and time are the original's unless they say otherwise.
 
     Attributes:
         path: absolute, symlinks resolved.
         repository: git's common folder that holds the blob.
         blob: git's object id of the original's bytes, unfiltered.
-        sha256: of the original's bytes.
-        instrumented_sha256: of what takes their place.
-        mode: permission bits of the original.
-        mtime_ns: its modification time, ns.
         stem: beginning of the names of our own files beside it.
     """
 
@@ -76,13 +72,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Journal(msgspec.Struct, frozen=True):
-    """An in-place run: what it swaps and who it is.
-
-    Attributes:
-        id: 12 hexadecimal digits.
-        location: the journal file.
-        host, pid, process_started: the process that runs it; Unix seconds.
-    """
+    """An in-place run: what it swaps, its journal file, and its process (start in Unix seconds)."""
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{12}\Z")]
     entries: tuple[Entry, ...]
@@ -110,11 +100,7 @@ class Journal(msgspec.Struct, frozen=True):
 
 
 def new(entries: tuple[Entry, ...], root: Path) -> Journal:
-    """A journal of this process, not yet written; the entries get their names.
-
-    Raises:
-        NotReady: there is no safe cache folder.
-    """
+    """A journal of this process, not yet written; the entries get their names."""
     name = uuid.uuid4().hex[:12]
     named = tuple(
         replace(entry, stem=f".instrument-{name}-{number}") for number, entry in enumerate(entries)
@@ -170,11 +156,7 @@ def written(journal: Journal, disk: Disk) -> Iterator[None]:
 
 @contextmanager
 def taken(location: Path) -> Iterator[Journal | None]:
-    """Hold a journal whose run is gone; None when the run is alive or somebody else is at it.
-
-    Raises:
-        RestoreNeeded: it is damaged.
-    """
+    """Hold a journal whose run is gone; None when the run is alive or somebody else is at it."""
     try:
         stream = open(location, "rb", opener=_warily)  # noqa: SIM115
     except OSError:
@@ -215,11 +197,7 @@ def pending() -> tuple[Path, ...]:
 
 
 def hold(journal: Journal, disk: Disk) -> None:
-    """Let a ref in each repository keep the originals, with the journal beside them.
-
-    Raises:
-        NotReady: git failed.
-    """
+    """Let a ref in each repository keep the originals, with the journal beside them."""
     for repository in journal.repositories:
         text = _git(disk, repository, "hash-object", *STORE, stdin=journal.text())
         lines = [f"100644 blob {text}\t{TEXT}"]
@@ -255,20 +233,17 @@ def store(path: Path, data: bytes, repository: Path, disk: Disk) -> str:
 
 
 def load(blob: str, repository: Path) -> bytes:
-    """Bytes of a blob.
-
-    Raises:
-        NotReady: git has no such object.
-    """
+    """Bytes of a blob; NotReady where git has no such object."""
     return git.read(repository, "--git-dir", str(repository), "cat-file", "blob", blob)
 
 
 def in_repository(folder: Path) -> tuple[Journal, ...]:
-    """Journals that the repository around a folder keeps, in its refs.
-
-    Raises:
-        RestoreNeeded: one is damaged.
-    """
+    """Journals that the repository around a folder keeps, in its refs; none without one."""
+    try:
+        if not git.available() or git.common_folder(folder) is None:
+            return ()
+    except (NotReady, OSError):
+        return ()
     listed = git.read(folder, "for-each-ref", "--format=%(refname)", REFS).decode().split()
     found = (parse(git.read(folder, "cat-file", "blob", f"{ref}:{TEXT}")) for ref in listed)
     return tuple(journal for journal, ref in zip(found, listed, strict=True) if journal.ref == ref)
@@ -301,12 +276,7 @@ def run_is_alive(journal: Journal) -> bool:
 
 
 def close(journal: Journal, disk: Disk) -> None:
-    """Forget a journal that is fulfilled: refs first, so that it can be found until the end.
-
-    Raises:
-        NotReady: git failed.
-        OSError: the journal file cannot be removed.
-    """
+    """Forget a journal that is fulfilled: refs first, so that it can be found until the end."""
     for repository in journal.repositories:
         if repository.is_dir():
             _unlock(repository, journal.ref)

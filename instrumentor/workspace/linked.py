@@ -63,14 +63,7 @@ class Linked(Struct):
         apart_from: Iterable[Path] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> Linked:
-        """Note what the links lead to.
-
-        Args:
-            root: of the project.
-            links: absolute.
-            apart_from: folders of ours that may lie below a link.
-            clock: seconds, monotonic.
-        """
+        """Note what the links lead to; ``apart_from`` are folders of ours that may lie below."""
         found = cls(root, tuple(links), clock=clock)
         found._note({_identity(str(path)) for path in apart_from if path.exists()})
         return found

@@ -31,11 +31,7 @@ class Listing(Struct, frozen=True, dict=True):
 
 
 def list_with_git(root: Path, folder: str = "") -> Listing:
-    """Ask the repository in a folder of the project; one inside of another has its own rules.
-
-    Raises:
-        NotReady: git failed.
-    """
+    """Ask the repository in a folder of the project; one inside of another has its own rules."""
 
     def named(*options: str) -> frozenset[str]:
         names = git.names(root / folder, options)

@@ -15,15 +15,7 @@ from instrumentor.workspace import git
 
 
 class Fingerprint(Struct, frozen=True):
-    """A file before the run.
-
-    Attributes:
-        path: absolute.
-        sha256: of its bytes.
-        mode: permission bits and file type.
-        mtime_ns: modification time, ns.
-        blob: git's object id of the content when the file was clean, else None.
-    """
+    """A file before the run; ``blob`` is git's object id of its content when it was clean."""
 
     path: Path
     sha256: str
@@ -40,12 +32,7 @@ class Originals(Struct, frozen=True):
 
     @classmethod
     def take(cls, project: Project, files: Iterable[Path]) -> Originals:
-        """Fingerprint files before the run.
-
-        Args:
-            project: their project.
-            files: compared in full by :meth:`verify`: the replaced ones, the script.
-        """
+        """Fingerprint the files that :meth:`verify` compares: the replaced ones, the script."""
         real = dict.fromkeys((project.root / path).resolve() for path in files)
         with_git = project.git and git.available()
         return cls(project.root, tuple(_fingerprint(path, with_git) for path in real))

@@ -20,8 +20,6 @@ class ShadowPlan(Struct, frozen=True):
     """What the shadow will hold.
 
     Attributes:
-        project: the project shadowed.
-        cwd: the user's working folder.
         root: where the shadow will stand unless another run holds the slot.
         copies: files copied, relative, with their size in bytes.
         symlinks: symbolic links of the project that are made again.
@@ -38,11 +36,6 @@ class ShadowPlan(Struct, frozen=True):
     links: tuple[str, ...]
     folders: tuple[str, ...]
     left_out: Mapping[str, str]
-
-    @property
-    def copied_files(self) -> int:
-        """Number of files that are copied."""
-        return len(self.copies)
 
     @property
     def copied_bytes(self) -> int:
@@ -90,8 +83,7 @@ def plan_shadow(
     """Plan the shadow of a project.
 
     Args:
-        project: from :func:`instrumentor.project.find_project`.
-        script: the training script; relative to ``cwd``.
+        script: relative to ``cwd``.
         cwd: the user's working folder; a relative ``link`` or ``no_link`` starts there, or else at
             the root.
         replacements: files whose instrumented text will stand in place of theirs.

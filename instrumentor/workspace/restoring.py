@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from instrumentor.errors import InstrumentError, NotReady, Restored, RestoreNeeded
 from instrumentor.outputs import numbered
-from instrumentor.workspace import git, journal
+from instrumentor.workspace import journal
 from instrumentor.workspace.disk import Disk
 from instrumentor.workspace.journal import Entry, Journal
 
@@ -45,10 +45,9 @@ def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Resto
     for location in journal.pending():
         seen.add(location.stem)
         done += _from_cache(location, disk)
-    if folder is not None and git.available() and _in_git(folder):
-        for found in journal.in_repository(folder):
-            if found.id not in seen:
-                done += _from_repository(found, disk)
+    for found in journal.in_repository(folder) if folder is not None else ():
+        if found.id not in seen:
+            done += _from_repository(found, disk)
     check(done)
     return tuple(done)
 
@@ -64,13 +63,6 @@ def check(done: list[Restored] | tuple[Restored, ...]) -> None:
     error = RestoreNeeded("; ".join(each.text for each in bad), hint)
     error.restored = tuple(done)
     raise error
-
-
-def _in_git(folder: Path) -> bool:
-    try:
-        return git.common_folder(folder) is not None
-    except (NotReady, OSError):
-        return False
 
 
 def _from_cache(location: Path, disk: Disk) -> list[Restored]:
@@ -184,11 +176,7 @@ State = Literal["original", "instrumented", "missing", "other"]
 
 
 def state(entry: Entry, path: Path) -> State:
-    """What stands at a path.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """What stands at a path."""
     try:
         facts = path.lstat()
     except FileNotFoundError:

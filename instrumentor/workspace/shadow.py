@@ -32,12 +32,9 @@ def shadow(
     """Make the temporary copy, hold it during the body, remove it afterwards.
 
     Args:
-        project: the script's project.
-        script: the training script; relative to ``cwd``.
-        cwd: the user's working folder.
+        script: relative to ``cwd``, the user's working folder.
         replacements: instrumented text by the file whose place it takes.
-        link: see :func:`plan_shadow`.
-        no_link: see :func:`plan_shadow`.
+        link, no_link: see :func:`plan_shadow`.
         keep_to: folder into which the files that the script wrote are moved at the end.
 
     Raises:

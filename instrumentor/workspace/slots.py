@@ -31,13 +31,7 @@ MAX_SIBLINGS = 64
 
 
 class Slot(Struct, frozen=True):
-    """One slot for a shadow.
-
-    Attributes:
-        folder: the slot itself.
-        tree: the shadow's root inside it, named like the project.
-        lock: the lock file that guards it.
-    """
+    """One slot: its folder, the root of a shadow inside it, and the lock file that guards it."""
 
     folder: Path
     tree: Path
@@ -186,14 +180,8 @@ def _sweep_one(folder: Path) -> bool:
 
 
 def _to_trash(folder: Path) -> Path:
-    """Free the slot in one step.
-
-    Its bytecode goes first: Python trusts size and mtime in seconds, which two instrumented
-    versions of one file can share.
-
-    Raises:
-        OSError: the slot cannot be freed.
-    """
+    """Free the slot in one step."""
+    # Python trusts size and mtime in seconds, which two instrumented versions of a file can share.
     bytecode = _bytecode(folder) / str(folder).lstrip("/")
     if bytecode.is_dir():
         remove_tree(bytecode)
@@ -214,21 +202,15 @@ def _remove(trash: Path) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file or folder of ours; links are unlinked, what they lead to is untouched.
-
-    Raises:
-        OSError: something cannot be removed, for example on a full quota or a mount point.
-    """
+    """Remove a file or folder of ours; links are unlinked, what they lead to is untouched."""
     if path.is_symlink() or not path.is_dir():
         path.unlink()
         return
-    if path.stat().st_mode & 0o700 != 0o700:
-        path.chmod(0o700)  # closed by the script
-    for folder, below, _ in os.walk(path):
-        for name in below:
-            inner = Path(folder, name)
+    path.chmod(0o700)
+    for folder, below, _ in os.walk(path):  # top down: each is opened before it is entered
+        for inner in (Path(folder, name) for name in below):
             if not inner.is_symlink() and inner.stat().st_mode & 0o700 != 0o700:
-                inner.chmod(0o700)
+                inner.chmod(0o700)  # closed by the script
     shutil.rmtree(path)
 
 
