@@ -12,7 +12,7 @@ MODULE = "_instrument_recorder"
 FOLDER_NAME = "recorder"  # of scratch, for that module
 FOLDER = Path(__file__).resolve().parent / "runtime" / "recorder"
 #: What observes a script as it is.
-OBSERVING = ("after_import", "observer", "whole_step")
+OBSERVING = ("observer", "whole_step")
 
 _OWN = "from instrumentor."
 _TYPING = "from typing import "

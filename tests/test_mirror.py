@@ -40,11 +40,9 @@ TESTED_IN = {
     "tests/process/test_running.py": "process/model process/tree",
     "tests/profilers/test_tracy.py": "runtime/tracy_start",
     "tests/test_interpreter.py": "runtime/probe",
-    "tests/runtime/test_torch_hook.py": ("runtime/recorder/after_import"),
     "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced runtime/recorder/waits",
     "tests/runtime/recorder/test_witness.py": (
-        "runtime/recorder/graph runtime/recorder/judging runtime/recorder/places "
-        "runtime/recorder/watch"
+        "runtime/recorder/graph runtime/recorder/judging runtime/recorder/watch"
     ),
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/tune/test_edits.py": "variant",

@@ -19,7 +19,6 @@ class Finished:
     Attributes:
         returncode: of the started process; minus the signal's number when one ended it, and
             minus SIGINT while it still runs.
-        signal: that number, else None.
         timed_out: the time limit was reached.
         interrupted: the user (or SIGTERM) asked for the end.
         duration_s: from start to the end of the last process.
@@ -31,7 +30,6 @@ class Finished:
     """
 
     returncode: int
-    signal: int | None
     timed_out: bool
     interrupted: bool
     duration_s: float
@@ -40,6 +38,11 @@ class Finished:
     run_id: str = ""
     outlived: bool = False
     ending: tuple[int, ...] = ()
+
+    @property
+    def signal(self) -> int | None:
+        """The number of the signal that ended the started process, if one did."""
+        return -self.returncode if self.returncode < 0 else None
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,10 @@ class Stall:
     idle_s: float
     pids: tuple[int, ...]
     last_lines: tuple[str, ...]
+
+
+def _nothing(_: object) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,10 @@ class Watch:
         clock: seconds, monotonic.
     """
 
-    on_line: Callable[[str], None] | None = None
-    on_record: Callable[[dict[str, Any]], None] | None = None
-    on_stall: Callable[[Stall], None] | None = None
-    on_event: Callable[[dict[str, Any]], None] | None = None
+    on_line: Callable[[str], None] = _nothing
+    on_record: Callable[[dict[str, Any]], None] = _nothing
+    on_stall: Callable[[Stall], None] = _nothing
+    on_event: Callable[[dict[str, Any]], None] = _nothing
     timeout_s: float | None = None
     stall_s: float | None = None
     grace_s: float = 10.0
@@ -95,8 +102,8 @@ class Stop:
     def __init__(self) -> None:
         self.requests = 0
 
-    def request(self) -> None:
-        """Ask for a gentle end; the second time, stop waiting for it."""
+    def request(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """Ask for a gentle end; the second time, stop waiting for it. Also a signal handler."""
         self.requests += 1
 
     @contextlib.contextmanager
@@ -105,13 +112,8 @@ class Stop:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-
-        def requested(number: int, frame: FrameType | None) -> None:
-            self.request()
-
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        for number in before:
-            signal.signal(number, requested)
+        taken = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.request) for number in taken}
         try:
             yield
         finally:

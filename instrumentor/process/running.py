@@ -10,21 +10,25 @@ import socket
 import subprocess
 import sys
 import uuid
+from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from instrumentor.device_nodes import device_root
 from instrumentor.errors import NotReady, RunFailed
 from instrumentor.process.model import Finished, Stop, Watch
-from instrumentor.process.shutdown import LEAVING, Shutdown
+from instrumentor.process.shutdown import Shutdown
 from instrumentor.process.stall import StallDetector
 from instrumentor.process.tail import Tail, record_of
-from instrumentor.process.tree import RUN_ID, below, described, processes_of, still_alive
+from instrumentor.process.tree import RUN_ID, below, processes_of, still_alive
 from instrumentor.profilers.base import RUNTIME, Launch
+
+if TYPE_CHECKING:
+    import psutil
 
 POLL_S = 0.05
 LEAVING_S = 1.0  # for processes that were told to end and are at it
-COMPLETE = "complete"  # the recorder's event behind the last sample
+SHOWN_LINES = 15  # of a standstill
 
 
 def run(
@@ -48,6 +52,7 @@ def run(
         NotReady: the program cannot be started.
         RunFailed: the guard itself was killed.
     """
+    record = record or Path(os.devnull)
     return _Run(launch, log, record, watch or Watch(), stop or Stop(), device_folder).run()
 
 
@@ -56,33 +61,30 @@ class _Run:
         self,
         launch: Launch,
         log: Path,
-        record: Path | None,
+        record: Path,
         watch: Watch,
         stop: Stop,
         device_folder: Path | None,
     ) -> None:
-        self.launch = launch
-        self.watch = watch
-        self.stop = stop
-        self.log_path = log
-        self.log = Tail(log)
-        self.record = Tail(record) if record else None
+        self.launch, self.watch, self.stop = launch, watch, stop
+        self.log, self.record = Tail(log), Tail(record)
         self.device_folder = device_folder or device_root(launch.env)
         self.run_id = launch.env.get(RUN_ID) or uuid.uuid4().hex
-        self.returncode: int | None = None
-        self.finished: dict[str, Any] | None = None
-        self.complete_since: float | None = None
-        self.last_lines: list[str] = []
-        self.pending = b""
         self.guard_pid = 0  # the one whose children the run's processes are
-        self.shutdown = Shutdown(lambda: below(self.guard_pid), self.device_folder)
-        self.told_closing = False
+        self.returncode: int | None = None
+        self.finished: dict[str, Any] | None = None  # the guard's last word
+        self.pending = b""
+        self.last_lines: deque[str] = deque(maxlen=SHOWN_LINES)
+        self.shutdown = Shutdown(watch, self.processes, self.device_folder)
+
+    def processes(self) -> list[psutil.Process]:
+        return below(self.guard_pid)
 
     def run(self) -> Finished:
         ours, theirs = socket.socketpair()
         with ours, self.stop.on_signals():
-            self.log_path.parent.mkdir(parents=True, exist_ok=True)
-            with self.log_path.open("ab") as output, theirs:
+            self.log.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.path.open("ab") as output, theirs:
                 self.log.offset = output.tell()
                 self.guard = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(RUNTIME / "guard.py"), str(theirs.fileno())],
@@ -93,6 +95,7 @@ class _Run:
                     start_new_session=True,
                 )
             self.control = ours
+            self.control.settimeout(POLL_S)
             self.start = self.watch.clock()
             self._send(self._order())
             try:
@@ -122,7 +125,7 @@ class _Run:
     def _follow(self) -> Finished:
         """The loop: what the guard says, what the script writes, what the clock says."""
         interrupted, why = False, ""
-        stall_detector = StallDetector(self.watch, self.start, lambda: below(self.guard_pid))
+        stall_detector = StallDetector(self.watch, self.start, self.processes)
         while self._hear():
             moved = self._read()
             interrupted |= self.stop.requests > 0 and self.returncode is None
@@ -134,41 +137,30 @@ class _Run:
                 if why:
                     self._send({"event": "end"})
         self._read(final=True)
-        return self._result(why == "timed out", interrupted, why == "outlived" and not interrupted)
+        told = self.finished or self._last_word()
+        code = self.returncode if self.returncode is not None else -int(signal.SIGINT)
+        return Finished(
+            returncode=code,
+            timed_out=why == "timed out",
+            interrupted=interrupted,
+            duration_s=self.watch.clock() - self.start,
+            left_running=tuple(told["left"]),
+            ended=tuple(told["ended"]),
+            run_id=self.run_id,
+            outlived=why == "outlived" and not interrupted,
+            ending=tuple(told.get("ending", ())),
+        )
 
     def _why_end(self) -> str:
         """What the run is to be ended for, gently; empty while it may go on."""
-        now, limit = self.watch.clock(), self.watch.timeout_s
-        late = limit is not None and now - self.start >= limit
+        now, limit_s = self.watch.clock(), self.watch.timeout_s
+        late = limit_s is not None and now - self.start >= limit_s
         if self.returncode is not None:
             return ""
-        return "outlived" if self._outlives(now, late) else "timed out" if late else ""
-
-    def _outlives(self, now: float, late: bool) -> bool:
-        """Whether the run goes on although its measurement is complete; tells it then."""
-        limit, since = self.watch.settle_s, self.complete_since
-        if limit is None or since is None:
-            return False
-        self.shutdown.look(now)
-        if not late and (now - since < limit or self._closes(now, limit)):
-            return False
-        if self.watch.on_event is not None:
-            self.watch.on_event(
-                {"event": "outlived", "processes": described(below(self.guard_pid))}
-            )
-        return True
-
-    def _closes(self, now: float, patience_s: float) -> bool:
-        """Whether the run is at its end, however long that takes; says so once."""
-        why = self.shutdown.why(now, patience_s)
-        if why and not self.told_closing and self.watch.on_event is not None:
-            self.told_closing = True
-            self.watch.on_event({"event": "closing", "why": why})
-        return bool(why)
+        return "outlived" if self.shutdown.outlived(now, late) else "timed out" if late else ""
 
     def _hear(self) -> bool:
         """Take the guard's messages, waiting a moment for them; False when it is gone."""
-        self.control.settimeout(POLL_S)
         try:
             data = self.control.recv(65536)
         except TimeoutError:
@@ -193,59 +185,37 @@ class _Run:
             self.returncode = message["code"]
         elif event == "finished":
             self.finished = message
-        if self.watch.on_event is not None:
-            self.watch.on_event(message)
+            self.guard.wait()
+        self.watch.on_event(message)
 
     def _read(self, *, final: bool = False) -> bool:
+        """Hand on what the script wrote; whether that was anything."""
         moved = False
         for line in self.log.lines(final=final):
             moved = True
-            self.last_lines = [*self.last_lines[-14:], line]
-            if self.watch.on_line is not None:
-                self.watch.on_line(line)
-        if self.record is not None:
-            for line in self.record.lines(final=final):
-                moved = True
-                entry = record_of(line)
-                if entry is not None and entry.get("event") == LEAVING:
-                    self.shutdown.leaving = True
-                if entry is not None and (
-                    self.complete_since is not None or entry.get("event") == COMPLETE
-                ):
-                    self.complete_since = self.watch.clock()
-                if entry is not None and self.watch.on_record is not None:
-                    self.watch.on_record(entry)
+            self.last_lines.append(line)
+            self.watch.on_line(line)
+        for line in self.record.lines(final=final):
+            moved = True
+            entry = record_of(line)
+            if entry is not None:
+                self.shutdown.record(entry)
+                self.watch.on_record(entry)
         return moved
 
-    def _result(self, timed_out: bool, interrupted: bool, outlived: bool) -> Finished:
-        told = self.finished
-        if told is None and self.stop.requests > 1:
+    def _last_word(self) -> dict[str, Any]:
+        """What the guard did not come to say: the user does not wait for it, or it was killed."""
+        if self.stop.requests > 1:
             # The guard goes on ending them after we are gone.
             self._send({"event": "end"})
-            ending = still_alive(below(self.guard_pid), LEAVING_S)
-            told = {"left": [], "ended": [], "ending": ending}
+            ending = still_alive(self.processes(), LEAVING_S)
             self.guard.returncode = 0  # it is left running on purpose
-        elif told is None:
-            self.guard.wait()
-            for pid in processes_of(self.run_id):  # the kernel ends the first of them only
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM)
-            raise RunFailed(
-                f"The process that watches over the run was ended (code {self.guard.returncode}).",
-                f"The run's output so far is in {self.log_path}.",
-            )
-        else:
-            self.guard.wait()
-        code = self.returncode if self.returncode is not None else -int(signal.SIGINT)
-        return Finished(
-            returncode=code,
-            signal=-code if code < 0 else None,
-            timed_out=timed_out,
-            interrupted=interrupted,
-            duration_s=self.watch.clock() - self.start,
-            left_running=tuple(told["left"]),
-            ended=tuple(told["ended"]),
-            run_id=self.run_id,
-            outlived=outlived,
-            ending=tuple(told.get("ending", ())),
+            return {"left": [], "ended": [], "ending": ending}
+        self.guard.wait()
+        for pid in processes_of(self.run_id):  # the kernel ends the first of them only
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        raise RunFailed(
+            f"The process that watches over the run was ended (code {self.guard.returncode}).",
+            f"The run's output so far is in {self.log.path}.",
         )

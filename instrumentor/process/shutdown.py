@@ -6,68 +6,90 @@ the script forgot to stop gives nothing back.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from instrumentor.device_nodes import opened_below
+from instrumentor.process.model import Watch
+from instrumentor.process.tree import Usage, described, usage
 
 if TYPE_CHECKING:
     import psutil
 
+#: The recorder's event behind the last sample.
+COMPLETE = "complete"
 #: The recorder's event when the interpreter begins to leave: every thread of the script has ended.
 LEAVING = "leaving"
 LOOK_S = 1.0
 #: Memory that counts as given back.
 RELEASED_SHARE = 0.01
 
-Held = tuple[int, int, float]
-"""Processes, threads, resident bytes."""
-
 
 class Shutdown:
-    """Looks at a run's processes from when its measurement is complete."""
+    """Follows a run from when its measurement is complete."""
 
-    def __init__(self, processes: Callable[[], list[psutil.Process]], device_folder: Path) -> None:
+    def __init__(
+        self, watch: Watch, processes: Callable[[], list[psutil.Process]], device_folder: Path
+    ) -> None:
+        self.watch = watch
         self.processes = processes
         self.device_folder = device_folder
-        self.leaving = False
-        self._held: Held | None = None
-        self._looked = self._released = float("-inf")
+        self._complete_s: float | None = None  # or when something was recorded after that
+        self._leaving = self._told = False
+        self._used: Usage | None = None
+        self._looked_s = self._released_s = float("-inf")
 
-    def look(self, now: float) -> None:
+    def record(self, entry: Mapping[str, Any]) -> None:
+        """Take an event of the recorder."""
+        self._leaving |= entry.get("event") == LEAVING
+        if self._complete_s is not None or entry.get("event") == COMPLETE:
+            self._complete_s = self.watch.clock()
+
+    def outlived(self, now: float, late: bool) -> bool:
+        """Whether to end the run for going on although its measurement is complete; says so.
+
+        Args:
+            late: the time limit of the whole run is over, so nothing is waited for.
+        """
+        limit_s = self.watch.settle_s
+        if limit_s is None or self._complete_s is None:
+            return False
+        self._look(now)
+        if not late:
+            if now - self._complete_s < limit_s:
+                return False
+            why = self.why(now, limit_s)
+            if why:
+                self._tell_once({"event": "closing", "why": why})
+                return False
+        self.watch.on_event({"event": "outlived", "processes": described(self.processes())})
+        return True
+
+    def _tell_once(self, event: dict[str, Any]) -> None:
+        if not self._told:
+            self._told = True
+            self.watch.on_event(event)
+
+    def _look(self, now: float) -> None:
         """Note what the processes have given back since the last look."""
-        if now - self._looked < LOOK_S:
+        if now - self._looked_s < LOOK_S:
             return
-        self._looked = now
-        before, self._held = self._held, _held(self.processes())
+        self._looked_s = now
+        before, self._used = self._used, usage(self.processes())
         if before is not None and (
-            self._held[0] < before[0]
-            or self._held[1] < before[1]
-            or self._held[2] < before[2] * (1 - RELEASED_SHARE)
+            self._used.processes < before.processes
+            or self._used.threads < before.threads
+            or self._used.resident_bytes < before.resident_bytes * (1 - RELEASED_SHARE)
         ):
-            self._released = now
+            self._released_s = now
 
     def why(self, now: float, patience_s: float) -> str:
         """What the run still does that leads to its end, in a few words; empty for nothing."""
-        if self.leaving:
+        if self._leaving:
             return "Python is exiting"
-        if now - self._released < patience_s:
+        if now - self._released_s < patience_s:
             return "threads or memory are being released"
         if any(opened_below(each.pid, f"{self.device_folder}/") for each in self.processes()):
             return "it has the device open"
         return ""
-
-
-def _held(processes: list[psutil.Process]) -> Held:
-    import psutil
-
-    count, threads, resident = 0, 0, 0.0
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
-            if process.status() != psutil.STATUS_ZOMBIE:
-                count += 1
-                threads += process.num_threads()
-                resident += process.memory_info().rss
-    return count, threads, resident

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from instrumentor.process.model import Stall, Watch
-from instrumentor.process.tree import cpu_s
+from instrumentor.process.tree import usage
 
 if TYPE_CHECKING:
     import psutil
@@ -27,30 +27,27 @@ class StallDetector:
     ) -> None:
         self.watch = watch
         self.processes = processes
-        self.since = start
-        self.half_way: tuple[float, float] | None = None  # time, CPU time
-        self.told = False
+        self._restart(start)
 
-    def look(self, now: float, moved: bool, last_lines: list[str]) -> None:
+    def look(self, now: float, moved: bool, last_lines: Iterable[str]) -> None:
         """Tell a standstill, once."""
-        watch = self.watch
-        if watch.stall_s is None or watch.on_stall is None:
-            return
+        limit_s = self.watch.stall_s
         if moved:
             self._restart(now)
-        idle = now - self.since
-        if self.told or idle < watch.stall_s / 2:
+        idle_s = now - self.since
+        if limit_s is None or self.told or idle_s < limit_s / 2:
             return
         if self.half_way is None:
-            self.half_way = now, cpu_s(self.processes())
-        elif idle >= watch.stall_s:
-            then, cpu = self.half_way
-            if cpu_s(self.processes()) - cpu > STILL_CPU_SHARE * (now - then):
+            self.half_way = now, usage(self.processes()).cpu_s
+        elif idle_s >= limit_s:
+            then, cpu_s = self.half_way
+            if usage(self.processes()).cpu_s - cpu_s > STILL_CPU_SHARE * (now - then):
                 self._restart(now)
                 return
             self.told = True
             pids = tuple(process.pid for process in self.processes())
-            watch.on_stall(Stall(idle, pids, tuple(last_lines)))
+            self.watch.on_stall(Stall(idle_s, pids, tuple(last_lines)))
 
     def _restart(self, now: float) -> None:
-        self.since, self.half_way, self.told = now, None, False
+        self.since, self.told = now, False
+        self.half_way: tuple[float, float] | None = None  # time, CPU time

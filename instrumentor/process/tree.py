@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from instrumentor.runtime import guard
 
 if TYPE_CHECKING:
     import psutil
 
 RUN_ID = "INSTRUMENT_RUN_ID"
+
+
+class Usage(NamedTuple):
+    """What processes that have not ended use of the machine; CPU time since they began."""
+
+    processes: int
+    threads: int
+    resident_bytes: int
+    cpu_s: float
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -23,29 +33,25 @@ def below(pid: int) -> list[psutil.Process]:
         return []
 
 
+def usage(processes: list[psutil.Process]) -> Usage:
+    """What these use together."""
+    import psutil
+
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
+            if process.status() != psutil.STATUS_ZOMBIE:
+                cpu, memory = process.cpu_times(), process.memory_info()
+                found.append((1, process.num_threads(), memory.rss, cpu.user + cpu.system))
+    return Usage(*map(sum, zip(*found, strict=True))) if found else Usage(0, 0, 0, 0.0)
+
+
 def still_alive(processes: list[psutil.Process], wait_s: float) -> list[int]:
     """The pids of those that have not gone after a moment; a zombie has."""
     import psutil
 
     _, alive = psutil.wait_procs(processes, timeout=wait_s)
-    found = []
-    for process in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-    return found
-
-
-def cpu_s(processes: list[psutil.Process]) -> float:
-    """CPU time that these processes have used so far, in seconds."""
-    import psutil
-
-    total = 0.0
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            times = process.cpu_times()
-            total += times.user + times.system
-    return total
+    return [process.pid for process in alive if guard.alive(process.pid)]
 
 
 def described(processes: list[psutil.Process]) -> list[str]:
@@ -55,8 +61,8 @@ def described(processes: list[psutil.Process]) -> list[str]:
     found = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                threads = process.num_threads()
+            threads = usage([process]).threads
+            if threads:
                 counted = f"{threads} threads" if threads > 1 else "1 thread"
                 found.append(f"pid {process.pid}: {process.name()}, {counted}")
     return found
@@ -64,12 +70,5 @@ def described(processes: list[psutil.Process]) -> list[str]:
 
 def processes_of(run_id: str) -> tuple[int, ...]:
     """Processes that carry a run's mark in their environment, wherever they have gone."""
-    needle = f"{RUN_ID}={run_id}".encode()
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit() or int(folder.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            if needle in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return tuple(sorted(found))
+    # -1 is nobody's parent. Not 0: that is the kernel, of which every process descends.
+    return tuple(sorted(guard.members(-1, run_id, {os.getpid()})))

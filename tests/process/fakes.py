@@ -29,6 +29,9 @@ class FakeProcess:
     def num_threads(self) -> int:
         return self.threads
 
+    def name(self) -> str:
+        return "fake"
+
     def status(self) -> str:
         return "sleeping"
 

@@ -56,6 +56,11 @@ def stubborn() -> Iterator[list[int]]:
             os.kill(pid, signal.SIGKILL)
 
 
+def test_only_what_bears_the_mark_is_of_a_run() -> None:
+    """What is found here is ended when the guard was killed: nobody else may be among them."""
+    assert processes_of("no-run-of-this-name") == ()
+
+
 def test_output_goes_to_the_log_and_the_listener(tmp_path: Path) -> None:
     lines: list[str] = []
     source = """

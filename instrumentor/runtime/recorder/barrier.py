@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Any, Iterable, List, NamedTuple, Optional
+from typing import Any, Iterable, List, NamedTuple, Optional, Tuple
 
 from instrumentor.runtime.recorder.produced import (
     device_holding,
@@ -56,16 +56,14 @@ class Barrier:
         self.settled = False  # a check has found nothing left
         self.read_before = False  # reading has been compiled by a device that does so
         self.strikes = 0
-        self.looked_in = True  # no attribute of the script's has raised yet
 
-    def wait(self, values: Iterable[Any], synced: bool) -> Waited:
+    def wait(self, values: Tuple[Any, ...], synced: bool) -> Waited:
         """Cut the graph where nobody has, then wait.
 
         Args:
             values: what the step produced, the nearest first; one of them tells the device.
             synced: the script's own sync stands right before.
         """
-        values = tuple(values)
         kind = self.find_device(values)
         if kind != self.device:
             self.turn_to(kind)
@@ -84,9 +82,7 @@ class Barrier:
         """The type of the device: of a tensor given, else the one that the script has opened."""
         kind = None
         for value in values:
-            found = self.device_of(value)
-            if found is not None and (kind is None or found != "cpu"):
-                kind = found
+            kind = self.device_of(value) or kind
             if kind not in (None, "cpu"):
                 break
         if kind == "cpu":
@@ -123,7 +119,7 @@ class Barrier:
                     self.problem = ""
         return ""
 
-    def check(self, values: Iterable[Any], milliseconds: float) -> Optional[float]:
+    def check(self, values: Tuple[Any, ...], milliseconds: float) -> Optional[float]:
         """Wait harder than the barrier did; returns when that had ended if it found something.
 
         Args:
@@ -131,13 +127,13 @@ class Barrier:
             milliseconds: of the sample by the barrier, of which a little may be left.
         """
         try:
-            return self.wait_harder(tuple(values), milliseconds)
+            return self.wait_harder(values, milliseconds)
         except Exception as error:  # an unknown device's own
             self.settled = True
             self.records.warn("the barrier could not be checked: %r" % (error,))
         return None
 
-    def wait_harder(self, values: Any, milliseconds: float) -> Optional[float]:
+    def wait_harder(self, values: Tuple[Any, ...], milliseconds: float) -> Optional[float]:
         """As :meth:`check`; what it found is recorded."""
         leaves = trained(values)
         self.leaves = [leaf for leaf in leaves if device_type(leaf) == self.device] or self.leaves
@@ -181,13 +177,11 @@ class Barrier:
             self.records.warn("reading took different times after " + self.ways[0].name)
 
     def device_of(self, value: Any) -> Optional[str]:
-        """As :func:`produced.device_holding`; what raises is told once."""
+        """As :func:`produced.device_holding`."""
         try:
             return device_holding(value)
         except Exception as error:  # an attribute of the script's own
-            if self.looked_in:
-                self.looked_in = False
-                self.records.warn("the barrier cannot be checked: %r" % (error,))
+            self.records.warn("the barrier cannot be checked: %r" % (error,))
         return None
 
 

@@ -8,9 +8,9 @@ event. Neither may raise, or start work on a device.
 """
 
 import os
+import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from instrumentor.runtime.recorder.compilations import Compilations
 from instrumentor.runtime.recorder.records import Records
 
 
@@ -80,7 +80,6 @@ class Loss:
         try:
             return {"loss": loss_in(values)}
         except Exception as error:
-            self.wanted = False
             self.records.warn("the loss cannot be read: %r" % (error,))
         return {"loss": None}
 
@@ -95,6 +94,44 @@ def loss_in(values: Tuple[Any, ...]) -> Any:
             loss = float(value.item())
             return loss if loss - loss == 0 else str(loss)
     return None
+
+
+class Compilations:
+    """Graphs that were compiled within each sample.
+
+    Counters are read of modules that the script has loaded, and never written.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.before: Dict[str, int] = {}
+
+    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+        """Read the counters ahead of the step."""
+        if not resumed:
+            self.before = counted()
+
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
+        """By whom how many were compiled since; nothing when none were."""
+        more = {who: count - self.before.get(who, 0) for who, count in counted().items()}
+        found = {who: count for who, count in more.items() if count > 0}
+        return {"compiled": found} if found else {}
+
+
+def counted() -> Dict[str, int]:
+    """Graphs compiled in this process so far, by each that counts them."""
+    found: Dict[str, int] = {}
+    try:
+        lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
+        if lowest is not None:
+            # What torch_xla.debug.metrics.metric_data reads; that module may not be loaded.
+            data = lowest._xla_metric_data("CompileTime")
+            found["torch_xla"] = int(data[0]) if data else 0
+        dynamo = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+        if dynamo is not None:
+            found["torch._dynamo"] = int((dynamo.get("stats") or {}).get("unique_graphs", 0))
+    except Exception:  # another version counts in another way
+        return {}
+    return found
 
 
 FACTS = (Batches, Loss, Compilations)

@@ -7,34 +7,32 @@ LARGEST_GRAPH = 1000000  # nodes; a second or two
 
 
 class Graph(NamedTuple):
-    """What feeds a backward: all nodes, and the tensors whose gradients it accumulates."""
+    """What feeds a backward: its nodes and the tensors it accumulates into, nearest first."""
 
     nodes: List[Any]
     leaves: List[Any]
     whole: bool
 
-    def made_before(self, number: int) -> List[Any]:
-        """Nodes of forwards that ran before autograd's count stood at `number`."""
-        return [node for node in self.nodes if node._sequence_nr() < number]
-
 
 def read_graph(tensors: Iterable[Any]) -> Graph:
-    """Walk from the outputs to the leaves; the graph must still be there."""
+    """Walk from the outputs to the leaves, nearest first.
+
+    A backward frees the saved tensors of a graph, not its edges: it can be read as long as an
+    output lives.
+    """
     roots = [getattr(each, "node", None) or each.grad_fn for each in tensors]  # node: of an edge
-    waiting = [node for node in roots if node is not None]
-    seen = set(waiting)  # a node's Python object must live, or the next one has its identity
-    nodes, leaves = [], []
-    while waiting and len(seen) < LARGEST_GRAPH:
-        node = waiting.pop()
-        if type(node).__name__ == "AccumulateGrad":
-            leaves.append(node.variable)
-        else:
-            nodes.append(node)
+    found = [node for node in roots if node is not None]
+    seen = set(found)  # a node's Python object must live, or the next one has its identity
+    for node in found:  # grows
         for following, _ in node.next_functions:
-            if following is not None and following not in seen:
+            if following is not None and following not in seen and len(seen) < LARGEST_GRAPH:
                 seen.add(following)
-                waiting.append(following)
-    return Graph(nodes, leaves, not waiting)
+                found.append(following)
+    # Told by their type: a Function of the script's own may keep a `variable`, too.
+    ends = [type(node).__name__ == "AccumulateGrad" for node in found]
+    nodes = [node for node, end in zip(found, ends) if not end]  # noqa: B905 - 3.8
+    leaves = [node.variable for node, end in zip(found, ends) if end]  # noqa: B905 - 3.8
+    return Graph(nodes, leaves, len(seen) < LARGEST_GRAPH)
 
 
 def sequence_number() -> Optional[int]:

@@ -7,20 +7,10 @@ stacks), ``notes``, ``parameters`` at the first optimizer step (``trainable``, `
 and ``cost_ms``, the time that watching took within the first sample.
 """
 
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-)
+import itertools
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from instrumentor.runtime.recorder.places import Place
+from instrumentor.runtime.recorder.watch import Place
 
 VERIFIABLE = ("forward", "backward", "optimizer")
 PROBLEM, UNVERIFIED, NOTE = "problem", "unverified", "note"
@@ -28,96 +18,63 @@ WORLD = "world size"
 CHOSEN = "region"  # the label of lines that the user chose: they may be a part of a step
 ONE_PROCESS = ("tt", "fake")  # backends of torch.distributed that drive all devices from one
 SHOWN = 5
+#: When: in a watched region, behind the first one, in or behind a later one.
+INSIDE, AFTER, LATER = "inside", "after", "later"
 
 
-class Backward(NamedTuple):
-    """A backward that was seen: where, inside the region or in the gap, and what it feeds."""
-
-    places: List[Place]
-    inside: bool
-    after_step: bool  # an optimizer had stepped in the gap
-    leaves: Dict[int, Any]
-    unread: str  # why its graph could not be held against the region
+Stacks = Sequence[List[Place]]
 
 
-class Finding(NamedTuple):
-    """What one check has found.
+class Seen(NamedTuple):
+    """One thing that was seen.
 
     Attributes:
-        kind: a problem, why something stays unverified, or a remark.
-        stacks: of a problem: where it was seen.
+        kind: forward (in the gap, of a later backward), backward, backward done, gradient, step,
+            nested step, changed (parameters), changed inside (a later `fwd+bwd`), eval, train,
+            inference.
+        leaves: of a backward: the tensors it accumulates into, kept alive so that none of them
+            hands its identity on.
+        unread: of a backward: why its graph could not be held against the region.
     """
 
     kind: str
-    text: str
-    stacks: Sequence[List[Place]] = ()
+    when: str
+    places: List[Place]
+    leaves: Sequence[Any] = ()
+    unread: str = ""
 
 
 class Evidence:
-    """Everything that was seen."""
+    """Everything that was seen, in order."""
 
     def __init__(self) -> None:
-        self.label = ""
+        self.label = ""  # of the first region
         self.lost = ""  # why there is no evidence at all
         self.processes = 0  # of torch.distributed, when there are several
-        self.backwards: List[Backward] = []
-        self.gradients = 0  # calls of torch.autograd.grad inside
-        self.outside: List[List[Place]] = []  # forwards of the gap that feed a later backward
-        self.steps: List[Tuple[bool, List[Place]]] = []  # (inside, where) of optimizers
-        self.nested_step = False  # an optimizer stepped within a backward
-        self.changed_inside = False  # parameters, after the backward
-        self.changed_gap = False
-        self.changed_later = False  # at a place that fits the label
-        self.changed_unseen = False  # inside of a later region that is to hold no update
-        self.late: List[Tuple[str, List[Place]]] = []  # eval, train, inference after all work
-        self.counts: Optional[Dict[str, int]] = None
+        self.seen: List[Seen] = []
+        self.parameters: Optional[Dict[str, int]] = None  # of the first optimizer that stepped
         self.cost_s = 0.0
-        self.gap_began: Optional[int] = None
-        self.gap_ended: Optional[int] = None
-        self.own_anomaly = False  # the script had switched anomaly mode on itself
+
+    def of(self, kind: str, *when: str) -> List[Seen]:
+        """What was seen of a kind, in these places of the run."""
+        return [each for each in self.seen if each.kind == kind and each.when in when]
+
+    def updated(self, *when: str) -> bool:
+        """Whether parameters were updated: by an optimizer, or by hand."""
+        return bool(self.of("step", *when) or self.of("changed", *when))
 
     @property
     def judged(self) -> bool:
         """Whether something is trained in the region, as far as was seen."""
-        trains = self.label != CHOSEN or any(backward.inside for backward in self.backwards)
+        trains = self.label != CHOSEN or bool(self.of("backward", INSIDE))
         return not self.lost and self.label != "inference" and trains
 
-    @property
-    def inside(self) -> List[Backward]:
-        """Backwards of the region."""
-        return [backward for backward in self.backwards if backward.inside]
 
-    @property
-    def missed(self) -> List[Backward]:
-        """Backwards behind the region that are of the same parameters, or all if it has none."""
-        own = {leaf for backward in self.inside for leaf in backward.leaves}
-        after = [backward for backward in self.backwards if not backward.inside]
-        return [each for each in after if not self.inside or own.intersection(each.leaves)]
-
-    def updates(self, inside: bool) -> List[List[Place]]:
-        """Where optimizers stepped, inside of the region or behind it."""
-        return [places for within, places in self.steps if within == inside]
-
-    @property
-    def updated_inside(self) -> bool:
-        """Whether an update was seen inside of the region."""
-        return bool(self.updates(inside=True)) or self.changed_inside
-
-    @property
-    def updated_after(self) -> bool:
-        """Whether one was seen between it and the next."""
-        return bool(self.updates(inside=False)) or self.changed_gap
-
-    def weights(self) -> Set[int]:
-        """Identities of the tensors that are trained."""
-        return {leaf for backward in self.backwards for leaf in backward.leaves}
-
-    def count(self, optimizer: Any) -> None:
-        """Count the parameters of the first optimizer that steps."""
-        groups = [group["params"] for group in optimizer.param_groups]
-        trained = [p for group in groups for p in group if p.requires_grad]
-        reached = sum(p.grad is not None for p in trained)
-        self.counts = {"trainable": len(trained), "with_gradient": reached}
+def count_parameters(optimizer: Any) -> Dict[str, int]:
+    """How many parameters an optimizer trains, and how many of them have a gradient now."""
+    groups = [group["params"] for group in optimizer.param_groups]
+    trained = [p for group in groups for p in group if p.requires_grad]
+    return {"trainable": len(trained), "with_gradient": sum(p.grad is not None for p in trained)}
 
 
 def other_processes(torch: Any) -> int:
@@ -133,16 +90,18 @@ def other_processes(torch: Any) -> int:
 
 def judge(evidence: Evidence, enough: bool) -> Dict[str, Any]:
     """The verdict; `enough` says that the suspicion of a forward outside could be looked into."""
-    found = list(findings(evidence, enough))
-    if evidence.label == CHOSEN:
-        found = [*relaxed(found)]
-    problems = [
-        problem(check, each.text, each.stacks) for check, each in found if each.kind == PROBLEM
-    ]
+    problems: List[Dict[str, Any]] = []
     unverified: Dict[str, str] = {}
-    for check, each in found:
-        if each.kind == UNVERIFIED:
-            unverified.setdefault(check, each.text)
+    notes: List[str] = []
+    for check, kind, text, stacks in findings(evidence, enough):
+        # Of lines that the user chose a problem only means that they are no whole step.
+        excused = evidence.label == CHOSEN and check in VERIFIABLE
+        if kind == NOTE:
+            notes.append(text)
+        elif kind == UNVERIFIED or excused:
+            unverified.setdefault(check, text)
+        elif evidence.label != CHOSEN or check == WORLD:
+            problems.append(problem(check, text, stacks))
     verified = [check for check in VERIFIABLE if check not in unverified]
     status = "partly" if verified and unverified else "verified" if verified else "unverified"
     return {
@@ -150,150 +109,171 @@ def judge(evidence: Evidence, enough: bool) -> Dict[str, Any]:
         "verified": [] if problems else verified,
         "unverified": unverified,
         "problems": problems,
-        "notes": [each.text for _, each in found if each.kind == NOTE],
-        "parameters": evidence.counts,
+        "notes": notes,
+        "parameters": evidence.parameters,
         "cost_ms": evidence.cost_s * 1000.0,
     }
 
 
-def findings(evidence: Evidence, enough: bool) -> Iterator[Tuple[str, Finding]]:
-    """What each check has found; of checks of one thing the first that finds something."""
+Finding = Tuple[str, str, str, Stacks]  # check, kind, text, where
+
+
+def findings(evidence: Evidence, enough: bool) -> Iterator[Finding]:
+    """Of each thing that is checked the first that is found, and all remarks."""
     if evidence.processes:
         text = "%d processes train together: a sample of one is not a step" % evidence.processes
-        yield WORLD, Finding(PROBLEM, text)
-    elif not evidence.judged:
+        yield WORLD, PROBLEM, text, []
+        return
+    if not evidence.judged:
         why = evidence.lost or "nothing is trained in the region"
-        yield from ((check, Finding(UNVERIFIED, why)) for check in VERIFIABLE)
-    else:
-        for check, alternatives in CHECKS:
-            found = (look(evidence) for look in alternatives)
-            yield from ((check, each) for each in next(filter(None, found), ()))
-        if not enough:
-            yield "forward", Finding(UNVERIFIED, "a part of it ran before the only sample")
+        yield from ((check, UNVERIFIED, why, []) for check in VERIFIABLE)
+        return
+    heard = set()
+    for check, kind, text, look in CHECKS:
+        found = look(evidence) if kind == NOTE or check not in heard else None
+        if found is not None:
+            heard.update([check] if kind != NOTE else [])
+            yield check, kind, text, [each.places for each in found]
+    unread = [each.unread for each in evidence.of("backward", INSIDE) if each.unread]
+    yield from (("forward", UNVERIFIED, why, []) for why in unread[:1])
+    if not enough:
+        yield "forward", UNVERIFIED, "a part of it ran before the only sample", []
 
 
-def relaxed(found: List[Tuple[str, Finding]]) -> Iterator[Tuple[str, Finding]]:
-    """Of lines that the user chose: a problem only means that it is not a whole step."""
-    excused = [(c, f) for c, f in found if f.kind == PROBLEM and c in VERIFIABLE]
-    yield from ((check, each._replace(kind=UNVERIFIED)) for check, each in excused)
-    yield from ((c, f) for c, f in found if f.kind != PROBLEM or c == WORLD)
-
-
-def problem(check: str, text: str, places: Sequence[List[Place]]) -> Dict[str, Any]:
-    distinct = [each for n, each in enumerate(places) if each and each not in places[:n]]
+def problem(check: str, text: str, stacks: Stacks) -> Dict[str, Any]:
+    distinct = [each for n, each in enumerate(stacks) if each and each not in stacks[:n]]
     first, others = (distinct[0], distinct[1 : SHOWN + 1]) if distinct else ([], [])
     return {"check": check, "text": text, "places": first, "others": others}
 
 
-# -- the checks: evidence -> findings, none when all is well --------------------------------------
+# -- the checks: evidence -> what shows it, if anything does; None when all is well ----------------
 
-Findings = List[Finding]
+Found = Optional[Sequence[Seen]]
 
 
-def backward_cut_off(evidence: Evidence) -> Findings:
+def when(found: object) -> Found:
+    """Of what has no place of its own."""
+    return () if found else None
+
+
+def missed(evidence: Evidence, ahead_of_update: bool = False) -> Found:
+    """Backwards behind the region that are of the same parameters, or all if it has none."""
+    inside = evidence.of("backward", INSIDE)
+    own = {id(leaf) for each in inside for leaf in each.leaves}
+    found = []
+    for each in evidence.seen:
+        if ahead_of_update and (each.kind, each.when) == ("step", AFTER):
+            break
+        if (each.kind, each.when) == ("backward", AFTER):
+            if not inside or own.intersection(map(id, each.leaves)):
+                found.append(each)
+    return found or None
+
+
+def cut_off(evidence: Evidence) -> Found:
     """A step's backwards are those up to the update that follows the region."""
-    stepped = bool(evidence.updates(inside=True))
-    cut = [b.places for b in evidence.missed if not (b.after_step or stepped)]
-    return [Finding(PROBLEM, "the backward runs after the timed region", cut)] if cut else []
+    return None if evidence.of("step", INSIDE) else missed(evidence, ahead_of_update=True)
 
 
-def backward_lacking(evidence: Evidence) -> Findings:
+def no_backward(evidence: Evidence) -> Found:
     """A region without any is no step, unless gradients come from torch.autograd.grad."""
-    if evidence.inside or evidence.gradients:
-        return []
-    missed = [backward.places for backward in evidence.missed]
-    return [Finding(PROBLEM, "no backward runs in the timed region", missed)]
+    if evidence.of("backward", INSIDE) or evidence.of("gradient", INSIDE):
+        return None
+    return missed(evidence) or ()
 
 
-def backward_of_another(evidence: Evidence) -> Findings:
-    text = "another backward of the same parameters follows the region"
-    return [Finding(NOTE, text)] if evidence.missed else []
-
-
-def backward_unseen(evidence: Evidence) -> Findings:
-    taken = "gradients are taken by torch.autograd.grad"
-    why = taken if evidence.gradients else "none ran in the first sample"
-    return [] if evidence.inside else [Finding(UNVERIFIED, why)]
-
-
-def forward_outside(evidence: Evidence) -> Findings:
-    """Every forward that feeds a backward of the region is inside."""
-    text = "a forward that feeds the backward runs outside of the timed region"
-    return [Finding(PROBLEM, text, evidence.outside)] if evidence.outside else []
-
-
-def forward_unread(evidence: Evidence) -> Findings:
-    unread = [backward.unread for backward in evidence.inside if backward.unread]
-    if not evidence.inside:
-        unread = ["no backward shows what feeds it"]
-    return [Finding(UNVERIFIED, why) for why in unread[:1]]
-
-
-def update_left_out(evidence: Evidence) -> Findings:
-    left_out = evidence.label == CHOSEN and not evidence.updated_inside
-    return [Finding(UNVERIFIED, "the lines were chosen without it")] if left_out else []
-
-
-def update_inside(evidence: Evidence) -> Findings:
+def update_inside(evidence: Evidence) -> Found:
     """It is outside of `fwd+bwd`."""
-    if evidence.label != "fwd+bwd" or not evidence.updated_inside:
-        return []
-    text = "the optimizer steps inside the region that is to time forward and backward"
-    return [Finding(PROBLEM, text, evidence.updates(inside=True))]
+    wrong = evidence.label == "fwd+bwd" and evidence.updated(INSIDE)
+    return evidence.of("step", INSIDE) if wrong else None
 
 
-def update_after(evidence: Evidence) -> Findings:
+def update_after(evidence: Evidence) -> Found:
     """It is inside of every other label."""
-    if evidence.label == "fwd+bwd" or evidence.updated_inside or not evidence.updated_after:
-        return []
-    text = "the optimizer steps after the region that is to time the whole step"
-    return [Finding(PROBLEM, text, evidence.updates(inside=False))]
+    right = evidence.label == "fwd+bwd" or evidence.updated(INSIDE) or not evidence.updated(AFTER)
+    return None if right else evidence.of("step", AFTER)
 
 
-def update_within_backward(evidence: Evidence) -> Findings:
-    text = "the optimizer steps within the backward, and is part of the sample"
-    both = [Finding(NOTE, text), Finding(UNVERIFIED, "it steps within the backward")]
-    return both if evidence.nested_step else []
+def within_backward(evidence: Evidence) -> Found:
+    return when(evidence.of("nested step", INSIDE, AFTER, LATER))
 
 
-def update_unseen_inside(evidence: Evidence) -> Findings:
-    if not evidence.changed_unseen or evidence.counts is not None:  # a step was seen in between
-        return []
-    text = "parameters change inside a later region that is to time forward and backward"
-    return [Finding(PROBLEM, text)]
+def changed_unseen(evidence: Evidence) -> Found:
+    """A step of an optimizer that was seen in between is what changed them."""
+    return when(evidence.parameters is None and evidence.of("changed inside", LATER))
 
 
-def update_unseen(evidence: Evidence) -> Findings:
-    seen = evidence.updated_inside or evidence.updated_after or evidence.changed_later
-    return [] if seen else [Finding(UNVERIFIED, "no step of an optimizer was seen")]
-
-
-def evaluation_inside(evidence: Evidence) -> Findings:
+def evaluated(evidence: Evidence) -> Found:
     """After the last work of the step the trained model is not used without gradients."""
-    used = [places for kind, places in evidence.late if kind == "inference"]
-    modes = [(kind, places) for kind, places in evidence.late if kind != "inference"]
-    kinds = [kind for kind, _ in modes]
+    inside = [each for each in evidence.seen if each.when == INSIDE]
+    late = [*itertools.takewhile(lambda e: e.kind not in ("backward done", "step"), inside[::-1])]
+    used = [each for each in late[::-1] if each.kind == "inference"]
+    modes = [each for each in late[::-1] if each.kind in ("eval", "train")]
+    kinds = [each.kind for each in modes]
     if "eval" in kinds and "train" in kinds[kinds.index("eval") :]:
-        used.append(modes[kinds.index("eval")][1])
-    text = "the model is evaluated inside the timed region"
-    return [Finding(PROBLEM, text, used)] if used else []
+        used.append(modes[kinds.index("eval")])
+    return used or None
 
 
-#: What is checked, by functions of which the first that finds something is heard.
-CHECKS: Tuple[Tuple[str, Tuple[Callable[[Evidence], Findings], ...]], ...] = (
-    ("backward", (backward_cut_off, backward_lacking, backward_of_another)),
-    ("backward", (backward_unseen,)),
-    ("forward", (forward_outside, forward_unread)),
+#: What is checked, what a finding is and says, and who looks.
+CHECKS: Tuple[Tuple[str, str, str, Callable[[Evidence], Found]], ...] = (
+    ("backward", PROBLEM, "the backward runs after the timed region", cut_off),
+    ("backward", PROBLEM, "no backward runs in the timed region", no_backward),
+    (
+        "backward",
+        UNVERIFIED,
+        "gradients are taken by torch.autograd.grad",
+        lambda e: when(not e.of("backward", INSIDE)),
+    ),
+    ("backward", NOTE, "another backward of the same parameters follows the region", missed),
+    (
+        "forward",
+        PROBLEM,
+        "a forward that feeds the backward runs outside of the timed region",
+        lambda e: e.of("forward", AFTER) or None,
+    ),
+    (
+        "forward",
+        UNVERIFIED,
+        "no backward shows what feeds it",
+        lambda e: when(not e.of("backward", INSIDE)),
+    ),
     (
         "optimizer",
-        (
-            update_left_out,
-            update_inside,
-            update_after,
-            update_within_backward,
-            update_unseen_inside,
-            update_unseen,
-        ),
+        UNVERIFIED,
+        "the lines were chosen without it",
+        lambda e: when(e.label == CHOSEN and not e.updated(INSIDE)),
     ),
-    ("evaluation", (evaluation_inside,)),
+    (
+        "optimizer",
+        PROBLEM,
+        "the optimizer steps inside the region that is to time forward and backward",
+        update_inside,
+    ),
+    (
+        "optimizer",
+        PROBLEM,
+        "the optimizer steps after the region that is to time the whole step",
+        update_after,
+    ),
+    ("optimizer", UNVERIFIED, "it steps within the backward", within_backward),
+    (
+        "optimizer",
+        NOTE,
+        "the optimizer steps within the backward, and is part of the sample",
+        within_backward,
+    ),
+    (
+        "optimizer",
+        PROBLEM,
+        "parameters change inside a later region that is to time forward and backward",
+        changed_unseen,
+    ),
+    (
+        "optimizer",
+        UNVERIFIED,
+        "no step of an optimizer was seen",
+        lambda e: when(not e.updated(INSIDE, AFTER, LATER)),
+    ),
+    ("evaluation", PROBLEM, "the model is evaluated inside the timed region", evaluated),
 )

@@ -4,11 +4,10 @@ import gc
 import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from instrumentor.runtime.recorder.counting import Counting
 from instrumentor.runtime.recorder.facts import first_tensor
+from instrumentor.runtime.recorder.flops import CompilerReports, Counting
 from instrumentor.runtime.recorder.produced import trained
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.reports import CompilerReports
 
 #: Query projections by the names that libraries give them; packed ones hold key and value as well.
 QUERY = ("q_proj", "query", "wq", "to_q", "q_lin", "q")
@@ -22,45 +21,36 @@ class Model:
         self.records = records
         self.counting: Optional[Counting] = None
         self.reports: Optional[CompilerReports] = None
-        self.rows = self.batches = 0
         self.known = False
 
-    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+    def begin(self, batch: Tuple[Any, ...]) -> None:
         """Count what runs eagerly in the first sample; tokens have a formula instead."""
         if self.known:
-            return
-        shape, dtype = first_tensor(batch)
-        self.rows = (shape[0] if shape else 0) + (self.rows if resumed else 0)
-        self.batches = 1 + (self.batches if resumed else 0)
-        if resumed:
             return
         if self.counting is not None:  # the sample before was cancelled
             self.counting.stop()
         self.reports = self.reports or CompilerReports()
         self.counting = Counting()
+        shape, dtype = first_tensor(batch)
         if len(shape or ()) != 2 or "int" not in str(dtype):
             self.counting.start()
 
-    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
-        """Write the event behind the first sample; the sample itself gets nothing."""
+    def end(self, values: Tuple[Any, ...], rows: Optional[int]) -> None:
+        """Write the event behind the first sample, which held so many rows."""
         if self.known or self.counting is None or self.reports is None:
-            return {}
-        shape, _ = first_tensor(batch)
-        if shape:  # the last micro-batch: the others are taken to be alike
-            self.rows = shape[0] * self.batches
+            return
         self.known = True
-        counted, self.counting = self.counting.stop(), None
+        counted_flops = self.counting.stop()
         try:
             facts: Dict[str, Any] = described(trained(values))
         except Exception as error:  # a model of the script's own
             self.records.warn("the model cannot be looked at for its FLOPs: %r" % (error,))
             facts = {}
-        if counted and self.rows:
-            facts.update(counted_flops=counted, counted_samples=self.rows)
+        if counted_flops and rows:
+            facts.update(counted_flops=counted_flops, counted_samples=rows)
         facts.update(self.reports.close())
         if facts:
             self.records.write("model", **facts, **hardware())
-        return {}
 
 
 def described(leaves: List[Any]) -> Dict[str, Any]:

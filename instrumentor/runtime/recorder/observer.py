@@ -6,16 +6,51 @@ of every node's making, so the graph of a backward tells where its forward ran, 
 behind any alias. The script ends at the second step; what it learnt is the event ``observed``.
 """
 
+import importlib.util
 import sys
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.graph import read_graph
-from instrumentor.runtime.recorder.judging import Evidence
-from instrumentor.runtime.recorder.places import FRAME, Place, is_users
+from instrumentor.runtime.recorder.judging import count_parameters
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.watch import Event, Watch
+from instrumentor.runtime.recorder.watch import (
+    Event,
+    Place,
+    Watch,
+    formatted_places,
+    is_users,
+    place_of,
+)
 
 DEEPEST = 60  # places of a chain
+
+
+class AfterTorch:
+    """A finder of modules that lets others find torch, and acts when it has been executed.
+
+    Importing torch ourselves would come before the script's own settings of the environment.
+    """
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.action = action
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """The usual spec of torch, its execution followed by the action; None for all others."""
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                self.action()
+
+            # Of this loader alone: torch may ask its own for resources, so no other stands in.
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
 
 
 class Observer:
@@ -26,11 +61,10 @@ class Observer:
         self.watch = Watch(self.seen)
         self.optimizer: Any = None
         self.frames: List[Any] = []  # of its first step, which are kept alive
-        self.counts = Evidence()
+        self.parameters: Dict[str, int] = {}
         self.forwards: List[Tuple[int, List[Place]]] = []  # (number of the node, chain)
         self.backwards: List[List[Place]] = []
         self.steps: List[List[Place]] = []
-        self.optimizers: List[str] = []
 
     def start(self) -> None:
         """From here on."""
@@ -41,16 +75,15 @@ class Observer:
         if not self.records.ours:
             return
         if event.kind == "step" and self.optimizer is None:
-            self.optimizer, self.frames = event.about, stack()
-            self.counts.count(event.about)
+            self.optimizer, self.frames = event.about, running_frames()
+            self.parameters = count_parameters(event.about)
             sys.modules["torch"].set_anomaly_enabled(True, False)
         elif event.kind == "step":
-            self.steps.append(chain_of(stack()))
-            self.optimizers.append(type(event.about).__name__)
+            self.steps.append(running_chain())
             if event.about is self.optimizer:
                 self.finish()
         elif event.kind == "backward" and self.optimizer is not None and not event.nested:
-            self.backwards.append(chain_of(stack()))
+            self.backwards.append(running_chain())
             self.read(event.about)
 
     def read(self, outputs: Any) -> None:
@@ -58,48 +91,41 @@ class Observer:
         tensors = outputs if isinstance(outputs, (list, tuple)) else (outputs,)
         for node in read_graph(tensors).nodes:
             lines = node.metadata.get("traceback_")
-            if lines:
-                self.forwards.append((numbered(node), chain_in(lines)))
+            if lines:  # before torch 2.1 a node has no number
+                number = getattr(node, "_sequence_nr", int)()
+                self.forwards.append((number, formatted_places(lines)[:DEEPEST]))
 
     def finish(self) -> None:
         """Write what was learnt, and end the script."""
         self.watch.off()
         sys.modules["torch"].set_anomaly_enabled(False)
-        now = {id(frame) for frame in stack()}
-        loop = next((frame for frame in self.frames if id(frame) in now), None)
-        mine = next((f for f in self.frames if id(f) in now and is_users(*named(f))), None)
+        now = set(map(id, running_frames()))
+        both = [place_of(frame) for frame in self.frames if id(frame) in now]
+        loop = both[0] if both else None
         self.forwards.sort(key=lambda each: each[0])
-        chains = {
-            "forward": [chain for _, chain in self.forwards[:1]],
-            "backward": self.backwards,
-            "step": self.steps,
-        }
+        forwards = [places for _, places in self.forwards]
         self.records.write(
             "observed",
-            loop=None if loop is None else place_of(loop),
-            users=None if mine is None else place_of(mine),
-            forward=self.lines(loop, [chain for _, chain in self.forwards]),
-            backward=self.lines(loop, chains["backward"]),
-            step=self.lines(loop, chains["step"]),
-            chains=chains,
-            optimizers=self.optimizers,
-            parameters=self.counts.counts,
+            loop=loop,
+            users=next((place for place in both if is_users(place[0], place[2])), None),
+            forward=lines_within(loop, forwards),
+            backward=lines_within(loop, self.backwards),
+            step=lines_within(loop, self.steps),
+            chains={"forward": forwards[:1], "backward": self.backwards, "step": self.steps},
+            parameters=self.parameters,
         )
         self.records.write("complete", samples=0)
         raise SystemExit(0)
 
-    def lines(self, loop: Any, chains: List[List[Place]]) -> List[int]:
-        """The lines of the loop's function through which chains go, in order of time."""
-        found: List[int] = []
-        wanted = None if loop is None else named(loop)
-        for chain in chains:
-            line = next((n for file, n, name in chain if (file, name) == wanted), None)
-            if line is not None and line not in found:
-                found.append(line)
-        return found
+
+def lines_within(loop: Optional[Place], chains: List[List[Place]]) -> List[int]:
+    """The lines of the loop's function through which chains go, in order of time."""
+    file, _, function = loop or ("", 0, "")
+    lines = ([n for at, n, name in chain if (at, name) == (file, function)] for chain in chains)
+    return [*dict.fromkeys(found[0] for found in lines if found)]
 
 
-def stack() -> List[Any]:
+def running_frames() -> List[Any]:
     """The frames that are running, innermost first, without those of this module."""
     found = []
     frame: Optional[Any] = sys._getframe(1)
@@ -110,25 +136,5 @@ def stack() -> List[Any]:
     return found
 
 
-def named(frame: Any) -> Tuple[str, str]:
-    return frame.f_code.co_filename, frame.f_code.co_name
-
-
-def place_of(frame: Any) -> Place:
-    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-
-
-def chain_of(frames: List[Any]) -> List[Place]:
-    return [place_of(frame) for frame in frames[:DEEPEST]]
-
-
-def chain_in(lines: List[str]) -> List[Place]:
-    """The same of a formatted stack, which is outermost first."""
-    found = [FRAME.match(line) for line in lines]
-    places = [(m.group(1), int(m.group(2)), m.group(3).strip()) for m in found if m is not None]
-    return places[::-1][:DEEPEST]
-
-
-def numbered(node: Any) -> int:
-    """Autograd's number of a node; 0 before torch 2.1."""
-    return int(node._sequence_nr()) if hasattr(node, "_sequence_nr") else 0
+def running_chain() -> List[Place]:
+    return [place_of(frame) for frame in running_frames()[:DEEPEST]]

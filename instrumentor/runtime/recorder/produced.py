@@ -3,10 +3,10 @@
 import itertools
 from typing import Any, Dict, Iterable, List, Optional
 
+from instrumentor.runtime.recorder.graph import read_graph
+
 #: Elements up to which a tensor is read whole; of others one element, which is an op more.
 WHOLE = 1024
-#: Nodes of the autograd graph that are looked at.
-NODES = 200000
 
 
 def is_module(value: Any) -> bool:
@@ -64,10 +64,7 @@ def is_tensor_on(value: Any, kind: str) -> bool:
 
 
 def trained(values: Iterable[Any], kind: Optional[str] = None) -> List[Any]:
-    """Leaves of autograd, on one device: those the loss was made of, those of modules around.
-
-    The graph can be walked while the loss lives, also after a backward that freed its tensors.
-    """
+    """Leaves of autograd, on one device: those the loss was made of, those of modules around."""
     found: Dict[int, Any] = {}
     parts = list(values)
     for part in parts:  # grows by what the part holds
@@ -87,16 +84,7 @@ def leaves_of(tensor: Any) -> Iterable[Any]:
     """Leaves that a tensor was made of by autograd, or the tensor when it is one."""
     if getattr(tensor, "grad_fn", None) is None:
         return [tensor] if getattr(tensor, "requires_grad", False) else []
-    nodes, seen, leaves = [tensor.grad_fn], {tensor.grad_fn}, []
-    for node in nodes:  # grows
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            leaves.append(variable)
-        for following, _ in node.next_functions:
-            if following is not None and following not in seen and len(nodes) < NODES:
-                seen.add(following)
-                nodes.append(following)
-    return leaves
+    return read_graph([tensor]).leaves
 
 
 def read(tensor: Any) -> None:

@@ -24,7 +24,8 @@ class Recorder:
         warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
         self.sampling = Sampling(steps, warmup, self.records)
         self.barrier = Barrier(self.records)
-        self.facts = [make(self.records) for make in (*FACTS, Model)]
+        self.facts = [make(self.records) for make in FACTS]
+        self.model = Model(self.records)
         self.extra = ExtraStep(self.records)
         self.witness = Witness(self.records)
         self.taken = 0  # samples so far
@@ -64,6 +65,7 @@ class Recorder:
             self.extra.open()
         for fact in self.facts:
             fact.begin(batch, False)
+        self.model.begin(batch)
         self.signpost(self.name + "_start")
         self.started = time.perf_counter()
 
@@ -114,6 +116,7 @@ class Recorder:
         sample.update(device=waited.device, barrier=waited.method)
         for fact in self.facts:
             sample.update(fact.end(values, batch))
+        self.model.end(values, sample["batch_samples"])
         compiled = "compiled" in sample
         if self.taken <= self.sampling.warmup or not self.barrier.settled:
             # What compiles takes too long to tell a part of it from what is left.

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Set
 
 
 def is_main_process() -> bool:
@@ -25,6 +25,7 @@ class Records:
         path = os.environ.get("INSTRUMENT_RECORD", "")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         self.file = os.open(path, flags, 0o644) if path else None
+        self.warned: Set[str] = set()
 
     @property
     def ours(self) -> bool:
@@ -37,8 +38,10 @@ class Records:
             self.append({"event": event, **facts})
 
     def warn(self, text: str, kind: str = "recorder") -> None:
-        """Append a warning for the reader of the result."""
-        self.write("warning", text=text, kind=kind)
+        """Append a warning for the reader of the result, once."""
+        if text not in self.warned:
+            self.warned.add(text)
+            self.write("warning", text=text, kind=kind)
 
     def load(self, file: str) -> None:
         """Append, in any process, that an instrumented module runs: the copy is what ran."""

@@ -1,9 +1,21 @@
-"""What each sample is, and how many are to be taken until enough of them are steady."""
+"""What each sample is, and how many are to be taken until enough of them are steady.
+
+A step that compiled is no steady one. Who compiles often counts it (:class:`.facts.Compilations`);
+a device that nobody counts for, such as one that is compiled for on its first use of a shape, is
+judged by its times once they are all there.
+"""
 
 from typing import Dict, List, Optional, Tuple
 
-from instrumentor.runtime.recorder.compilations import far_above
+from instrumentor.runtime.recorder.facts import counted
 from instrumentor.runtime.recorder.records import Records
+
+#: A step without counters compiled when it took so many times as long as the middle one,
+TIMES = 5.0
+#: and so many milliseconds longer,
+LONGER_MS = 500.0
+#: and the rest agree: the slowest of them took at most so many times as long as the fastest.
+AGREE = 2.0
 
 
 class Sampling:
@@ -59,3 +71,19 @@ class Sampling:
             text = "more than %d later steps compiled: no more than %d samples are taken"
             self.records.warn(text % (self.steps, 2 * self.steps))
         self.owed += samples
+
+
+def far_above(samples: List[Tuple[str, float]], device: Optional[str]) -> List[str]:
+    """Names of steady samples that must have compiled, by their milliseconds alone.
+
+    None on the CPU and where torch_xla counts: there it was a pause.
+    """
+    if device in (None, "cpu", "unknown") or "torch_xla" in counted() or len(samples) < 3:
+        return []
+    times = sorted(ms for _, ms in samples)
+    middle = times[(len(times) - 1) // 2]
+    limit = max(TIMES * middle, middle + LONGER_MS)
+    rest = [ms for ms in times if ms <= limit]
+    if len(rest) < 2 or rest[-1] > AGREE * rest[0]:
+        return []
+    return [name for name, ms in samples if ms > limit]

@@ -5,11 +5,16 @@ they are taken off. What is replaced for a while is what it never looks into: th
 enters the autograd engine, and the profiler's mark that every optimizer sets around its step.
 """
 
+import os
+import re
 import sys
-from typing import Any, Callable, List, NamedTuple, Set, Tuple
+from typing import Any, Callable, Iterable, List, NamedTuple, Set, Tuple
 
-from instrumentor.runtime.recorder.places import Place, places_of
+Place = Tuple[str, int, str]  # file, line, function
 
+FRAME = re.compile(r'\s*File "(.*)", line (\d+), in (.*)')
+LIBRARIES = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
+STANDARD = os.path.dirname(os.__file__) + os.sep
 WEIGHTED = ("linear", "conv1d", "conv2d", "conv3d", "embedding")  # of torch.nn.functional
 STEP = "Optimizer.step#"
 
@@ -152,3 +157,33 @@ class Engine:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
+
+
+# -- where in the user's own code ------------------------------------------------------------------
+
+
+def is_users(file: str, function: str) -> bool:
+    """Whether code is neither an installed package's, nor Python's own, nor the watch's."""
+    if file.startswith(("<", STANDARD)) or function.startswith("instrument_"):
+        return False
+    return not any(part in file for part in LIBRARIES)
+
+
+def place_of(frame: Any) -> Place:
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def places_of(frame: Any) -> List[Place]:
+    """The user's places on a stack, innermost first."""
+    found = []
+    while frame is not None:
+        found.append(place_of(frame))
+        frame = frame.f_back
+    return [place for place in found if is_users(place[0], place[2])]
+
+
+def formatted_places(lines: Iterable[str]) -> List[Place]:
+    """All places of a formatted stack, which anomaly mode keeps outermost first."""
+    matches = [FRAME.match(line) for line in lines]
+    found = [(m.group(1), int(m.group(2)), m.group(3).strip()) for m in matches if m is not None]
+    return found[::-1]

@@ -11,13 +11,21 @@ counts as verified without its evidence.
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.graph import Graph, read_graph, sequence_number
-from instrumentor.runtime.recorder.judging import Backward, Evidence, judge, other_processes
-from instrumentor.runtime.recorder.places import places_in
+from instrumentor.runtime.recorder.judging import (
+    AFTER,
+    INSIDE,
+    LATER,
+    Evidence,
+    Seen,
+    count_parameters,
+    judge,
+    other_processes,
+)
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.watch import Event, Watch
+from instrumentor.runtime.recorder.watch import Event, Watch, formatted_places, is_users
 
 TRACKED = 8  # parameters whose changes are followed
 
@@ -36,6 +44,8 @@ class Witness:
         self.failed = False
         self.suspicious = False  # nodes older than the region feed its backward
         self.anomaly: Optional[Tuple[bool, bool]] = None  # the script's own mode, while ours is on
+        self.own_anomaly = False  # the script had switched it on itself
+        self.gap: List[int] = []  # autograd's numbers at its begin and its end
         self.since: Optional[int] = None
         self.thread = 0
         self.tracked: List[Any] = []
@@ -44,24 +54,29 @@ class Witness:
 
     def begin(self) -> bool:
         """Before the clock; False when there is to be no further sample."""
-        if not self.idle:
-            self.guarded(self.opening)
+        self.guarded(self.opening)
         return not self.failed
 
     def end(self, label: str) -> None:
         """After the clock was read."""
-        if not self.idle:
-            self.guarded(lambda: self.closing(label))
+        self.guarded(lambda: self.closing(label))
 
     def conclude(self) -> None:
         """When no further region comes."""
-        if not self.idle:
-            self.guarded(self.last_look)
+        self.guarded(self.last_look)
 
     @property
     def wants_another(self) -> bool:
         """Whether the next sample is needed as evidence, and so must not count."""
         return self.suspicious and self.regions == 1 and not self.over
+
+    @property
+    def when(self) -> str:
+        """What is seen now is seen there."""
+        return INSIDE if self.inside else LATER if self.over else AFTER
+
+    def add(self, kind: str, places: Any = (), **more: Any) -> None:
+        self.evidence.seen.append(Seen(kind, self.when, list(places), **more))
 
     # -- in this order ----------------------------------------------------------------------------
 
@@ -88,21 +103,20 @@ class Witness:
         self.inside = True
 
     def closing(self, label: str) -> None:
-        first, self.inside = self.regions == 0, False
+        first = self.regions == 0
         self.regions += 1
-        if self.tracked and self.total() != self.versions:
-            self.evidence.changed_inside |= first
-            self.evidence.changed_later |= not first and label != "fwd+bwd"
-            self.evidence.changed_unseen |= not first and label == "fwd+bwd"
-            self.versions = self.total()
+        if self.changed():
+            if first:
+                self.add("changed")
+            else:  # whether it belongs there, and when it does, only the label says
+                kind = "changed inside" if label == "fwd+bwd" else "changed"
+                self.evidence.seen.append(Seen(kind, LATER, []))
+        self.inside = False
         if first:
             self.evidence.label = label
             self.suspicious = self.suspicious and self.evidence.judged
             if self.suspicious:
-                torch = sys.modules["torch"]
-                self.anomaly = (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
-                self.evidence.gap_began = sequence_number()
-                torch.set_anomaly_enabled(True, False)
+                self.anomaly_mode()
         elif not self.over:
             self.watch.off()
             self.decide()
@@ -117,13 +131,19 @@ class Witness:
             self.decide()
         self.idle = True
 
+    def anomaly_mode(self) -> None:
+        """Let torch keep the stack of every node's making, in the gap."""
+        torch = sys.modules["torch"]
+        self.anomaly = (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+        self.gap = [sequence_number() or 0]
+        torch.set_anomaly_enabled(True, False)
+
     def ordinary_mode(self) -> None:
         """End our anomaly mode."""
         if self.anomaly is not None:
             sys.modules["torch"].set_anomaly_enabled(*self.anomaly)
-            self.evidence.gap_ended = sequence_number()
-            self.evidence.own_anomaly = self.anomaly[0]
-            self.anomaly = None
+            self.gap.append(sequence_number() or 0)
+            self.own_anomaly, self.anomaly = self.anomaly[0], None
 
     def decide(self) -> None:
         """Write the verdict, when it is another one than before."""
@@ -155,43 +175,33 @@ class Witness:
             return
         elif event.kind == "backward":
             self.note_backward(event)
-        elif event.kind == "backward done" and self.inside:
-            self.evidence.late = []
-            self.versions = self.total()  # an optimizer may step within the backward
-            self.watch.on_inference(self.evidence.weights())
-        elif event.kind == "gradient" and self.inside:
-            self.evidence.gradients += 1
-        elif event.kind in ("eval", "train", "inference") and self.inside:
-            self.evidence.late.append((event.kind, event.places))
+        elif self.inside:
+            self.add(event.kind, event.places)
+            if event.kind == "backward done":
+                self.changed()  # an optimizer may step within the backward
+                leaves = [each.leaves for each in self.evidence.of("backward", INSIDE, AFTER)]
+                self.watch.on_inference({id(leaf) for found in leaves for leaf in found})
 
     def note_step(self, event: Event) -> None:
-        if event.nested:
-            self.evidence.nested_step = True
-        elif not self.over:
-            self.evidence.steps.append((self.inside, event.places))
-        if self.inside:
-            self.evidence.late = []
-        if self.evidence.counts is None:
-            self.evidence.count(event.about)
-            if self.over and not self.inside:
-                self.evidence.changed_later = True
+        self.add("nested step" if event.nested else "step", event.places)
+        if self.evidence.parameters is None:
+            self.evidence.parameters = count_parameters(event.about)
+            if self.over:
                 self.decide()
 
     def note_backward(self, event: Event) -> None:
         tensors = event.about if isinstance(event.about, (list, tuple)) else (event.about,)
         graph = read_graph(tensors)
-        stepped = any(not inside for inside, _ in self.evidence.steps)
-        leaves = {id(leaf): leaf for leaf in graph.leaves}
-        unread = "" if not self.inside else self.why_unread(graph)
-        self.evidence.backwards.append(Backward(event.places, self.inside, stepped, leaves, unread))
+        unread = self.why_unread(graph) if self.inside else ""
+        self.add("backward", event.places, leaves=graph.leaves, unread=unread)
         if not self.inside:
             return
         if not unread:
             self.compare(graph)
         if not self.tracked:
             self.tracked = [leaf for leaf in graph.leaves if leaf.requires_grad][:TRACKED]
-        elif self.total() != self.versions:
-            self.evidence.changed_inside = True
+        elif self.changed():
+            self.add("changed")
 
     def why_unread(self, graph: Graph) -> str:
         """Why the nodes of a backward cannot be held against the region's begin."""
@@ -207,33 +217,34 @@ class Witness:
     def compare(self, graph: Graph) -> None:
         """Hold the nodes of a backward against the begin of the region."""
         assert self.since is not None
-        older = graph.made_before(self.since)
+        older = [node for node in graph.nodes if node._sequence_nr() < self.since]
         if self.regions == 0:
             self.suspicious = self.suspicious or bool(older)
             return
-        if self.evidence.own_anomaly:  # then every node has its stack: only the gap's count
-            began, ended = self.evidence.gap_began or 0, self.evidence.gap_ended or 0
-            older = [node for node in older if began <= node._sequence_nr() < ended]
-        stacks = [node.metadata.get("traceback_") for node in reversed(older)]
-        self.evidence.outside += [places_in(stack) for stack in stacks if stack]
+        if self.own_anomaly:  # then every node has its stack: only the gap's count
+            older = [node for node in older if self.gap[0] <= node._sequence_nr() < self.gap[1]]
+        for stack in filter(None, (node.metadata.get("traceback_") for node in reversed(older))):
+            places = [p for p in formatted_places(stack) if is_users(p[0], p[2])]
+            self.evidence.seen.append(Seen("forward", AFTER, places))
 
     # -- changes of parameters --------------------------------------------------------------------
 
-    def total(self) -> int:
-        """Grows with every change in place of a tracked parameter."""
-        return sum(parameter._version for parameter in self.tracked)
+    def changed(self) -> bool:
+        """Whether a tracked parameter was changed in place since this was asked last."""
+        before, self.versions = self.versions, sum(each._version for each in self.tracked)
+        return bool(self.tracked) and self.versions != before
 
     def changed_outside(self) -> None:
-        if self.tracked and not self.inside and self.total() != self.versions:
-            self.versions = self.total()
-            self.evidence.changed_gap |= not self.over
-            self.evidence.changed_later |= self.over
+        if not self.inside and self.changed():
+            self.add("changed")
             if self.over:
                 self.decide()
 
     # -- failures of our own ----------------------------------------------------------------------
 
-    def guarded(self, action: Any) -> None:
+    def guarded(self, action: Callable[[], None]) -> None:
+        if self.idle:
+            return
         try:
             action()
         except Exception as error:

@@ -232,8 +232,15 @@ def test_without_anything_to_read_no_sample_is_taken(
 class Node:
     """Of the autograd graph."""
 
-    def __init__(self, *following: Node, variable: DeviceTensor | None = None) -> None:
+    def __init__(self, *following: object) -> None:
         self.next_functions = [*((node, 0) for node in following), (None, 0)]
+
+
+class AccumulateGrad(Node):
+    """A leaf of it."""
+
+    def __init__(self, variable: DeviceTensor) -> None:
+        super().__init__()
         self.variable = variable
 
 
@@ -245,7 +252,7 @@ def test_a_step_on_a_device_that_returns_its_loss_on_the_host(
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(npu=device.module))
     monkeypatch.setattr("time.perf_counter", lambda: device.now)
     leaf = DeviceTensor(device, DeviceTensor(device))
-    to_host = Node(Node(variable=leaf))
+    to_host = Node(AccumulateGrad(leaf))
     loss = SimpleNamespace(device=SimpleNamespace(type="cpu"), dtype="", grad_fn=to_host)
     recorder.begin()
     device.run(0.3, leaf)

@@ -1,21 +1,29 @@
-"""What the recorder writes of a step's batches: shape, data type, rows, tokens."""
+"""What is written of a sample beside its time: its batches, and what compiled within it."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from instrumentor.runtime.recorder.facts import counted
+from instrumentor.runtime.recorder.recorder import Recorder
 from tests.runtime.recorder.tensors import Tensor
+
+
+def samples(folder: Path) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
+    return [event for event in events if event["event"] == "sample"]
 
 
 def sample(tmp_path: Path) -> dict[str, Any]:
     """What the one sample says of its batch."""
-    events = [json.loads(line) for line in (tmp_path / "record.jsonl").read_text().splitlines()]
-    (found,) = (event for event in events if event["event"] == "sample")
+    (found,) = samples(tmp_path)
     return {key.removeprefix("batch_"): found[key] for key in found if key.startswith("batch_")}
 
 
@@ -84,3 +92,81 @@ def test_a_micro_batch_of_unknown_size_leaves_the_sum_unknown(
     recorder.end(IMAGES, label="step")
     assert sample(tmp_path) == {"shape": [8, 128], "dtype": "int64", "samples": None,
                                 "tokens": None}  # fmt: skip
+
+
+class Xla:
+    """As much of torch_xla's metrics as is read."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+
+    def _xla_metric_data(self, name: str) -> tuple[int, float, list[Any]] | None:
+        assert name == "CompileTime"
+        return (self.compiled, 1e9, []) if self.compiled else None
+
+
+@pytest.fixture
+def xla(monkeypatch: pytest.MonkeyPatch, untrained: None) -> Xla:
+    made = Xla()
+    monkeypatch.setitem(sys.modules, "torch_xla", SimpleNamespace(_XLAC=made))
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
+    return made
+
+
+@pytest.fixture
+def dynamo(monkeypatch: pytest.MonkeyPatch, untrained: None) -> dict[str, Counter[str]]:
+    counters: dict[str, Counter[str]] = {}
+    monkeypatch.delitem(sys.modules, "torch_xla", raising=False)
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(counters=counters))
+    return counters
+
+
+def test_a_step_in_which_torch_xla_compiled(recorder: Recorder, tmp_path: Path, xla: Xla) -> None:
+    for compiled in (1, 2, 0, 0):
+        recorder.begin()
+        xla.compiled += compiled
+        recorder.end(1.0)
+        xla.compiled += 1  # between two steps: the optimizer's graph is not theirs
+    assert [each["kind"] for each in samples(tmp_path)] == [
+        "compile",
+        "compile",
+        "steady",
+        "steady",
+    ]
+    assert [each.get("compiled") for each in samples(tmp_path)] == [
+        {"torch_xla": 1}, {"torch_xla": 2}, None, None,
+    ]  # fmt: skip
+
+
+def test_a_step_in_which_dynamo_compiled(
+    recorder: Recorder, tmp_path: Path, dynamo: dict[str, Counter[str]]
+) -> None:
+    for unique in (1, 1, 2):
+        recorder.begin()
+        dynamo["stats"] = Counter(unique_graphs=unique)
+        recorder.begin(resume=True)
+        recorder.end(1.0)
+    assert [each["kind"] for each in samples(tmp_path)] == ["compile", "steady", "compile"]
+
+
+def test_nothing_is_loaded_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch_xla", "torch._dynamo.utils"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert counted() == {}
+    assert "torch_xla" not in sys.modules
+
+
+def test_counters_of_another_version_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_xla", SimpleNamespace(_XLAC=SimpleNamespace()))
+    assert counted() == {}
+
+
+def test_metrics_that_the_script_clears_are_no_compilation(
+    recorder: Recorder, tmp_path: Path, xla: Xla
+) -> None:
+    xla.compiled = 9
+    for compiled in (9, 0):
+        recorder.begin()
+        xla.compiled = compiled
+        recorder.end(1.0)
+    assert [each["kind"] for each in samples(tmp_path)] == ["compile", "steady"]

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from instrumentor.runtime.recorder.counting import Counting
+from instrumentor.runtime.recorder.flops import CompilerReports, Counting
 from instrumentor.runtime.recorder.model import described, facts_of
 from instrumentor.runtime.recorder.recorder import Recorder
-from instrumentor.runtime.recorder.reports import CompilerReports
 from instrumentor_analysis.flops import flops_per_token
 from instrumentor_analysis.roofline import architecture
 

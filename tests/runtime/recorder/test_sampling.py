@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.sampling import Sampling
+from instrumentor.runtime.recorder.sampling import Sampling, far_above
 
 
 @pytest.fixture
@@ -65,3 +67,31 @@ def test_a_step_far_above_the_others_is_one_once_they_confirm_it(record: Path) -
     assert (event["name"], event["why"]) == ("step_1", "far above the others")
     sampling.add("fwd+bwd", "step_4", 12.5, False)
     assert sampling.enough(5, "tt")
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        ([10.0, 88_000.0, 11.0, 12.0], ["1"]),
+        ([88_000.0, 10.0, 70_000.0, 11.0], ["0", "2"]),
+        # Nobody confirms: the others do not agree, or are too few.
+        ([10.0, 88_000.0, 900.0, 30.0], []),
+        ([10.0, 88_000.0], []),
+        # A pause: too short to be a compilation, or not far above.
+        ([10.0, 300.0, 11.0, 12.0], []),
+        ([10_000.0, 30_000.0, 10_000.0, 10_000.0], []),
+    ],
+)
+def test_without_counters_by_a_time_far_above_the_others(
+    monkeypatch: pytest.MonkeyPatch, times: list[float], found: list[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch_xla", raising=False)
+    named = [(str(at), ms) for at, ms in enumerate(times)]
+    assert far_above(named, "tt") == found
+    assert far_above(named, "cpu") == far_above(named, None) == []
+
+
+def test_where_torch_xla_counts_a_slow_step_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = SimpleNamespace(_xla_metric_data=lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch_xla", SimpleNamespace(_XLAC=counts))
+    assert far_above([("a", 10.0), ("b", 88_000.0), ("c", 11.0), ("d", 12.0)], "xla") == []

@@ -1,0 +1,133 @@
+"""FLOPs of the first sample: counted op by op where it runs eagerly, else reported by tt-mlir.
+
+The report is one file that every graph writes anew, and a script may read and remove it at once.
+So it is looked for all the time, and read when Python code is about to open or remove it.
+"""
+
+import gc
+import glob
+import json
+import os
+import sys
+import threading
+import time
+from importlib import import_module
+from typing import Any, Dict, Set, Tuple
+
+#: Where a report is written unless it is told otherwise, and where it is told to be.
+PLACES = ("*.json", "perf_metrics/*.json")
+#: Compiling a graph takes far longer.
+EVERY_S = 0.02
+
+
+class Counting:
+    """Between start and stop, as torch.utils.flop_counter counts.
+
+    It stays out of what torch.compile would then not compile.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.mode: Any = None
+
+    def start(self) -> None:
+        """Begin, when nothing in this process is compiled and this torch can count."""
+        if "torch" not in sys.modules or compiles():
+            return
+        try:
+            base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
+            formulas = import_module("torch.utils.flop_counter").flop_registry
+        except (ImportError, AttributeError):
+            return
+
+        def dispatched(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            formula = formulas.get(func._overloadpacket)
+            if formula is not None:
+                self.total += formula(*args, **(kwargs or {}), out_val=out)
+            return out
+
+        self.mode = type("Mode", (base,), {"__torch_dispatch__": dispatched})()
+        self.mode.__enter__()
+
+    def stop(self) -> int:
+        """End; returns the FLOPs, 0 when nothing was counted."""
+        if self.mode is not None:
+            mode, self.mode = self.mode, None
+            dispatch = import_module("torch.utils._python_dispatch")
+            if dispatch._get_current_dispatch_mode() is mode:  # and none of the script's on top
+                mode.__exit__(None, None, None)
+        return self.total
+
+
+def compiles() -> bool:
+    """Whether the script has handed anything to torch.compile."""
+    if "torch._dynamo" not in sys.modules:
+        return False
+    function = type(compiles)
+    for each in gc.get_objects():
+        known = getattr(each, "__dict__", None) if type(each) is function else None
+        if known and "_torchdynamo_orig_callable" in known and "_torchdynamo_disable" not in known:
+            return True
+    return False
+
+
+class CompilerReports:
+    """Reports that are written from now on."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self.since = time.time()
+        self.seen: Set[Tuple[str, int]] = set()
+        self.flops = self.peak = self.graphs = 0
+        self.lock, self.reading = threading.Lock(), threading.local()
+        self.watched = "tt_crank" in sys.modules or "torch_xla" in sys.modules
+        if self.watched:
+            sys.addaudithook(self.hear)
+            threading.Thread(target=self.watch, daemon=True).start()
+
+    def hear(self, event: str, arguments: Tuple[Any, ...]) -> None:
+        """Read a report that is about to be read or removed."""
+        if self.open and event in ("open", "os.remove") and str(arguments[0]).endswith(".json"):
+            if not getattr(self.reading, "now", False):
+                self.read(os.path.abspath(str(arguments[0])))
+
+    def watch(self) -> None:
+        """Read whatever is written, until the end."""
+        while self.open:
+            self.look()
+            time.sleep(EVERY_S)
+
+    def look(self) -> None:
+        """Read what is there."""
+        for path in (path for place in PLACES for path in glob.glob(place)):
+            self.read(os.path.abspath(path))
+
+    def read(self, path: str) -> None:
+        """Add up a file, if it is a report and not known."""
+        self.reading.now = True  # what is opened here is not to be heard
+        with self.lock:
+            try:
+                written = os.stat(path).st_mtime_ns
+                if (path, written) not in self.seen and written >= self.since * 1e9:
+                    self.add(path)
+                    self.seen.add((path, written))
+            except Exception:  # no report
+                pass
+        self.reading.now = False
+
+    def add(self, path: str) -> None:
+        with open(path, encoding="utf-8") as stream:
+            flops = json.load(stream)["flops"]
+        total, peak = int(flops["total_flops"]), int(flops["peak_flops_per_sec"])
+        self.flops, self.peak = self.flops + total, max(self.peak, peak)
+        self.graphs += 1
+
+    def close(self) -> Dict[str, Any]:
+        """Read what is there; returns what all reports say together, {} without one."""
+        if self.watched:
+            self.look()
+        self.open = False
+        if not self.graphs or not self.peak:
+            return {}
+        return {"reported_flops": self.flops, "reported_peak": self.peak, "graphs": self.graphs}
