@@ -27,7 +27,8 @@ class StallDetector:
     ) -> None:
         self.watch = watch
         self.processes = processes
-        self._restart(start)
+        self.since, self.told = start, False
+        self.half_way: tuple[float, float] | None = None  # time, CPU time
 
     def look(self, now: float, moved: bool, last_lines: Iterable[str]) -> None:
         """Tell a standstill, once."""
@@ -49,5 +50,4 @@ class StallDetector:
             self.watch.on_stall(Stall(idle_s, pids, tuple(last_lines)))
 
     def _restart(self, now: float) -> None:
-        self.since, self.told = now, False
-        self.half_way: tuple[float, float] | None = None  # time, CPU time
+        self.since, self.told, self.half_way = now, False, None
