@@ -280,22 +280,24 @@ def update_unit(
 
 
 def step_updates(candidate: Candidate, group: Sequence[Site]) -> list[Update]:
-    """The updates that close a step of these backwards: one per exclusive branch.
+    """The updates that close a step of these backwards: the last one of each exclusive branch.
 
-    First the one that the last backward leads to; those of other branches only when the branch
-    follows an earlier backward of the group.
+    Those that the last backward leads to come first.
     """
-    flow, final = candidate.flow, group[-1].statement
-    known = sorted(candidate.own_updates, key=lambda u: u.statement is not final)
+    flow, final, known = candidate.flow, group[-1].statement, candidate.own_updates
+    sites = [s.statement for s in group]
+    follow = [u for u in known if not all(flow.exclusive(u.statement, s) for s in sites)] or known
+    last = last_of_branches(flow, follow)
+    return sorted(last, key=lambda u: flow.exclusive(u.statement, final))
 
-    def follow(*sites: ast.stmt) -> list[Update]:
-        return [u for u in known if not all(flow.exclusive(u.statement, s) for s in sites)]
 
-    chosen: list[Update] = []
-    for update in [*follow(final), *follow(*(s.statement for s in group))] or known:
-        if all(flow.exclusive(update.statement, c.statement) for c in chosen):
-            chosen.append(update)
-    return chosen
+def last_of_branches(flow: Flow, updates: Sequence[Update]) -> list[Update]:
+    """The updates that no other one follows: the last, or the last of each exclusive branch."""
+    return [
+        u
+        for n, u in enumerate(updates)
+        if all(flow.exclusive(u.statement, v.statement) for v in updates[n + 1 :])
+    ]
 
 
 def several_steps(candidate: Candidate) -> ast.stmt | None:

@@ -15,7 +15,7 @@ from instrumentor.locate.counter import increments
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Update, outwards
 from instrumentor.locate.model import Declined, Reason, Stop
-from instrumentor.locate.modes import update_unit
+from instrumentor.locate.modes import last_of_branches, update_unit
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -51,7 +51,11 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
         Declined: when the stop would be swallowed (bare except) and cannot be a return.
     """
     stops: dict[ast.stmt, Stop] = {}
-    for update in _last_updates(candidate):
+    if not candidate.updates:
+        return []
+    first = candidate.updates[0]
+    known = [u for u in candidate.updates if u.scope is first.scope]
+    for update in last_of_branches(flow_of(_body(candidate, first)), known):
         source, scope, at = update.source, update.scope, update.statement
         if source is not candidate.source:
             told = "the optimizer is stepped in another module than the one with the loop"
@@ -63,20 +67,6 @@ def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
             leave = strategy_of(knowledge, source, scope, at)
             stops[after] = Stop(source, unit, after, leave, _condition(update))
     return list(stops.values())
-
-
-def _last_updates(candidate: Candidate) -> list[Update]:
-    """The updates that no other one follows: the last, or the last of each exclusive branch."""
-    if not candidate.updates:
-        return []
-    first = candidate.updates[0]
-    flow = flow_of(_body(candidate, first))
-    known = [u for u in candidate.updates if u.scope is first.scope]
-    return [
-        u
-        for n, u in enumerate(known)
-        if all(flow.exclusive(u.statement, v.statement) for v in known[n + 1 :])
-    ]
 
 
 def _body(candidate: Candidate, update: Update) -> LoopNode | ScopeNode:

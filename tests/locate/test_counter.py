@@ -2,102 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.locate.cases import looped, plan_of
 
-STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
-
-
-@pytest.mark.parametrize("name", ["global_step", "step", "iter_num", "n_iter", "completed_steps"])
-@pytest.mark.parametrize("spelling", ["{} += 1", "{0} = {0} + 1"])
-def test_behind_the_step(name: str, spelling: str) -> None:
-    plan = plan_of(looped(STEP + spelling.format(name)))
-    assert plan["counter"] == {"name": name, "line": 12, "position": "after"}
-
-
-def test_ahead_of_the_forward() -> None:
-    plan = plan_of(looped("global_step += 1\n" + STEP))
-    assert plan["counter"] == {"name": "global_step", "line": 9, "position": "before"}
-
-
-def test_attribute_of_self() -> None:
-    source = looped(STEP + "self.global_step += 1")
-    assert plan_of(source)["counter"]["name"] == "self.global_step"
-
-
-def test_in_the_accumulation_branch() -> None:
-    source = looped(
-        """\
-        loss = criterion(model(x), y)
-        loss.backward()
-        if (i + 1) % 4 == 0:
-            optimizer.step()
-            global_step += 1
-        """,
-        header="for i, (x, y) in enumerate(loader):",
-    )
-    assert plan_of(source)["counter"] == {"name": "global_step", "line": 13, "position": "branch"}
-
-
-def test_behind_continue() -> None:
-    source = looped(
-        """\
-        loss = criterion(model(x), y)
-        loss.backward()
-        accumulated += 1
-        if accumulated < 4:
-            continue
-        optimizer.step()
-        accumulated = 0
-        global_step += 1
-        """
-    )
-    plan = plan_of(source)
-    assert plan["counter"] == {"name": "global_step", "line": 16, "position": "after_continue"}
-    assert plan["accumulation"] == "continue"
+LOSS = "loss = criterion(model(x), y)\nloss.backward()\n"
+STEP = LOSS + "optimizer.step()\n"
+LOOP = "for x, y in loader:"
+ENUMERATED = "for i, (x, y) in enumerate(loader):"
+BRANCH = "if (i + 1) % 4 == 0:\n    optimizer.step()\n    global_step += 1"
+CONTINUED = "micro += 1\nif micro < 4:\n    continue\noptimizer.step()\nmicro = 0\nglobal_step += 1"
+MICRO_STEPS = "for micro in range(4):\n    loss = criterion(model(x), y) / 4\n    loss.backward()\n"
 
 
 @pytest.mark.parametrize(
-    ("header", "name"),
+    ("body", "header", "name", "line", "position"),
     [
-        ("for step, (x, y) in enumerate(loader):", "step"),
-        ("for i, (x, y) in enumerate(tqdm(loader)):", "i"),
-        ("for step in range(100):", "step"),
+        *(
+            (f"{STEP}{name} += 1", LOOP, name, 12, "after")
+            for name in ("global_step", "step", "iter_num", "n_iter", "self.global_step")
+        ),
+        (f"{STEP}step = step + 1", LOOP, "step", 12, "after"),
+        (f"global_step += 1\n{STEP}", LOOP, "global_step", 9, "before"),
+        (LOSS + BRANCH, ENUMERATED, "global_step", 13, "branch"),
+        (LOSS + CONTINUED, LOOP, "global_step", 16, "after_continue"),
+        (f"{MICRO_STEPS}optimizer.step()\nit += 1", "while True:", "it", 13, "outer"),
+        (STEP, "for i, (x, y) in enumerate(tqdm(loader)):", "i", 8, "enumerate"),
+        (STEP, "for step in range(100):", "step", 8, "enumerate"),
+        (f"{STEP}global_step += 1", ENUMERATED, "global_step", 12, "after"),
     ],
 )
-def test_of_the_header(header: str, name: str) -> None:
-    plan = plan_of(looped(STEP, header=header))
-    assert plan["counter"] == {"name": name, "line": 8, "position": "enumerate"}
-
-
-def test_own_counter_goes_before_enumerate() -> None:
-    source = looped(STEP + "global_step += 1", header="for i, (x, y) in enumerate(loader):")
-    assert plan_of(source)["counter"]["name"] == "global_step"
-
-
-def test_around_micro_steps() -> None:
-    source = looped(
-        """\
-        for micro in range(4):
-            loss = criterion(model(x), y) / 4
-            loss.backward()
-        optimizer.step()
-        iter_num += 1
-        """,
-        header="while True:",
-    )
-    plan = plan_of(source)
-    assert plan["counter"] == {"name": "iter_num", "line": 13, "position": "outer"}
-    assert plan["loop"]["outer_lines"] == [8]
+def test_count(body: str, header: str, name: str, line: int, position: str) -> None:
+    found: Any = plan_of(looped(body, header=header))["counter"]
+    assert found == {"name": name, "line": line, "position": position}
 
 
 @pytest.mark.parametrize(
-    "counted", ["epoch += 1", "patience += 1", "micro += 1", "correct += 1", "samples += len(x)"]
+    "counted", ["", "epoch += 1", "patience += 1", "micro += 1", "correct += 1", "n += len(x)"]
 )
 def test_what_is_no_step_counter(counted: str) -> None:
     assert plan_of(looped(STEP + counted))["counter"] is None
-
-
-def test_none() -> None:
-    assert plan_of(looped(STEP))["counter"] is None

@@ -12,52 +12,34 @@ from instrumentor.locate import locate
 from instrumentor.locate.evidence import findings
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import parse
-from tests.locate.cases import looped, plan_of
-
-BODY = """\
-loss = criterion({model}(x), y)
-{backward}
-{step}
-"""
+from tests.locate.cases import lines_of, looped, plan_of
 
 
 @pytest.mark.parametrize(
-    ("model", "backward", "step", "by", "names"),
+    ("step", "known"),
     [
         (
-            *("model", "loss.backward()", "optimizer.step()"),
-            ("type", "use", "type"),
-            ("torch.nn.Linear", "loss.backward", "torch.optim.SGD"),
+            ("model(x)", "loss.backward()", "optimizer.step()"),
+            ("type torch.nn.Linear", "use loss.backward", "type torch.optim.SGD"),
         ),
         (
-            *("policy", "torch.autograd.backward(loss)", "opt.step()"),
-            ("spelling", "type", "spelling"),
-            ("policy", "torch.autograd.backward", "opt"),
+            ("policy(x)", "torch.autograd.backward(loss)", "opt.step()"),
+            ("spelling policy", "type torch.autograd.backward", "spelling opt"),
         ),
         (
-            *("model", "accelerator.backward(loss)", "finish()"),
-            ("type", "spelling", "type"),
-            ("torch.nn.Linear", "accelerator.backward", "torch.optim.SGD"),
+            ("model(x)", "accelerator.backward(loss)", "finish()"),
+            ("type torch.nn.Linear", "spelling accelerator.backward", "type torch.optim.SGD"),
         ),
     ],
 )
-def test_evidence(
-    model: str, backward: str, step: str, by: tuple[str, ...], names: tuple[str, ...]
-) -> None:
-    body = BODY.format(model=model, backward=backward, step=step)
-    found = plan_of(looped(body, "def finish():\n    optimizer.step()"))["evidence"]
+def test_evidence(step: tuple[str, str, str], known: tuple[str, str, str]) -> None:
+    body = "loss = criterion({}, y)\n{}\n{}".format(*step)
+    source = looped(body, "def finish():\n    optimizer.step()")
+    found = plan_of(source)["evidence"]
     assert [part["part"] for part in found] == ["forward", "backward", "step"]
-    assert tuple(part["by"] for part in found) == by
-    assert tuple(part["name"] for part in found) == names
-
-
-def test_a_step_in_a_helper_is_shown_where_it_is() -> None:
-    source = looped(
-        "loss = criterion(model(x), y)\nloss.backward()\nfinish()",
-        "def finish():\n    optimizer.step()",
-    )
-    line = source.splitlines().index("    optimizer.step()") + 1
-    assert plan_of(source)["evidence"][-1]["line"] == line
+    assert tuple(f"{part['by']} {part['name']}" for part in found) == known
+    if step[2] == "finish()":  # shown where it is
+        assert [found[-1]["line"]] == lines_of(source, "    optimizer.step()")
 
 
 def test_helpers_that_call_each_other_are_looked_through_once(

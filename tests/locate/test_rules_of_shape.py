@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import HEAD, lines_of, looped, plan_of, timed
+from tests.locate.cases import HEAD, holds, lines_of, looped, plan_of, tables, timed
 from tests.locate.test_rules import line_of, reason_of
 
 # -- one loop, overridden methods ----------------------------------------------------------
 
-EPOCHS = (
-    HEAD
-    + """
+EPOCHS = f"""{HEAD}
 class Epoch:
-    def batch_update(self, x, y):
-        raise NotImplementedError
-
     def run(self, loader):
         for x, y in loader:
-            loss = self.batch_update(x, y)
-            print(loss)
+            print(self.batch_update(x, y))
 
 class TrainEpoch(Epoch):
     def batch_update(self, x, y):
-        optimizer.zero_grad()
         loss = criterion(model(x), y)
         loss.backward()
         optimizer.step()
@@ -34,7 +27,16 @@ class ValidEpoch(Epoch):
         with torch.no_grad():
             return criterion(model(x), y)
 """
-)
+OTHER = """
+class {name}:
+    def batch_update(self, x, y):
+        {body}
+"""
+OWN_LOOP = """
+    def run(self, loader):
+        for x, y in loader:
+            print(self.batch_update(x, y))
+"""
 
 
 @pytest.mark.parametrize(
@@ -52,75 +54,29 @@ def test_a_loop_that_validation_runs_too(made: str) -> None:
 
 
 def test_a_loop_that_validation_and_two_trainings_run() -> None:
-    second = EPOCHS.partition("class TrainEpoch(Epoch)")[2].partition("class ValidEpoch")[0]
+    body = "criterion(model(x), y).backward()\n        optimizer.step()"
     made = "for e in TrainEpoch(), OtherEpoch(), ValidEpoch(): e.run(a)\n"
-    reason = reason_of(f"{EPOCHS}\nclass OtherEpoch(Epoch){second}\n{made}")
+    reason = reason_of(EPOCHS + OTHER.format(name="OtherEpoch(Epoch)", body=body) + made)
     assert reason.kind == "train-and-eval"
     assert reason.line == line_of(EPOCHS, "# of validation")
     assert "another version without a backward" in reason.message
 
 
-OWN_LOOP = """
-class ValidEpoch(Epoch):
-    def batch_update(self, x, y):
-        with torch.no_grad():
-            return criterion(model(x), y)
-
-    def run(self, loader):
-        for x, y in loader:
-            print(self.batch_update(x, y))
-"""
-
-
 @pytest.mark.parametrize(
-    "source",
+    "more",
     [
-        EPOCHS + "TrainEpoch().run(loader)\n",
-        EPOCHS.partition("class ValidEpoch")[0]
-        + OWN_LOOP
-        + "TrainEpoch().run(a)\nValidEpoch().run(b)\n",
-        EPOCHS.partition("class ValidEpoch")[0]
-        + """
-class Logged(TrainEpoch):
-    def batch_update(self, x, y):
-        print(x)
-        return super().batch_update(x, y)
-
-TrainEpoch().run(a)
-Logged().run(b)
-""",
+        "TrainEpoch().run(loader)\n",
+        f"{OWN_LOOP}TrainEpoch().run(a)\nValidEpoch().run(b)\n",
+        OTHER.format(name="Logged(TrainEpoch)", body="return super().batch_update(x, y)")
+        + "TrainEpoch().run(a)\nLogged().run(b)\n",
     ],
     ids=["never_made", "with_a_loop_of_its_own", "trains_too"],
 )
-def test_overrides_that_do_no_harm(source: str) -> None:
-    assert plan_of(source)["loop"]["line"] == line_of(source, "for x, y in loader:")
-
-
-# -- steps on different paths --------------------------------------------------------------
-
-AMP = """
-loss = criterion(model(x), y)
-optimizer.zero_grad()
-if amp:
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-else:
-    loss.backward()
-optimizer.step()
-"""
-
-
-def test_a_backward_of_another_path_is_not_between_two_steps() -> None:
-    source = looped(AMP)
+def test_overrides_that_do_no_harm(more: str) -> None:
+    source = EPOCHS + more
     plan = plan_of(source)
-    assert plan["backward"]["line"] == line_of(source, "scaler.scale(loss)")
-    assert plan["backward"]["others"] == lines_of(source, "    loss.backward()")
-
-
-def test_a_backward_between_two_steps_on_one_path() -> None:
-    source = looped(AMP.replace("else:\n    loss.backward()", "criterion(model(y), x).backward()"))
-    assert plan_of(source)["label"] == "step"
+    assert plan["loop"]["line"] == line_of(source, "for x, y in loader:")
+    assert plan["region"]["start_line"] == line_of(source, "self.batch_update")
 
 
 # -- threads -------------------------------------------------------------------------------
@@ -148,7 +104,6 @@ subprocess.run(["ls"])
         ("threading.Thread", "start", "a thread"),
         ("multiprocessing.Process", "start", "a process"),
         ("threading.Thread", "run", ""),
-        ("Base", "run", ""),
     ],
 )
 def test_a_loop_in_a_run_that_the_main_thread_calls_or_not(
@@ -165,62 +120,54 @@ def test_a_loop_in_a_run_that_the_main_thread_calls_or_not(
 
 # -- closures ------------------------------------------------------------------------------
 
-CLOSURE = (
-    HEAD
-    + """
+CLOSURE = f"""{HEAD}
 import functools
+
+def with_lbfgs():
+    def closure():
+        return 0
+    lbfgs.step(closure)
 
 def take_step(x, y):
     def closure():
-        optimizer.zero_grad()
         loss = criterion(model(x), y)
         loss.backward()
         return loss
-    {use}
+    USE
     return loss
 
 for x, y in loader:
     loss = take_step(x, y)
 """
-)
-
-
 CALLED = "loss = closure()\n    optimizer.step()"
-OTHERS = "def with_lbfgs():\n    def closure():\n        return 0\n    lbfgs.step(closure)\n"
-
-
-@pytest.mark.parametrize(("use", "before"), [(CALLED, ""), (CALLED, OTHERS)])
-def test_a_closure_that_the_helper_calls_itself(use: str, before: str) -> None:
-    """Whatever another function does with a closure of its own."""
-    source = CLOSURE.format(use=use).replace("\nfor x, y", f"\n{before}\nfor x, y")
-    assert plan_of(source)["call"]["line"] == line_of(source, "loss = take_step(x, y)")
 
 
 @pytest.mark.parametrize(
-    "use",
+    ("use", "handed_on"),
     [
-        "loss = optimizer.step(closure)",
-        "loss = optimizer.step(closure=lambda: closure())",
-        "optimizer.step(lambda: criterion(model(x), y).backward())",
-        f"{CALLED}\n    optimizer.closure = lambda: closure()",
-        "loss = optimizer.step(functools.partial(closure))",
-        "loss = closure()\n    optimizer.step(closure)",
-        f"{CALLED}\n    optimizer.closure = closure",
+        (CALLED, False),
+        (f"{CALLED}\n    log(callback=closure)", False),
+        ("loss = optimizer.step(closure)", True),
+        ("loss = optimizer.step(closure=lambda: closure())", True),
+        ("optimizer.step(lambda: criterion(model(x), y).backward())", True),
+        ("loss = optimizer.step(functools.partial(closure))", True),
+        ("loss = closure()\n    optimizer.step(closure)", True),
+        (f"{CALLED}\n    optimizer.closure = closure", True),
+        (f"{CALLED}\n    optimizer.closure = lambda: closure()", True),
     ],
 )
-def test_a_closure_that_is_handed_on(use: str) -> None:
-    assert reason_of(CLOSURE.format(use=use)).kind == "closure"
+def test_a_closure_that_an_optimizer_gets_or_not(use: str, handed_on: bool) -> None:
+    """Whatever it is called, and another function does with a closure of its own."""
+    source = CLOSURE.replace("USE", use)
+    if handed_on:
+        assert reason_of(source).kind == "closure"
+        return
+    plan = plan_of(source)
+    assert (plan["label"], plan["call"]["line"]) == ("step", line_of(source, "loss = take_step"))
+    assert plan_of(source.replace("closure", "forward_backward"))["label"] == "step"
 
 
-@pytest.mark.parametrize("use", [CALLED, f"{CALLED}\n    log(callback=closure)"])
-def test_a_closure_by_any_name_that_no_optimizer_gets(use: str) -> None:
-    assert plan_of(CLOSURE.format(use=use))["label"] == "step"
-    assert (
-        plan_of(CLOSURE.format(use=use).replace("closure", "forward_backward"))["label"] == "step"
-    )
-
-
-# -- what is said --------------------------------------------------------------------------
+# -- what is one step ----------------------------------------------------------------------
 
 
 def test_a_step_under_torch_xla_step() -> None:
@@ -236,57 +183,63 @@ def test_a_step_under_torch_xla_step() -> None:
     assert marked["region"]["start_line"] == reason.line
 
 
-SAM = """
-criterion(model(x), y).backward()
-optimizer.first_step(zero_grad=True)
-criterion(model(x), y).backward()
-optimizer.second_step(zero_grad=True)
-"""
-
-
-def test_two_steps_of_one_update() -> None:
-    source = looped(SAM)
-    plan = plan_of(source)
-    assert (plan["label"], plan["region"]["end_line"]) == ("step", line_of(source, "second_step"))
-
-
-def test_steps_of_a_loop_inside_are_no_line_search() -> None:
-    source = looped(
-        """
-        while repeats(y):
-            criterion(model(x), y).backward()
-            optimizer.step()
+SHAPES = tables(
+    """
+=== a backward of another path is not between two steps
+for x, y in loader:
+    > begin
+    loss = criterion(model(x), y)
+    if amp:
+        scaler.scale(loss).backward()
+        > end
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        loss.backward()
+        > end
+    optimizer.step()
+    > stop
+=== two steps of one update
+for x, y in loader:
+    > begin
+    criterion(model(x), y).backward()
+    optimizer.first_step(zero_grad=True)
+    criterion(model(x), y).backward()
+    optimizer.second_step(zero_grad=True)  #! longer-sample
+    > end label="step"
+    > stop
+=== steps of a loop inside are no line search
+for x, y in loader:
+    > begin
+    while repeats(y):
         criterion(model(x), y).backward()
         optimizer.step()
-        """
-    )
-    plan = plan_of(source)
-    assert plan["label"] == "step"
-    assert timed(plan) == {"start_line": line_of(source, "while repeats"), "end_line": 13}
-
-
-def test_the_epochs_around_a_loop_are_no_line_search() -> None:
-    """The caller steps the optimizer in its loop, which runs the model too and is around."""
-    source = (
-        HEAD
-        + """
+    criterion(model(x), y).backward()
+    optimizer.step()  #! longer-sample
+    > end label="step"
+    > stop
+=== nor are the epochs around, which run the model too
 def backward_all(losses):
-    total = 0
     for loss in losses:
-        total += loss
         loss.backward()
-    return total
 
 def train_one_epoch(optimizer, aux_optimizer):
     for x, y in loader:
+        > begin
         criterion(model(x), y).backward()
         optimizer.step()
         backward_all(model.aux_losses())
-        aux_optimizer.step()
+        aux_optimizer.step()  #! longer-sample
+        > end label="step"
+        > stop
 
 for epoch in range(3):
     train_one_epoch(optimizer, aux_optimizer)
     print(model(x))
 """
-    )
-    assert plan_of(source)["label"] == "step"
+)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_is_one_step(name: str) -> None:
+    holds(SHAPES[name])

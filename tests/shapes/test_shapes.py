@@ -15,20 +15,9 @@ import pytest
 
 from tests.conftest import STANDINS, RepoFactory, RunCli, git
 from tests.end_to_end.small import records, snapshot
-from tests.shapes.catalogue import FOLDER, SHAPES, Shape
+from tests.shapes.catalogue import DECLINED, NAMES, PROMISES, SHAPES, Shape
 from tests.shapes.verdict import Observed, violations
 from tests.waiting import HANG_S
-
-
-def _cases() -> list[object]:
-    def marks(shape: Shape) -> list[pytest.MarkDecorator]:
-        return [pytest.mark.xfail(strict=True, reason=shape.open)] if shape.open else []
-
-    return [
-        pytest.param(shape, id="".join((shape.name, *shape.options)), marks=marks(shape))
-        for shape in SHAPES
-    ]
-
 
 PACKAGES = f"{STANDINS / 'shapes'}:{STANDINS / 'accelerate'}"
 
@@ -38,12 +27,11 @@ def run_of(
 ) -> tuple[subprocess.CompletedProcess[str], Observed]:
     """`instrument run` of a shape, and what was observed in it."""
     options = ("--output", out, "--timeout", str(HANG_S), "--no-history", *shape.options)
-    if shape.promise is None or shape.open:  # what reading alone says of it
+    if shape.promise is None:  # what reading alone says of it
         options += ("--no-discover",)
     seen = out.with_name("seen.json")
     done = run_cli(
-        *("run", "--python", python, "--profiler", "wallclock", *options),
-        *("train.py", *shape.arguments),
+        *("run", "--python", python, "--profiler", "wallclock", *options, "train.py"),
         cwd=repo,
         env={"PYTHONPATH": PACKAGES, "OBSERVED": str(seen)},
         **more,
@@ -51,7 +39,7 @@ def run_of(
     return done, json.loads(seen.read_text()) if seen.exists() else {}
 
 
-@pytest.mark.parametrize("shape", _cases())
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "".join((s.name, *s.options)))
 def test_every_sample_is_the_step(
     shape: Shape, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
 ) -> None:
@@ -68,7 +56,7 @@ def test_every_sample_is_the_step(
     assert done.returncode == 0, done.stderr
     seen = tmp_path / "alone.json"
     alone = subprocess.run(
-        [torch_python, "train.py", *shape.arguments],
+        [torch_python, "train.py"],
         cwd=repo,
         env={**os.environ, "PYTHONPATH": PACKAGES, "OBSERVED": str(seen)},
         stdin=subprocess.DEVNULL,
@@ -80,7 +68,5 @@ def test_every_sample_is_the_step(
     assert violations(shape.promise, samples, observed, json.loads(seen.read_text())) == []
 
 
-def test_every_file_is_a_shape() -> None:
-    names = [path.stem for path in FOLDER.iterdir() if path.name != "__pycache__"]
-    assert sorted(names) == sorted({shape.name for shape in SHAPES})
-    assert len(names) >= 60
+def test_every_listed_name_is_a_file() -> None:
+    assert {*DECLINED, *PROMISES} <= set(NAMES) and len(NAMES) >= 60
