@@ -2,75 +2,13 @@
 
 from __future__ import annotations
 
-import keyword
+import ast
 import re
 from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
 _NEW = re.compile(r"\bv\d+_\b")
-
-
-class _Words(cst.CSTVisitor):
-    """Names that assignments, loops, `with` and parameters bind, and words that must stay."""
-
-    def __init__(self) -> None:
-        self.bound: dict[str, None] = {}
-        self.fixed: set[str] = set()
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._take(node.target)
-
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._take(node.target)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._take(node.target)
-
-    def visit_For(self, node: cst.For) -> None:
-        self._take(node.target)
-
-    def visit_CompFor(self, node: cst.CompFor) -> None:
-        self._take(node.target)
-
-    def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
-        self._take(node.target)
-
-    def visit_AsName(self, node: cst.AsName) -> None:
-        self._take(node.name)
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self._take(node.name)
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        self.fixed.add(node.attr.value)
-
-    def visit_Arg(self, node: cst.Arg) -> None:
-        if node.keyword is not None:
-            self.fixed.add(node.keyword.value)
-
-    def visit_Import(self, node: cst.Import) -> bool:
-        self.fixed.update(re.findall(r"\w+", cst.Module([]).code_for_node(node)))
-        return False
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        self.fixed.update(re.findall(r"\w+", cst.Module([]).code_for_node(node)))
-        return False
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self.fixed.add(node.name.value)
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self.fixed.add(node.name.value)
-        for statement in node.body.body:  # attributes of the class are no local variables
-            self.fixed.update(re.findall(r"^\w+", cst.Module([]).code_for_node(statement).strip()))
-
-    def _take(self, target: cst.BaseExpression) -> None:
-        if isinstance(target, cst.Name):
-            self.bound[target.value] = None
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                self._take(element.value)
 
 
 class _Rename(cst.CSTTransformer):
@@ -84,11 +22,19 @@ class _Rename(cst.CSTTransformer):
 
 def new_names(files: Iterable[bytes]) -> dict[str, str]:
     """Old -> new for every local variable and parameter that no attribute or keyword shares."""
-    words = _Words()
-    for data in files:
-        cst.parse_module(data).visit(words)
-    free = [n for n in words.bound if n not in words.fixed and n not in ("self", "cls", "_")]
-    return {n: f"v{i}_" for i, n in enumerate(free) if not keyword.iskeyword(n)}
+    bound, fixed = dict[str, None](), {"self", "cls", "_"}
+    for node in (node for data in files for node in ast.walk(ast.parse(data))):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                bound[name] = None
+            case ast.Attribute(attr=name) | ast.keyword(arg=str(name)) | ast.FunctionDef(name=name):
+                fixed.add(name)
+            case ast.Import() | ast.ImportFrom():
+                fixed.update(re.findall(r"\w+", ast.unparse(node)))
+            case ast.ClassDef(name=name, body=body):  # its attributes are no local variables
+                fixed.update((name, *(re.match(r"\w*", ast.unparse(s))[0] for s in body)))
+    free = [name for name in bound if name not in fixed]
+    return {name: f"v{i}_" for i, name in enumerate(free)}
 
 
 def renamed(data: bytes, names: Mapping[str, str]) -> bytes:
@@ -107,7 +53,6 @@ def with_old_names(text: str, names: Mapping[str, str]) -> str:
 
 #: How a file may reach the same things: `import a as b`, `from a import c as d`, `d = a.c`.
 WAYS = ("as", "from", "assigned")
-_END = r"(?=[ \t]*\r?$)"
 
 
 class _Chains(cst.CSTTransformer):
@@ -165,14 +110,10 @@ def _import(local: str, imported: str, way: str, used: Mapping[str, str]) -> str
     """One line that binds what the file uses of a module."""
     if way == "as":
         return f"import {imported} as {used.get(local, local)}"
-    own = {w: alias for w, alias in used.items() if w.partition(".")[0] == local}
-    plain = f"import {imported}" + ("" if local == imported else f" as {local}")
-    parts = [plain]
-    for whole, alias in own.items():
-        name = whole.partition(".")[2]
-        parts.append(
-            f"{alias} = {whole}"
-            if way == "assigned"
-            else f"from {imported} import {name} as {alias}"
-        )
+    parts = [f"import {imported}" + ("" if local == imported else f" as {local}")]
+    for whole, alias in used.items():
+        head, _, name = whole.partition(".")
+        if head == local:
+            imports = f"from {imported} import {name} as {alias}"
+            parts.append(f"{alias} = {whole}" if way == "assigned" else imports)
     return "; ".join(parts)

@@ -4,131 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import HEAD, around, lines_of, looped, plan_of, rewritten, timed
+from tests.locate.cases import HEAD, around, looped, plan_of, rewritten, timed
 
-#: body, text of the line that the region starts at, text of the forward's line
+END = "loss.backward()\noptimizer.step()"
+#: what stands ahead of the backward; the line that the region starts at comes behind the bar
 STARTS = {
-    "inputs_are_moved_first": (
-        """\
-        x = x.to(device)
-        y = y.to(device)
-        output = model(x)
-        loss = criterion(output, y)
-        loss.backward()
-        optimizer.step()
-        """,
-        "output = model(x)",
-    ),
-    "labels_are_prepared_between": (
-        """\
-        output = model(x)
-        target = torch.nn.functional.one_hot(y, 10).float()
-        loss = criterion(output, target)
-        loss.backward()
-        optimizer.step()
-        """,
-        "output = model(x)",
-    ),
-    "noise_is_prepared_first": (
-        """\
-        noise = torch.randn_like(x)
-        noisy = scheduler.add_noise(x, noise, 3)
-        loss = criterion(model(noisy), noise)
-        loss.backward()
-        optimizer.step()
-        """,
-        "loss = criterion(",
-    ),
-    "zero_grad_between": (
-        """\
-        output = model(x)
-        optimizer.zero_grad()
-        loss = criterion(output, y)
-        loss.backward()
-        optimizer.step()
-        """,
-        "output = model(x)",
-    ),
-    "under_autocast": (
-        """\
-        with torch.autocast("cuda"):
-            loss = criterion(model(x), y)
-        loss.backward()
-        optimizer.step()
-        """,
-        "with torch.autocast",
-    ),
-    "backward_with_the_forward_in_it": (
-        """\
-        optimizer.zero_grad()
-        criterion(model(x), y).backward()
-        optimizer.step()
-        """,
-        "criterion(model(x), y).backward()",
-    ),
-    "helper_for_the_loss": (
-        """\
-        batch = collate(x, y)
-        loss, metrics = compute_loss(model, batch)
-        loss.backward()
-        optimizer.step()
-        """,
-        "loss, metrics =",
-    ),
-    "frozen_teacher_first": (
-        """\
-        with torch.no_grad():
-            target = teacher(x)
-        output = model(x)
-        loss = criterion(output, target)
-        loss.backward()
-        optimizer.step()
-        """,
-        "output = model(x)",
-    ),
-    "logging_first": (
-        """\
-        print("batch", len(x))
-        optimizer.zero_grad()
-        output = model(x)
-        loss = criterion(output, y)
-        loss.backward()
-        optimizer.step()
-        """,
-        "output = model(x)",
-    ),
-    "loss_is_summed_up": (
-        """\
-        loss = 0.0
-        for part in x.chunk(2):
-            loss = loss + criterion(model(part), y)
-        loss.backward()
-        optimizer.step()
-        """,
-        "for part in",
-    ),
-    "mode_is_switched": (
-        """\
-        model.train()
-        output = model(x)
-        loss = criterion(output, y)
-        loss.backward()
-        optimizer.step()
-        """,
-        "output = model(x)",
-    ),
+    "inputs_are_moved_first": "x = x.to(device)\n|output = model(x)\nloss = criterion(output, y)",
+    "labels_are_prepared_between": "|output = model(x)\noptimizer.zero_grad()\n"
+    "target = torch.nn.functional.one_hot(y, 10).float()\nloss = criterion(output, target)",
+    "noise_is_prepared_first": "noise = torch.randn_like(x)\n"
+    "noisy = scheduler.add_noise(x, noise, 3)\n|loss = criterion(model(noisy), noise)",
+    "under_autocast": '|with torch.autocast("cuda"):\n    loss = criterion(model(x), y)',
+    "helper_for_the_loss": "batch = collate(x, y)\n|loss, metrics = compute_loss(model, batch)",
+    "frozen_teacher_first": "with torch.no_grad():\n    target = teacher(x)\n"
+    "|output = model(x)\nloss = criterion(output, target)",
+    "logging_and_modes_first": 'print("batch", len(x))\nmodel.train()\noptimizer.zero_grad()\n'
+    "|output = model(x)\nloss = criterion(output, y)",
+    "loss_is_summed_up": "loss = 0.0\n|for part in x.chunk(2):\n"
+    "    loss = loss + criterion(model(part), y)",
 }
 
 
 @pytest.mark.parametrize("name", STARTS)
 def test_begin(name: str) -> None:
-    body, mark = STARTS[name]
-    source = looped(body)
-    (line,) = lines_of(source, mark)
-    plan = plan_of(source)
-    assert plan["region"]["start_line"] == line
+    ahead, _, behind = STARTS[name].partition("|")
+    source = looped(f"{ahead}{behind}\n{END}")
+    assert plan_of(source)["region"]["start_line"] == 9 + ahead.count("\n")
     _, following = around(rewritten(source), "_instrument.begin(")
-    assert mark in following
+    assert following == behind.splitlines()[0]
+
+
+def test_begin_where_the_backward_s_line_holds_the_forward() -> None:
+    source = looped("optimizer.zero_grad()\ncriterion(model(x), y).backward()\noptimizer.step()")
+    assert timed(plan_of(source)) == {"start_line": 10, "end_line": 10}
 
 
 @pytest.mark.parametrize(
@@ -182,14 +90,8 @@ def test_header_of_the_loop(header: str) -> None:
 
 def test_several_backwards_are_one_region() -> None:
     source = looped(
-        """\
-        features = model(x)
-        first = criterion(features, y)
-        first.backward(retain_graph=True)
-        second = features.pow(2).mean()
-        second.backward()
-        optimizer.step()
-        """
+        "features = model(x)\nfirst = criterion(features, y)\nfirst.backward(retain_graph=True)\n"
+        "second = features.pow(2).mean()\nsecond.backward()\noptimizer.step()"
     )
     plan = plan_of(source)
     assert timed(plan) == {"start_line": 9, "end_line": 13}

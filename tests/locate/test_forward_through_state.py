@@ -29,154 +29,62 @@ def trainer(methods: str, body: str, header: str = "for x, y in loader:") -> str
     return TRAINER + "\n" + textwrap.indent(inside, "    ") + "\n\nTrainer().fit(batches)\n"
 
 
-COMPUTE = """\
-def compute_loss(self):
-    return F.cross_entropy(self.fake, self.y)
+COMPUTE = "def compute(self):\n    return F.cross_entropy({}, self.y)\n"
+STEP = "loss.backward()\nself.optimizer.step()\n"
+CALLED = """\
+def set_input(self, batch):
+    self.x, self.y = batch
+
+def forward(self):
+    self.fake = self.net(self.x)
+
+def backward(self):
+    self.loss = F.cross_entropy(self.fake, self.y)
+    self.loss.backward()
 """
 
 #: methods, body of the loop, text of the line that the region starts at
 STARTS = {
-    "attribute": (
-        COMPUTE,
-        """\
-        self.y = y
-        self.fake = self.net(x)
-        loss = self.compute_loss()
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        """,
-        "self.fake = self.net(x)",
-    ),
     "loss_computed_in_the_backward_s_line": (
-        COMPUTE,
-        """\
-        self.y = y
-        self.fake = self.net(x)
-        self.compute_loss().backward()
-        self.optimizer.step()
-        """,
+        COMPUTE.format("self.fake"),
+        "self.y = y\nself.fake = self.net(x)\nself.compute().backward()\nself.optimizer.step()",
         "self.fake = self.net(x)",
-    ),
-    "forward_is_a_method_too": (
-        """\
-        def forward(self):
-            return self.net(self.x)
-
-        def criterion(self):
-            return F.cross_entropy(self.out, self.y)
-        """,
-        """\
-        self.x, self.y = x, y
-        self.optimizer.zero_grad()
-        self.out = self.forward()
-        self.loss = self.criterion()
-        self.loss.backward()
-        self.optimizer.step()
-        """,
-        "self.out = self.forward()",
-    ),
-    "backward_is_a_method": (
-        """\
-        def backward(self):
-            self.loss.backward()
-        """,
-        """\
-        self.optimizer.zero_grad()
-        self.out = self.net(x)
-        self.loss = F.cross_entropy(self.out, y)
-        self.backward()
-        self.optimizer.step()
-        """,
-        "self.out = self.net(x)",
     ),
     "methods_return_nothing": (
-        """\
-        def set_input(self, batch):
-            self.x, self.y = batch
-
-        def forward(self):
-            self.fake = self.net(self.x)
-
-        def backward(self):
-            self.loss = F.cross_entropy(self.fake, self.y)
-            self.loss.backward()
-        """,
-        """\
-        self.set_input((x, y))
-        self.forward()
-        self.optimizer.zero_grad()
-        self.backward()
-        self.optimizer.step()
-        """,
+        CALLED,
+        "self.set_input((x, y))\nself.forward()\nself.optimizer.zero_grad()\nself.backward()\n"
+        "self.optimizer.step()",
         "self.forward()",
     ),
     "two_calls_deep": (
-        COMPUTE
-        + textwrap.dedent(
-            """
-            def finish(self):
-                self.differentiate()
-
-            def differentiate(self):
-                self.compute_loss().backward()
-            """
-        ),
-        """\
-        self.y = y
-        self.fake = self.net(x)
-        self.finish()
-        self.optimizer.step()
-        """,
+        COMPUTE.format("self.fake")
+        + "\ndef finish(self):\n    self.differentiate()\n"
+        + "\ndef differentiate(self):\n    self.compute().backward()\n",
+        "self.y = y\nself.fake = self.net(x)\nself.finish()\nself.optimizer.step()",
         "self.fake = self.net(x)",
     ),
     "item_of_an_attribute": (
-        """\
-        def compute(self):
-            return F.cross_entropy(self.out["x"], self.y)
-        """,
-        """\
-        self.y = y
-        self.out["x"] = self.net(x)
-        loss = self.compute()
-        loss.backward()
-        self.optimizer.step()
-        """,
-        'self.out["x"] = self.net(x)',
+        COMPUTE.format("self.out['x']"),
+        f"self.y = y\nself.out['x'] = self.net(x)\nloss = self.compute()\n{STEP}",
+        "self.out['x'] = self.net(x)",
     ),
     "collected_in_a_list": (
-        """\
-        def compute(self):
-            return F.cross_entropy(torch.cat(self.outs), self.y)
-        """,
-        """\
-        self.y = y
-        self.outs = []
-        for part in x.chunk(2):
-            self.outs.append(self.net(part))
-        loss = self.compute()
-        loss.backward()
-        self.optimizer.step()
-        """,
+        COMPUTE.format("torch.cat(self.outs)"),
+        "self.y, self.outs = y, []\nfor part in x.chunk(2):\n    self.outs.append(self.net(part))\n"
+        f"loss = self.compute()\n{STEP}",
         "for part in",
     ),
     "validation_s_score_is_read_too": (
-        """\
-        @torch.no_grad()
-        def score_of(self, x):
-            self.score = self.net(x).mean()
-
-        def compute(self, out, y):
-            return F.cross_entropy(out, y) + 0 * self.score
-        """,
-        """\
-        self.score_of(x)
-        out = self.net(x)
-        loss = self.compute(out, y)
-        loss.backward()
-        self.optimizer.step()
-        """,
+        "@torch.no_grad()\ndef score_of(self, x):\n    self.score = self.net(x).mean()\n\n"
+        "def compute(self, out, y):\n    return F.cross_entropy(out, y) + 0 * self.score\n",
+        f"self.score_of(x)\nout = self.net(x)\nloss = self.compute(out, y)\n{STEP}",
         "out = self.net(x)",
+    ),
+    "type_of_the_data_is_asked_first": (
+        "def loss_func(self, x, y):\n    return (self.parts(x) - y).pow(2).mean()\n",
+        "if isinstance(x, list) and len(x) == 1:\n    x = x[0]\n"
+        f"loss = self.loss_func(x, y)\n{STEP}",
+        "loss = self.loss_func(",
     ),
 }
 
@@ -199,15 +107,8 @@ def test_output_goes_through_the_object(name: str) -> None:
 
 def test_loop_variable_is_an_attribute() -> None:
     methods = "def criterion(self):\n    return F.cross_entropy(self.out, self.batch[1])\n"
-    body = """\
-    self.optimizer.zero_grad()
-    self.out = self.net(self.batch[0])
-    loss = self.criterion()
-    loss.backward()
-    self.optimizer.step()
-    """
-    source = trainer(methods, body, header="for self.batch in loader:")
-    starts_at(source, "self.out = self.net(")
+    body = f"self.out = self.net(self.batch[0])\nloss = self.criterion()\n{STEP}"
+    starts_at(trainer(methods, body, header="for self.batch in loader:"), "self.out = self.net(")
 
 
 RUN = """
@@ -230,8 +131,7 @@ Run().fit(batches)
 
 
 def test_state_of_another_object() -> None:
-    methods = textwrap.indent(textwrap.dedent(STARTS["methods_return_nothing"][0]), "    ")
-    starts_at(f"{TRAINER}\n{methods}{RUN}", "self.part.forward()")
+    starts_at(f"{TRAINER}\n{textwrap.indent(CALLED, '    ')}{RUN}", "self.part.forward()")
 
 
 @pytest.mark.parametrize(
@@ -330,33 +230,6 @@ def test_what_binds_the_loss_is_no_preparation(backward: str) -> None:
 def test_stored_loss_is_no_forward(stored: str) -> None:
     source = looped(f"loss = {stored}\nloss.backward()\noptimizer.step()")
     assert declined(source) == ["forward-apart"]
-
-
-def test_batch_is_loaded_ahead_of_an_unknown_forward() -> None:
-    source = looped(
-        """\
-        batch = fetch.load_batch(x)
-        loss = thing(batch)
-        loss.backward()
-        optimizer.step()
-        """
-    )
-    starts_at(source, "loss = thing(batch)")
-
-
-def test_type_of_the_data_is_asked_first() -> None:
-    source = trainer(
-        "def loss_func(self, x, y):\n    return (self.parts(x) - y).pow(2).mean()\n",
-        """\
-        if isinstance(x, list) and len(x) == 1:
-            x = x[0]
-        self.optimizer.zero_grad()
-        loss = self.loss_func(x, y)
-        loss.backward()
-        self.optimizer.step()
-        """,
-    )
-    starts_at(source, "loss = self.loss_func(")
 
 
 LEARNER = """\

@@ -13,7 +13,7 @@ from instrumentor.locate.gradients import Gradients
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import parse
-from tests.locate.cases import HEAD, around, looped, rewritten
+from tests.locate.cases import around, looped, rewritten
 
 
 def made(body: str, before: str = "") -> list[tuple[str, Evidence, str]]:
@@ -111,19 +111,16 @@ def test_ways_of_a_value(path: str) -> None:
 
 
 def test_generation_feeds_through_tokens_only() -> None:
-    source = looped(
-        """\
-        with torch.no_grad():
-            tokens = model.generate(x)
-        texts = tokenizer.batch_decode(tokens)
-        rewards = torch.tensor([score(text) for text in texts])
-        logits = model(tokens)
-        loss = -(logits.log_softmax(-1).gather(-1, tokens) * rewards).mean()
-        loss.backward()
-        optimizer.step()
-        """
-    )
-    assert around(rewritten(source), "_instrument.begin(")[1].startswith("logits = model(")
+    body = """\
+with torch.no_grad():
+    tokens = model.generate(x)
+texts = tokenizer.batch_decode(tokens)
+rewards = torch.tensor([score(text) for text in texts])
+logits = model(tokens)
+loss = -(logits.log_softmax(-1).gather(-1, tokens) * rewards).mean()
+loss.backward()
+"""
+    assert made(body)[0][0] == "logits = model(tokens)"
 
 
 def test_a_batch_that_needs_a_gradient_is_no_parameter() -> None:
@@ -152,17 +149,9 @@ net = Net()
 
 
 def test_a_hook_of_the_model_is_no_forward() -> None:
-    source = looped(
-        """\
-        if hasattr(net, "on_step"):
-            net.on_step(len(x))
-        loss = criterion(net(x), y)
-        loss.backward()
-        optimizer.step()
-        """,
-        HOOKED,
-    )
-    assert around(rewritten(source), "_instrument.begin(")[1].startswith("loss = criterion(net")
+    hook = 'if hasattr(net, "on_step"):\n    net.on_step(len(x))\n'
+    found = made(f"{hook}loss = criterion(net(x), y)\nloss.backward()", HOOKED)
+    assert found[0][0] == "loss = criterion(net(x), y)"
 
 
 NUMPY = """\
@@ -193,12 +182,12 @@ def test_a_backward_written_by_hand_is_none_of_torch() -> None:
 
 
 def test_the_same_shape_with_torch_is_a_loop() -> None:
-    source = HEAD + NUMPY.partition("class SGD")[0].replace(
+    layer = NUMPY.partition("class SGD")[0].replace(
         "self.gradient = self.x.T @ gradient", "torch.autograd.backward(gradient)"
     )
     body = "loss = criterion(model(x), y)\nlayer.backward(loss)\noptimizer.step()"
-    loop = f"layer = Layer()\nfor x, y in batches:\n    {body.replace(chr(10), chr(10) + '    ')}\n"
-    assert around(rewritten(source + loop), "_instrument.begin(")[1].startswith("loss = criterion(")
+    result = rewritten(looped(body, f"{layer}layer = Layer()"))
+    assert around(result, "_instrument.begin(")[1].startswith("loss = criterion(")
 
 
 BUILT = """\

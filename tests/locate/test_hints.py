@@ -181,14 +181,7 @@ def test_the_batch(before: str, header: str, first: str, expected: str) -> None:
 
 
 def test_a_bar_of_a_with_statement() -> None:
-    source = looped(
-        """
-        for index in bar:
-            x, y = next(data)
-            loss = criterion(model(x), y)
-            loss.backward()
-            optimizer.step()
-        """,
-        header="with tqdm(range(9)) as bar:",
-    )
+    body = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()"
+    loop = textwrap.indent(f"x, y = next(data)\n{body}", "    ")
+    source = looped(f"for index in bar:\n{loop}", header="with tqdm(range(9)) as bar:")
     assert given(source, "begin") == ["x, y"]

@@ -5,6 +5,8 @@ Also the loops that only walk over finished losses or over optimizers: parts of 
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 
 from instrumentor import Declined
@@ -23,14 +25,11 @@ class Trainer:
     def optimizer_step(self):
         STEP
 
-    def fit_batch(self, x, y):
-        loss = torch.nn.functional.mse_loss(self.model(x), y)
-        loss.backward()
-        CALL
-
     def fit(self, loader):
         for x, y in loader:
-            self.fit_batch(x, y)
+            loss = torch.nn.functional.mse_loss(self.model(x), y)
+            loss.backward()
+            CALL
 
 Trainer().fit(loader)
 """
@@ -48,37 +47,33 @@ def declined(source: str) -> str:
     [
         ("self.optimizer.step()", "self.optimizer_step()"),
         ("self.scaler.step(self.optimizer)", "self.optimizer_step()"),
-        ("for opt in [self.optimizer]: opt.step()", "self.optimizer_step()"),
-        ("self.optimizer.step()", "self.optimizer_step(loss)"),
+        ("for opt in [self.optimizer]: opt.step()", "self.optimizer_step(loss)"),
     ],
 )
 def test_a_method_named_after_the_step_is_the_step_it_makes(step: str, call: str) -> None:
     plan = plan_of(TRAINER.replace("STEP", step).replace("CALL", call))
-    assert plan["label"] == "step"
-    assert timed(plan) == {"start_line": 18, "end_line": 18}
+    assert plan["label"] == "fwd+bwd"
+    assert timed(plan) == {"start_line": 13, "end_line": 14}
+    assert plan["stop"]["line"] == 15
+
+
+def test_a_step_behind_a_method_is_another_optimizer_s() -> None:
+    """Two updates in one iteration are one sample."""
+    second = "self.model(x).mean().backward()\n            self.optimizer_step()"
+    call = f"self.opt_a.step()\n            {second}"
+    plan = plan_of(TRAINER.replace("STEP", "self.opt_b.step()").replace("CALL", call))
+    assert (plan["label"], plan["stop"]["line"]) == ("step", 17)
 
 
 def test_the_step_of_a_wrapper_is_one_step() -> None:
-    wrapper = """\
-import torch
-
-class Warmed:
-    def __init__(self, inner):
-        self.inner_optimizer = inner
-
-    def step(self):
-        self.inner_optimizer.step()
-
-"""
+    wrapper = (
+        "class Warmed:\n    def __init__(self, inner):\n        self.inner_optimizer = inner\n\n"
+        "    def step(self):\n        self.inner_optimizer.step()\n"
+    )
     source = TRAINER.replace("STEP", "pass").replace("CALL", "self.optimizer.step()")
     source = source.replace("torch.optim.SGD(", "Warmed(torch.optim.SGD(").replace("0.1)", "0.1))")
-    assert plan_of(wrapper + source)["label"] == "step"
-
-
-def test_two_optimizers_behind_one_method_are_two() -> None:
-    step = "self.opt_a.step(); self.opt_b.step()"
-    source = TRAINER.replace("STEP", step).replace("CALL", "self.optimizer_step()")
-    assert plan_of(source)["label"] == "step"
+    plan = plan_of(source + wrapper)
+    assert (plan["label"], plan["stop"]["line"]) == ("fwd+bwd", 15)
 
 
 COLLECTIONS = {
@@ -158,17 +153,8 @@ def test_an_optimizer_of_a_list_is_stepped_by_its_index() -> None:
 
 
 def test_two_walked_collections_are_two_optimizers() -> None:
-    body = """\
-loss = criterion(model(x), y)
-loss.backward()
-for o in d_optimizers:
-    o.step()
-other = criterion(model(x), y)
-other.backward()
-for o in g_optimizers:
-    o.step()
-"""
-    plan = plan_of(looped(body))
+    walks = ("for o in d_optimizers:\n    o.step()\n", "for o in g_optimizers:\n    o.step()\n")
+    plan = plan_of(looped("".join(BACKWARD + walk for walk in walks)))
     assert (plan["label"], plan["stop"]["line"]) == ("step", 15)
 
 
@@ -217,46 +203,25 @@ def test_sums_of_gradients_are_no_update(text: str) -> None:
     assert declined(looped(BACKWARD + text)) == "no-optimizer-step"
 
 
+#: a loop over the losses of one forward
 FINISHED = {
-    # name: (body of the loop over losses, statement ahead that makes them)
-    "plain": ("for loss in losses:\n    loss.backward(retain_graph=True)", "losses = parts(out)"),
-    "items": (
-        "for name, loss in losses.items():\n    scaler.scale(loss).backward(retain_graph=True)",
-        "losses = {'a': criterion(out, y), 'b': out.mean()}",
-    ),
-    "reduced": (
-        "for loss in losses:\n    loss.mean().backward(retain_graph=True)",
-        "losses = [out.abs(), out]",
-    ),
-    "weighted": (
-        "for w, loss in zip(weights, losses):\n    (w * loss).backward(retain_graph=True)",
-        "losses = parts(out)",
-    ),
-    "divided": (
-        "for loss in losses:\n    loss = loss / len(losses)\n    loss.backward(retain_graph=True)",
-        "losses = parts(out)",
-    ),
-    "accelerate": ("for loss in losses:\n    accelerator.backward(loss)", "losses = parts(out)"),
-    "by_key": (
-        "for k in losses:\n    losses[k].backward(retain_graph=True)",
-        "losses = parts(out)",
-    ),
-    "guarded": (
-        "for loss in losses:\n    if loss.requires_grad:\n        loss.backward(retain_graph=True)",
-        "losses = parts(out)",
-    ),
-    "apex": (
-        "for loss in losses:\n    with amp.scale_loss(loss, optimizer) as scaled:\n"
-        "        scaled.backward(retain_graph=True)",
-        "losses = parts(out)",
-    ),
+    "plain": "for loss in losses:\n    loss.backward(retain_graph=True)",
+    "items": "for name, loss in losses.items():\n    scaler.scale(loss).backward()",
+    "reduced": "for loss in losses:\n    loss.mean().backward(retain_graph=True)",
+    "weighted": "for w, loss in zip(weights, losses):\n    (w * loss).backward()",
+    "divided": "for loss in losses:\n    loss = loss / len(losses)\n    loss.backward()",
+    "accelerate": "for loss in losses:\n    accelerator.backward(loss)",
+    "by_key": "for k in losses:\n    losses[k].backward(retain_graph=True)",
+    "guarded": "for loss in losses:\n    if loss.requires_grad:\n        loss.backward()",
+    "apex": "for loss in losses:\n    with amp.scale_loss(loss, optimizer) as scaled:\n"
+    "        scaled.backward(retain_graph=True)",
 }
 
 
 @pytest.mark.parametrize("name", FINISHED)
 def test_a_backward_per_loss_of_one_forward_is_one_region(name: str) -> None:
-    walk, losses = FINISHED[name]
-    body = f"out = model(x)\n{losses}\noptimizer.zero_grad()\n{walk}\noptimizer.step()"
+    losses = "losses = {'a': criterion(out, y)}" if name == "items" else "losses = parts(out)"
+    body = f"out = model(x)\n{losses}\noptimizer.zero_grad()\n{FINISHED[name]}\noptimizer.step()"
     result = rewritten(looped(body))
     plan = result.plan.explanation
     last = 8 + len(body.splitlines()) - 1
@@ -267,12 +232,8 @@ def test_a_backward_per_loss_of_one_forward_is_one_region(name: str) -> None:
 
 @pytest.mark.parametrize("walked", ["model.losses(x)", "(criterion(model(x), y), model(y).mean())"])
 def test_a_forward_in_what_is_walked_over_is_timed(walked: str) -> None:
-    body = f"""\
-optimizer.zero_grad()
-for loss in {walked}:
-    loss.backward(retain_graph=True)
-optimizer.step()
-"""
+    walk = f"for loss in {walked}:\n    loss.backward(retain_graph=True)"
+    body = f"optimizer.zero_grad()\n{walk}\noptimizer.step()"
     assert timed(plan_of(looped(body))) == {"start_line": 10, "end_line": 11}
 
 
@@ -330,21 +291,9 @@ def test_an_optimizer_under_the_name_of_what_it_trains() -> None:
 
 
 def test_an_update_behind_the_call_of_the_function_with_the_loop() -> None:
-    source = (
-        HEAD
-        + """
-def accumulate(batches):
-    for x, y in batches:
-        loss = criterion(model(x), y)
-        loss.backward()
-
-def step(batches):
-    accumulate(batches)
-    optimizer.step()
-
-while True:
-    step(loader)
-"""
+    accumulate = (
+        f"def accumulate(batches):\n    for x, y in batches:\n{indent(BACKWARD, 8 * ' ')}\n"
     )
-    plan = plan_of(source)
-    assert (plan["loop"]["line"], plan["stop"]["line"]) == (10, 16)
+    step = "def step(batches):\n    accumulate(batches)\n    optimizer.step()\n\n"
+    plan = plan_of(f"{HEAD}{accumulate}{step}while True:\n    step(loader)\n")
+    assert (plan["loop"]["line"], plan["stop"]["line"]) == (9, 15)

@@ -56,93 +56,83 @@ def document(folder: Path, script: str = "train.py", **options: Any) -> dict[str
     return answer.to_json()
 
 
-IMPORTS = {
-    "module": {"train.py": ENTRY.format(module="library.trainer"), "library/trainer.py": TRAINER},
-    "re_export": {
-        "train.py": ENTRY.format(module="library"),
-        "library/__init__.py": "from library.trainer import Trainer\n",
-        "library/trainer.py": TRAINER,
-    },
-    "relative_re_export": {
-        "train.py": ENTRY.format(module="library"),
-        "library/__init__.py": "from .trainer import *\n",
-        "library/trainer.py": TRAINER,
-    },
-    "renamed": {
-        "train.py": "from library.trainer import Trainer as Runner\n\n"
+#: the entry; modules beside library/trainer.py
+IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
+    "module": (ENTRY.format(module="library.trainer"), {}),
+    "re_export": (
+        ENTRY.format(module="library"),
+        {"library/__init__.py": "from library.trainer import Trainer\n"},
+    ),
+    "relative_re_export": (
+        ENTRY.format(module="library"),
+        {"library/__init__.py": "from .trainer import *\n"},
+    ),
+    "renamed": (
+        "from library.trainer import Trainer as Runner\n\n"
         "def main():\n    runner = Runner(1, 2)\n    runner.train()\n\nmain()\n",
-        "library/trainer.py": TRAINER,
-    },
-    "module_import": {
-        "train.py": "import library.trainer\n\nlibrary.trainer.Trainer(1, 2).train()\n",
-        "library/trainer.py": TRAINER,
-    },
-    "src_layout": {
-        "train.py": ENTRY.format(module="library.trainer"),
-        "src/library/__init__.py": "",
-        "src/library/trainer.py": TRAINER,
-    },
-    "in_a_function": {
-        "train.py": "def main():\n    from library.trainer import Trainer\n\n"
+        {},
+    ),
+    "module_import": ("import library.trainer\n\nlibrary.trainer.Trainer(1, 2).train()\n", {}),
+    "src_layout": (ENTRY.format(module="inner.trainer"), {}),
+    "in_a_function": (
+        "def main():\n    from library.trainer import Trainer\n\n"
         "    Trainer(1, 2).train()\n\nmain()\n",
-        "library/trainer.py": TRAINER,
-    },
-    "by_a_computed_module": {
-        "train.py": "import importlib\n\n"
+        {},
+    ),
+    "by_a_computed_module": (
+        "import importlib\n\n"
         "def find(name):\n    module = 'library.' + name + 'er'\n"
         "    found = importlib.import_module(module)\n"
         "    for key, value in found.__dict__.items():\n"
         "        if key.lower() == name:\n            made = value\n    return made\n\n"
         "find(options.name)(1, 2).train()\n",
-        "library/__init__.py": "",
-        "library/helper.py": "class Helper:\n    pass\n",
-        "library/trainer.py": TRAINER,
-    },
-    "by_a_formatted_module": {
-        "train.py": "from importlib import import_module\n\n"
+        {"library/helper.py": "class Helper:\n    pass\n"},
+    ),
+    "by_a_formatted_module": (
+        "from importlib import import_module\n\n"
         "import_module(f'library.{options.name}').Trainer(1, 2).train()\n",
-        "library/trainer.py": TRAINER,
-    },
-    "of_a_package_that_imports_its_modules": {
-        "train.py": "import library as lib\n\nlib.trainer.Trainer(1, 2).train()\n",
-        "library/__init__.py": "from library import helper\nfrom . import trainer\n",
-        "library/helper.py": "",
-        "library/trainer.py": TRAINER,
-    },
-    "of_a_module_of_its_name": {
-        "train.py": "from library import trainer\n\ntrainer(1, 2).train()\n",
-        "library/__init__.py": "from .trainer import Trainer as trainer\n",
-        "library/trainer.py": TRAINER,
-    },
-    "by_a_configured_name": {
-        "train.py": "import library.trainer as trainers\n\n"
+        {},
+    ),
+    "of_a_package_that_imports_its_modules": (
+        "import library as lib\n\nlib.trainer.Trainer(1, 2).train()\n",
+        {"library/__init__.py": "from library import helper\nfrom . import trainer\n"},
+    ),
+    "of_a_module_of_its_name": (
+        "from library import trainer\n\ntrainer(1, 2).train()\n",
+        {"library/__init__.py": "from .trainer import Trainer as trainer\n"},
+    ),
+    "by_a_configured_name": (
+        "import library.trainer as trainers\n\n"
         "make = getattr(trainers, config.trainer)\nmake(1, 2).train()\n",
-        "library/trainer.py": TRAINER,
-    },
-    "by_a_written_name": {
-        "train.py": "from library import trainer\n\ngetattr(trainer, 'Trainer')(1, 2).train()\n",
-        "library/trainer.py": TRAINER,
-    },
-    "beside_one_that_is_not_imported": {
-        "train.py": ENTRY.format(module="library.trainer") + "import library.losses\n",
-        "library/trainer.py": TRAINER,
-        "library/losses.py": TRAINER.replace("Trainer", "Demo")
-        + "\nif __name__ == '__main__':\n    for x in data:\n        loss = model(x).mean()\n"
-        "        loss.backward()\n        optimizer.step()\n",
-    },
-    "optional": {
-        "train.py": "try:\n    from library.trainer import Trainer\nexcept ImportError:\n"
+        {},
+    ),
+    "by_a_written_name": (
+        "from library import trainer\n\ngetattr(trainer, 'Trainer')(1, 2).train()\n",
+        {},
+    ),
+    "beside_one_that_is_not_imported": (
+        ENTRY.format(module="library.trainer") + "import library.losses\n",
+        {
+            "library/losses.py": TRAINER.replace("Trainer", "Demo")
+            + "\nif __name__ == '__main__':\n    for x in data:\n        loss = model(x).mean()\n"
+            "        loss.backward()\n        optimizer.step()\n"
+        },
+    ),
+    "optional": (
+        "try:\n    from library.trainer import Trainer\nexcept ImportError:\n"
         "    Trainer = None\nTrainer(1, 2).train()\n",
-        "library/trainer.py": TRAINER,
-    },
+        {},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", IMPORTS)
 def test_imports_are_followed(name: str, tmp_path: Path) -> None:
-    folder = project(tmp_path, IMPORTS[name])
+    entry, others = IMPORTS[name]
+    home = "src/inner/trainer.py" if name == "src_layout" else "library/trainer.py"
+    folder = project(tmp_path, {"train.py": entry, home: TRAINER, **others})
     plan = document(folder)
-    (trainer,) = folder.rglob("trainer.py")
+    trainer = folder / home
     assert plan["loop"]["file"] == str(trainer)
     assert plan["loop"]["line"] == 15
     assert plan["forward"]["file"] == plan["backward"]["file"] == str(trainer)
@@ -180,27 +170,13 @@ def test_outside_of_the_project_pythonpath_is_read_and_never_edited(
 def test_the_subclass_that_is_built_decides(tmp_path: Path) -> None:
     """`_backward` is abstract in the base; the override reachable from the entry counts."""
     base = TRAINER.replace("        loss.backward()\n", "        raise NotImplementedError\n")
-    folder = project(
-        tmp_path,
-        {
-            "train.py": """\
-            from library.lora import LoraTrainer
-
-            LoraTrainer(1, 2).train()
-            """,
-            "library/base.py": base,
-            "library/lora.py": """\
-            import torch_xla
-            from library.base import Trainer
-
-            class LoraTrainer(Trainer):
-                def _backward(self, loss):
-                    loss.backward()
-                    torch_xla.sync(wait=True)
-            """,
-        },
+    lora = (
+        "import torch_xla\nfrom library.base import Trainer\n\nclass LoraTrainer(Trainer):\n"
+        "    def _backward(self, loss):\n        loss.backward()\n        torch_xla.sync()\n"
     )
-    plan = document(folder)
+    entry = "from library.lora import LoraTrainer\n\nLoraTrainer(1, 2).train()\n"
+    files = {"train.py": entry, "library/base.py": base, "library/lora.py": lora}
+    plan = document(project(tmp_path, files))
     assert plan["loop"]["file"].endswith("base.py")
     assert plan["sync"] == {"action": "keep", "line": 7, "api": "torch_xla.sync"}
 
@@ -242,108 +218,51 @@ def test_validation_of_the_base_class_ahead_of_the_loop(tmp_path: Path) -> None:
 
 
 def test_a_loop_in_the_entry_goes_before_the_library(tmp_path: Path) -> None:
-    folder = project(
-        tmp_path,
-        {
-            "train.py": """\
-            import torch
-            from library import Trainer
-
-            for x, y in loader:
-                loss = (model(x) - y).pow(2).mean()
-                loss.backward()
-                optimizer.step()
-            """,
-            "library.py": TRAINER,
-        },
-    )
+    loop = "for x in loader:\n    model(x).mean().backward()\n    optimizer.step()\n"
+    files = {
+        "train.py": f"import torch\nfrom library import Trainer\n{loop}",
+        "library.py": TRAINER,
+    }
+    folder = project(tmp_path, files)
     assert document(folder)["loop"]["file"] == str(folder / "train.py")
 
 
-def test_a_circle_of_imports_ends(tmp_path: Path) -> None:
-    folder = project(
-        tmp_path,
-        {
-            "train.py": ENTRY.format(module="library.a"),
-            "library/a.py": "from library.b import helper\n" + TRAINER,
-            "library/b.py": "from library.a import Trainer\nimport library.missing\n",
-        },
-    )
-    assert document(folder)["loop"]["line"] == 16
+def test_circles_of_imports_end_and_broken_neighbours_are_left_out(tmp_path: Path) -> None:
+    files = {
+        "train.py": "import library.broken\n" + ENTRY.format(module="library.a"),
+        "library/a.py": "from library.b import helper\n" + TRAINER,
+        "library/b.py": "from library.a import Trainer\nimport library.missing\n",
+        "library/broken.py": "def f(:\n",
+    }
+    assert document(project(tmp_path, files))["loop"]["line"] == 16
 
 
-def test_a_broken_neighbour_is_left_out(tmp_path: Path) -> None:
-    folder = project(
-        tmp_path,
-        {
-            "train.py": "import library.broken\n" + ENTRY.format(module="library.trainer"),
-            "library/trainer.py": TRAINER,
-            "library/broken.py": "def f(:\n",
-        },
-    )
-    assert document(folder)["loop"]["line"] == 15
-
-
+STEP = """\
+def step({}x, y):
+    loss = criterion({}model(x), y)
+    {}
+    return loss
+"""
+CALL = "for x, y in loader:\n    loss = {}step(x, y)\n    optimizer.step()\n"
+STEPS = STEP.format("", "", "loss.backward()"), CALL.format("")
 HELPERS = {
-    "function": """\
-        def step(x, y):
-            loss = criterion(model(x), y)
-            loss.backward()
-            return loss
-
-        for x, y in loader:
-            loss = step(x, y)
-            optimizer.step()
-        """,
-    "two_deep": """\
-        def backward(loss):
-            loss.backward()
-
-        def step(x, y):
-            loss = criterion(model(x), y)
-            backward(loss)
-            return loss
-
-        for x, y in loader:
-            loss = step(x, y)
-            optimizer.step()
-        """,
-    "nested": """\
-        def main():
-            def step(x, y):
-                loss = criterion(model(x), y)
-                loss.backward()
-                return loss
-
-            for x, y in loader:
-                loss = step(x, y)
-                optimizer.step()
-
-        main()
-        """,
-    "method": """\
-        class Experiment:
-            def step(self, x, y):
-                loss = criterion(self.model(x), y)
-                loss.backward()
-                return loss
-
-            def run(self):
-                for x, y in self.loader:
-                    loss = self.step(x, y)
-                    self.optimizer.step()
-
-        Experiment().run()
-        """,
+    "function": "".join(STEPS),
+    "two_deep": "def backward(loss):\n    loss.backward()\n\n"
+    + STEP.format("", "", "backward(loss)")
+    + STEPS[1],
+    "nested": "def main():\n" + textwrap.indent("".join(STEPS), "    ") + "\nmain()\n",
+    "method": "class Experiment:\n"
+    + textwrap.indent(STEP.format("self, ", "self.", "loss.backward()"), "    ")
+    + "    def run(self):\n"
+    + textwrap.indent(CALL.format("self."), "        ")
+    + "\nExperiment().run()\n",
 }
 
 
 @pytest.mark.parametrize("name", HELPERS)
 def test_the_call_of_a_helper_is_timed(name: str, tmp_path: Path) -> None:
-    source = textwrap.dedent(HELPERS[name])
-    folder = project(tmp_path, {"train.py": source})
-    plan = document(folder)
-    lines = source.splitlines()
+    plan = document(project(tmp_path, {"train.py": HELPERS[name]}))
+    lines = HELPERS[name].splitlines()
     call = plan["call"]["line"]
     assert "step(x, y)" in lines[call - 1] and "def " not in lines[call - 1]
     assert timed(plan) == {"start_line": call, "end_line": call}
@@ -383,6 +302,20 @@ def test_a_helper_that_looks_into_any_module_makes_something_else_each_time(
     }
     plan = document(project(tmp_path, files))
     assert [found["part"] for found in plan["evidence"]] == ["forward", "backward", "step"]
+
+
+def test_what_a_caller_passes_under_an_imported_alias_is_known(tmp_path: Path) -> None:
+    train = (
+        "def train(net, opt, data):\n    for x in data:\n        net(x).mean().backward()\n"
+        "        opt.step()\n"
+    )
+    entry = (
+        "import torch\nfrom library import train as run\n\nmodel = torch.nn.Linear(4, 4)\n"
+        "run(model, torch.optim.SGD(model.parameters()), loader)\n"
+    )
+    plan = document(project(tmp_path, {"train.py": entry, "library.py": train}))
+    names = [found["name"] for found in plan["evidence"]]
+    assert names == ["torch.nn.Linear", names[1], "torch.optim.SGD"]
 
 
 def test_of_two_definitions_of_a_method_the_last_one_counts(tmp_path: Path) -> None:
