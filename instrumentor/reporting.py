@@ -220,7 +220,7 @@ def _refuse(files: ReportFiles, sources: Sequence[Path]) -> None:
     from instrumentor_analysis.render import claimed
 
     written = claimed(files.targets, stacked=files.stacked)
-    refuse_outputs(written, sources, force=files.force)
+    refuse_outputs(tuple(written.values()), sources, force=files.force)
 
 
 def _with_mfu(

@@ -65,7 +65,4 @@ def category(op_code: str) -> str:
 @cache
 def torch_category(op: str) -> str:
     """Category of an ATen op or a CUDA kernel name, for profiles without a device."""
-    name = op.rsplit("::", 1)[-1].lower()
-    return next(
-        (where for pattern, where in _rules("torch_rules") if pattern.search(name)), "Other"
-    )
+    return _first_rule("torch_rules", op.rsplit("::", 1)[-1].lower())

@@ -31,6 +31,12 @@ _STATIC = (
     *(f"{tensor}_{field}" for tensor in TENSORS for field in ("datatype", "memory")),
 )
 _SUB_DEVICE_TEXT = 32
+# What a model says as a figure, and as a flag.
+_FIGURES = (
+    *("flops", "dram_bytes", "peak_flops", "cores"),
+    *("in0_block_w", "out_subblock_h", "out_subblock_w"),
+)
+_FLAGS = ("dram_sharded", "sparse", "sparse_batches_missing")
 
 #: Columns of a per-op frame, in order; ``location`` and ``const_eval`` follow where the file has
 #: them.
@@ -88,19 +94,16 @@ def per_op(frame: Table, arch: Architecture, active_experts: int | None = None) 
 def _models(
     frame: Table, first: Positions, arch: Architecture, active_experts: int | None
 ) -> list[OpModel]:
-    names = [name for name in _STATIC if name in frame]
     few = frame.take(first)
-    cores = whole_cores(few["core_count"])
+    few = few.assign(core_count=whole_cores(few["core_count"]))
     models: list[OpModel] = []
-    for op, count in zip(few.records(names), cores.tolist(), strict=True):
-        op["core_count"] = None if count != count else count
+    for op in few.records([name for name in _STATIC if name in frame]):
+        if op["core_count"] != op["core_count"]:
+            op["core_count"] = None
         # A signpost's name is not an op, whatever it contains.
         post = op["op_type"] == SIGNPOST
-        models.append(
-            OpModel(f"{clean(op['op_code'])} (signpost)")
-            if post
-            else model(op, arch, active_experts)
-        )
+        named = OpModel(f"{clean(op['op_code'])} (signpost)") if post else None
+        models.append(named or model(op, arch, active_experts))
     return models
 
 
@@ -113,15 +116,9 @@ def _modelled(models: Sequence[OpModel], which: Any) -> dict[str, Any]:
             values = [np.nan if value is None else value for value in values]
         return np.asarray(values, dtype=kind)[which]
 
-    numbers = (
-        *("flops", "dram_bytes", "peak_flops", "cores"),
-        *("in0_block_w", "out_subblock_h", "out_subblock_w"),
-    )
     return {
-        **{name: spread(name, "f8") for name in numbers},
-        **{
-            name: spread(name, "?") for name in ("dram_sharded", "sparse", "sparse_batches_missing")
-        },
+        **{name: spread(name, "f8") for name in _FIGURES},
+        **{name: spread(name, "?") for name in _FLAGS},
         "op": Categorical(which, [m.name for m in models]),
         "math_fidelity": Categorical(which, [m.fidelity for m in models]),
         "bound_analysis": Categorical(which, [m.modelled for m in models]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from msgspec import Struct
 
@@ -238,17 +240,14 @@ def bounds(ops: Table) -> dict[str, float]:
 
 def unbalanced(devices: Devices | None) -> list[Caveat]:
     """That one device has the others wait, and for which op."""
-    if devices is None or (devices.max_over_mean or 0.0) < UNBALANCED:
-        return []
-    slowest = devices.slowest
-    if slowest is None or slowest.device_time_ms is None:
+    slowest = None if devices is None else devices.slowest
+    if devices is None or slowest is None or (devices.max_over_mean or 0.0) < UNBALANCED:
         return []
     text = (
         f"device {slowest.device_id} worked {slowest.device_time_ms:.2f} ms, "
         f"{devices.max_over_mean:.2f} times the mean of the {len(devices.rows)} devices"
     )
-    if devices.ops:
-        op = devices.ops[0]
+    for op in devices.ops[:1]:
         text += (
             f"; most of all {op.op}: {op.slowest_us / 1000:.2f} ms on device {op.slowest_device}, "
             f"{op.fastest_us / 1000:.2f} ms on device {op.fastest_device}"
@@ -262,33 +261,51 @@ def remarks(ops: Table, pooled: int = 1) -> list[Caveat]:
     Args:
         pooled: number of steps in the frame; counts are of one, and at least 1.
     """
-    found: list[Caveat] = []
+    return [*_doubtful(ops, pooled), *_not_of_every_step(ops, pooled)]
+
+
+def _doubtful(ops: Table, pooled: int) -> Iterator[Caveat]:
+    """Figures that are missing, or more than the hardware can do."""
     invalid = _some((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum(), pooled)
     if invalid:
-        have = "op has" if invalid == 1 else "ops have"
-        count = "it counts" if invalid == 1 else "they count"
-        text = f"{invalid:,} {have} no valid device duration; {count} for nothing in the figures"
-        found.append(Caveat("invalid-durations", text, "wrong"))
+        who, they = ("op has", "it counts") if invalid == 1 else ("ops have", "they count")
+        text = f"{invalid:,} {who} no valid device duration; {they} for nothing in the figures"
+        yield Caveat("invalid-durations", text, "wrong")
     if ops["sparse_batches_missing"].any():
         text = "sparse matmuls without a numeric nnz have no utilisation"
         hint = "--active-experts K models K active experts per input batch group"
-        found.append(Caveat("sparse-matmuls", text, hint=hint))
-    found += _above_peak(ops, pooled)
+        yield Caveat("sparse-matmuls", text, hint=hint)
+    above = (ops["dram_percent"] > MOST_PERCENT) | (ops["flops_percent"] > MOST_PERCENT)
+    if above.any():
+        count = _some(above.sum(), pooled)
+        highest = float(np.nanmax([ops["dram_percent"], ops["flops_percent"]]))
+        text = (
+            f"{'1 op shows' if count == 1 else f'{count:,} ops show'} more than "
+            f"{MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %): the architecture or the "
+            "core count is probably wrong"
+        )
+        yield Caveat("above-peak", text, "wrong", hint="--arch changes it")
+
+
+def _not_of_every_step(ops: Table, pooled: int) -> Iterator[Caveat]:
+    """What a steady step would not have, and what overlaps."""
     hits = program_cache_hit_percent(ops)
     if hits is not None and hits < 100:
         text = (
             f"{100 - hits:.0f} % of the ops missed the program cache: their programs were compiled "
             "within the window, which is therefore not in steady state"
         )
-        found.append(Caveat("program-cache", text))
+        yield Caveat("program-cache", text)
     again = _some(evaluates_constants(ops).sum(), pooled)
     if again:
         text = (
             f"{again} ops evaluate constants (weights prepared on the device); a steady step "
             "should not repeat that"
         )
-        found.append(Caveat("const-eval", text))
-    found += _pauses(ops, pooled)
+        yield Caveat("const-eval", text)
+    pauses_us = ops["gap_us"][ops["gap_us"] > PAUSE_US]
+    if len(pauses_us):
+        yield _pauses(float(pauses_us.mean()) / 1000, _some(len(pauses_us), pooled))
     budgets = distinct(ops["available_cores"]).tolist()[::-1]
     if len(budgets) > 1 or (budgets and ops["sub_device_id"].known().any()):
         grids = ", ".join(f"{budget:g}" for budget in budgets)
@@ -296,41 +313,21 @@ def remarks(ops: Table, pooled: int = 1) -> list[Caveat]:
             f"ops had different worker grids ({grids} cores): those on disjoint sub-devices may "
             "overlap, so sums of device time are not elapsed time"
         )
-        found.append(Caveat("sub-devices", text))
-    return found
+        yield Caveat("sub-devices", text)
+
+
+def _pauses(mean_ms: float, count: int) -> Caveat:
+    """That gaps were left out of the savings: they would be most of them."""
+    size_ms = mean_ms * count
+    size = f"{size_ms / 1000:.1f} s" if size_ms >= 1000 else f"{size_ms:.0f} ms"
+    limit, cause = f"above {PAUSE_US / 1000:.0f} ms", "of the host, such as compilation"
+    text = f"{count:,} gaps {limit} ({size} together) are pauses {cause}: they are"
+    if count == 1:
+        text = f"1 gap {limit} ({size}) is a pause {cause}: it is"
+    text += " left out of the potential savings"
+    return Caveat("pauses", text, hint="choose a steady step")
 
 
 def _some(count: int, pooled: int) -> int:
     """A count per step; what happened in one of many steps is not nothing."""
     return max(round(int(count) / pooled), 1) if count else 0
-
-
-def _above_peak(ops: Table, pooled: int) -> list[Caveat]:
-    """That ops do more than the hardware can: the peaks they are compared with are wrong."""
-    above = (ops["dram_percent"] > MOST_PERCENT) | (ops["flops_percent"] > MOST_PERCENT)
-    count = _some(above.sum(), pooled)
-    if not count:
-        return []
-    highest = float(np.nanmax([ops["dram_percent"], ops["flops_percent"]]))
-    who = "1 op shows" if count == 1 else f"{count:,} ops show"
-    text = (
-        f"{who} more than {MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %): the "
-        "architecture or the core count is probably wrong"
-    )
-    return [Caveat("above-peak", text, "wrong", hint="--arch changes it")]
-
-
-def _pauses(ops: Table, pooled: int) -> list[Caveat]:
-    """That gaps were left out of the savings: they would be most of them."""
-    pauses = ops["gap_us"][ops["gap_us"] > PAUSE_US]
-    count = _some(len(pauses), pooled)
-    if not count:
-        return []
-    size_ms = float(pauses.mean()) * count / 1000
-    size = f"{size_ms / 1000:.1f} s" if size_ms >= 1000 else f"{size_ms:.0f} ms"
-    limit = f"above {PAUSE_US / 1000:.0f} ms"
-    what = f"{count:,} gaps {limit} ({size} together) are pauses of the host, such as compilation"
-    if count == 1:
-        what = f"1 gap {limit} ({size}) is a pause of the host, such as compilation"
-    left_out = f"{'it is' if count == 1 else 'they are'} left out of the potential savings"
-    return [Caveat("pauses", f"{what}: {left_out}", hint="choose a steady step")]

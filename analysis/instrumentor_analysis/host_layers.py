@@ -54,19 +54,18 @@ def layers_of_steps(zones: Path | None, marks: Sequence[StepMarks]) -> tuple[Hos
 def read_zones(path: Path) -> tuple[Zone, ...]:
     """tt-crank's zones; nothing where the export has none, or other columns."""
     with path.open("rb") as stream:
-        header = next(csv.reader([stream.readline().decode("utf-8", "replace")]), [])
         # The export holds every zone of tt-metal, too: only lines that may count are parsed.
-        lines = [line for line in stream if line.startswith(_PREFIXES)]
-    try:
-        thread, start, length = map(header.index, ("thread", "ns_since_start", "exec_time_ns"))
-    except ValueError:
+        lines = [stream.readline(), *(line for line in stream if line.startswith(_PREFIXES))]
+    rows = csv.DictReader(line.decode("utf-8", "replace") for line in lines)
+    if not {"name", "thread", "ns_since_start", "exec_time_ns"} <= {*(rows.fieldnames or ())}:
         return ()
-    found = []
-    for row in csv.reader(line.decode("utf-8", "replace") for line in lines):
-        if len(row) > max(thread, start, length):
-            begin = int(row[start])
-            name = row[0].partition("::")[2]
-            found.append(Zone(name, row[thread], begin, begin + int(row[length])))
+    found: list[Zone] = []
+    for row in rows:
+        # Absent in a line that is cut short.
+        if row["thread"] and row["ns_since_start"] and row["exec_time_ns"]:
+            start = int(row["ns_since_start"])
+            name = row["name"].partition("::")[2]
+            found.append(Zone(name, row["thread"], start, start + int(row["exec_time_ns"])))
     return tuple(found)
 
 
@@ -76,35 +75,35 @@ def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tu
     Args:
         windows: begin and end of each step that is shown, ns.
     """
-    times = dict.fromkeys(LAYERS, 0)
-    counts = dict.fromkeys(LAYERS, 0)
-    names: dict[str, dict[str, None]] = {layer: {} for layer in LAYERS}
+    layers: dict[str, list[tuple[Zone, int]]] = {layer: [] for layer in LAYERS}
     inside = [zone for zone in zones if any(a <= zone.start_ns < b for a, b in windows)]
     for zone, own_ns in _own_times(inside):
-        times[zone.layer] += own_ns
-        counts[zone.layer] += 1
-        names[zone.layer][zone.name] = None
+        layers[zone.layer].append((zone, own_ns))
     steps = len(windows)
     return tuple(
-        HostLayer(layer, times[layer] / steps / 1e6, counts[layer] / steps, tuple(names[layer]))
-        for layer in LAYERS
-        if counts[layer]
+        HostLayer(
+            layer,
+            sum(own_ns for _, own_ns in found) / steps / 1e6,
+            len(found) / steps,
+            tuple(dict.fromkeys(zone.name for zone, _ in found)),
+        )
+        for layer, found in layers.items()
+        if found
     )
 
 
 def _own_times(zones: Iterable[Zone]) -> list[tuple[Zone, int]]:
     """Each zone with its length less that of the zones directly within it."""
-    own: dict[int, int] = {}
     ordered = sorted(zones, key=lambda zone: (zone.thread, zone.start_ns, -zone.end_ns))
+    own = [zone.end_ns - zone.start_ns for zone in ordered]
     outer: list[int] = []
     for at, zone in enumerate(ordered):
-        own[at] = zone.end_ns - zone.start_ns
         while outer and not _within(zone, ordered[outer[-1]]):
             outer.pop()
         if outer:
-            own[outer[-1]] -= own[at]
+            own[outer[-1]] -= zone.end_ns - zone.start_ns
         outer.append(at)
-    return [(zone, own[at]) for at, zone in enumerate(ordered)]
+    return list(zip(ordered, own, strict=True))
 
 
 def _within(zone: Zone, outer: Zone) -> bool:

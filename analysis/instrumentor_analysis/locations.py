@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from instrumentor_analysis.figures import by_time, evaluates_constants
 from instrumentor_analysis.model import Locations, Module, SourceLine
+from instrumentor_analysis.perf_trace import DEVICE_BITS, read_messages
 from instrumentor_analysis.stacked import kinds
 from instrumentor_analysis.table import Categorical, Floats, Groups, Mask, Table, total
 
@@ -23,6 +24,8 @@ NO_LOCATIONS = (
     "no source locations in this trace: they need a runtime built with perf tracing and "
     "XLA_HLO_DEBUG=1 in the script's environment"
 )
+#: Of Tracy's logs, the one with messages of the compiler.
+MESSAGES = "tracy_ops_data.csv"
 #: What stands for the modules of all constants together.
 CONSTANTS = "(constants, evaluated once)"
 _FILE_LINE = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*(\d+)(?:\s*:\s*\d+)?')
@@ -74,61 +77,52 @@ class LineMap(Struct, frozen=True):
         return Place(path, max(1, old + line - new))
 
 
-def read_diff(text: str) -> LineMap:
-    """Read the unified diff of an instrumentation (original to instrumented)."""
-    files: dict[str, _FileDiff] = {}
-    now: _FileDiff | None = None
-    for line in text.splitlines():
-        if now is not None and now.inside:
-            now.take(line)
-        elif line.startswith("+++ "):
-            name = line[4:].split("\t")[0].strip().strip('"')
-            now = files[name[2:] if name.startswith("b/") else name] = _FileDiff()
-        elif now is not None and (hunk := _HUNK.match(line)):
-            now.begin(hunk)
-    return LineMap(
-        {path: tuple(diff.shifts) for path, diff in files.items()},
-        {path: _moved(diff.inserted, diff.removed) for path, diff in files.items()},
-    )
-
-
-class _FileDiff:
-    """The hunks of one file as they are read.
+class _FileDiff(Struct):
+    """What the hunks of one file say.
 
     Attributes:
         shifts: from which line after on, and to which line before, the two run alike.
         inserted, removed: code by its line after, and before.
     """
 
-    def __init__(self) -> None:
-        self.shifts = [(1, 1)]
-        self.inserted: dict[int, str] = {}
-        self.removed: dict[int, str] = {}
-        self._old = self._new = self._old_left = self._new_left = 0
+    shifts: list[tuple[int, int]] = field(default_factory=lambda: [(1, 1)])
+    inserted: dict[int, str] = field(default_factory=dict)
+    removed: dict[int, str] = field(default_factory=dict)
 
-    @property
-    def inside(self) -> bool:
-        """Lines of the hunk are still to come."""
-        return self._old_left > 0 or self._new_left > 0
 
-    def begin(self, hunk: re.Match[str]) -> None:
-        self._old_left, self._new_left = int(hunk[2] or 1), int(hunk[4] or 1)
-        # A hunk without lines on one side names the line before it.
-        self._old = int(hunk[1]) + (self._old_left == 0)
-        self._new = int(hunk[3]) + (self._new_left == 0)
-        self.shifts.append((self._new, self._old))
-
-    def take(self, line: str) -> None:
+def read_diff(text: str) -> LineMap:
+    """Read the unified diff of an instrumentation (original to instrumented)."""
+    files: dict[str, _FileDiff] = {}
+    diff = _FileDiff()
+    old = new = old_left = new_left = 0
+    for line in text.splitlines():
         if line.startswith("\\"):
-            return
-        if line.startswith("+"):
-            self.inserted[self._new] = _code(line[1:])
-        elif line.startswith("-"):
-            self.removed[self._old] = _code(line[1:])
-        before, after = not line.startswith("+"), not line.startswith("-")
-        self._old, self._old_left = self._old + before, self._old_left - before
-        self._new, self._new_left = self._new + after, self._new_left - after
-        self.shifts.append((self._new, self._old))
+            continue
+        if old_left > 0 or new_left > 0:
+            before, after = not line.startswith("+"), not line.startswith("-")
+            if not before:
+                diff.inserted[new] = _code(line[1:])
+            if not after:
+                diff.removed[old] = _code(line[1:])
+            old, old_left, new, new_left = (
+                old + before,
+                old_left - before,
+                new + after,
+                new_left - after,
+            )
+            diff.shifts.append((new, old))
+        elif line.startswith("+++ "):
+            name = line[4:].split("\t")[0].strip().strip('"')
+            diff = files[name.removeprefix("b/")] = _FileDiff()
+        elif hunk := _HUNK.match(line):
+            old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+            # A hunk without lines on one side names the line before it.
+            old, new = int(hunk[1]) + (old_left == 0), int(hunk[3]) + (new_left == 0)
+            diff.shifts.append((new, old))
+    return LineMap(
+        {path: tuple(each.shifts) for path, each in files.items()},
+        {path: _moved(each.inserted, each.removed) for path, each in files.items()},
+    )
 
 
 def _code(line: str) -> str:
@@ -171,6 +165,21 @@ def module_name(location: str, place: Place | None) -> str | None:
     if chain:
         return ".".join(chain)
     return None if place is None else place.file
+
+
+def located(ops: Table, messages: Path | None) -> Table:
+    """A per-op frame with its locations; from Tracy's messages where the CSV has none."""
+    if "location" in ops or messages is None:
+        return ops
+    described = {count >> DEVICE_BITS: told for count, told in read_messages(messages).items()}
+    if not any(told["LOC"] for told in described.values()):
+        return ops
+    calls = [-1 if c != c else int(c) >> DEVICE_BITS for c in ops["global_call_count"].tolist()]
+    told = [described.get(call, {}) for call in calls]
+    return ops.assign(
+        location=Categorical.of([each.get("LOC", "").strip() or None for each in told]),
+        const_eval=Categorical.of([each.get("CONST_EVAL_OP") or None for each in told]),
+    )
 
 
 def by_source_line(ops: Table, diff: Path | None = None, pooled: int = 1) -> Locations:
@@ -226,27 +235,21 @@ def _lines(
 ) -> tuple[SourceLine, ...]:
     if not len(ops):
         return ()
-    time, groups = ops["device_time_us"], Groups(place, const)
-    sums = groups.sums(time)
+    time, op = ops["device_time_us"], kinds(ops, "op")
     found: list[SourceLine] = []
-    for at, rows in enumerate(groups.rows()):
+    for rows in Groups(place, const).rows():
         where: Place = place.values[place.codes[rows[0]]]
-        mine = kinds(ops.take(rows), "op")
-        by_op = Groups(mine)
-        spent = by_op.sums(time[rows]).tolist()
-        names = mine[by_op.first].tolist()
+        spent = total(time[rows])
+        by_op = by_time(Groups(op[rows]), op[rows], time[rows])
         found.append(
             SourceLine(
                 file=where.file,
                 line=where.line,
-                device_time_ms=float(sums[at]) / 1000 / pooled,
-                percent=float(sums[at]) / whole * 100 if whole else None,
+                device_time_ms=spent / 1000 / pooled,
+                percent=spent / whole * 100 if whole else None,
                 op_count=round(len(rows) / pooled),
                 const_eval=bool(const[rows[0]]),
-                ops=tuple(
-                    names[op]
-                    for op in sorted(range(len(names)), key=lambda op: (-spent[op], names[op]))[:5]
-                ),
+                ops=tuple(each.name for each in by_op[:5]),
             )
         )
     return tuple(sorted(found, key=lambda e: (-e.device_time_ms, e.file, e.line, e.const_eval)))

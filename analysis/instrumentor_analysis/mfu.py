@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import BadOption
 from instrumentor_analysis.flops import Flops, ModelFacts, sample_flops
-from instrumentor_analysis.model import Mfu, Summary, WallClock
-from instrumentor_analysis.roofline import Architecture, architecture
-from instrumentor_analysis.roofline import known as known_names
+from instrumentor_analysis.model import Mfu
+from instrumentor_analysis.roofline import architecture, known
 
 if TYPE_CHECKING:
     from instrumentor_analysis.analysis import Analysis
@@ -44,107 +43,78 @@ def with_mfu(
     Raises:
         BadOption: a figure out of range, or ``flops`` are given and there is no peak for them.
     """
-    _require_positive("--flops", flops)
-    _require_positive("--peak-tflops", peak_tflops)
+    for name, value in (("--flops", flops), ("--peak-tflops", peak_tflops)):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise BadOption(f"{name} {value:g}: must be above 0")
     summary, facts = analysis.summary, analysis.timings.model or ModelFacts()
-    wall = summary.wall_clock
-    peak = (peak_tflops, "as given") if peak_tflops else _peak(analysis, facts, arch)
-    if flops is not None and isinstance(peak, str):
+    peak, source = (peak_tflops, "as given") if peak_tflops else _peak(analysis, facts, arch)
+    if flops is not None and peak is None:
         hint = "Give --peak-tflops N (of all devices together) or --arch NAME."
-        raise BadOption(f"--flops needs a peak: {peak}", hint)
-    known = None if flops is None else Flops(flops, "as given")
+        raise BadOption(f"--flops needs a peak: {source}", hint)
+    wall, work = summary.wall_clock, None if flops is None else Flops(flops, "as given")
     if wall is None or wall.samples_per_s is None:
-        return analysis if known is None else _warned(analysis)
-    if known is None:
+        if work is None:
+            return analysis
+        text = "no MFU: the record does not say how many samples each steady step had"
+        warnings = dict.fromkeys((*summary.warnings, Caveat("no-mfu", text)))
+        return replace(analysis, summary=replace(summary, warnings=tuple(warnings)))
+    if work is None:
         tokens = wall.tokens_per_s and wall.tokens_per_s / wall.samples_per_s
-        known = sample_flops(facts, wall.label, tokens)
-    if known is None:
+        work = sample_flops(facts, wall.label, tokens)
+    if work is None:
         return analysis
-    return _with(analysis, replace(wall, mfu=_utilisation(wall, known, peak, facts)))
-
-
-def _require_positive(name: str, value: float | None) -> None:
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise BadOption(f"{name} {value:g}: must be above 0")
-
-
-def _warned(analysis: Analysis) -> Analysis:
-    text = "no MFU: the record does not say how many samples each steady step had"
-    caveat = Caveat("no-mfu", text)
-    summary = analysis.summary
-    warned = tuple(dict.fromkeys((*summary.warnings, caveat)))
-    return replace(analysis, summary=replace(summary, warnings=warned))
-
-
-def _with(analysis: Analysis, wall: WallClock) -> Analysis:
-    by_label = {**analysis.summary.wall_clock_by_label, wall.label: wall}
-    summary = replace(analysis.summary, wall_clock=wall, wall_clock_by_label=by_label)
+    tflops, hfu = work.per_sample * wall.samples_per_s / 1e12, None
+    if facts.reported_flops and facts.reported_peak and wall.median_ms:
+        hfu = facts.reported_flops / (wall.median_ms / 1000) / facts.reported_peak * 100
+    mfu = Mfu(
+        percent=None if peak is None else tflops / peak * 100,
+        flops_per_sample=work.per_sample,
+        tflops=tflops,
+        peak_tflops=peak,
+        peak_source=source,
+        formula=work.formula,
+        hfu_percent=hfu,
+    )
+    wall = replace(wall, mfu=mfu)
+    by_label = {**summary.wall_clock_by_label, wall.label: wall}
+    summary = replace(summary, wall_clock=wall, wall_clock_by_label=by_label)
     return replace(analysis, summary=summary)
 
 
-def _utilisation(
-    wall: WallClock, flops: Flops, peak: tuple[float, str] | str, facts: ModelFacts
-) -> Mfu:
-    """The figures; without a peak the rate alone."""
-    tflops = flops.per_sample * (wall.samples_per_s or 0.0) / 1e12
-    top, source = (None, peak) if isinstance(peak, str) else peak
-    hfu = None
-    if facts.reported_flops and facts.reported_peak and wall.median_ms:
-        a_second = facts.reported_flops / (wall.median_ms / 1000)
-        hfu = a_second / facts.reported_peak * 100
-    return Mfu(
-        percent=None if top is None else tflops / top * 100,
-        flops_per_sample=flops.per_sample,
-        tflops=tflops,
-        peak_tflops=top,
-        peak_source=source,
-        formula=flops.formula,
-        hfu_percent=hfu,
-    )
-
-
-def _peak(analysis: Analysis, facts: ModelFacts, arch: str | None) -> tuple[float, str] | str:
-    """10^12 FLOPs a second of all chips and where that is from; or why it is not known."""
-    found: Architecture
-    if analysis.device is not None:
-        found = analysis.device.architecture
+def _peak(analysis: Analysis, facts: ModelFacts, arch: str | None) -> tuple[float | None, str]:
+    """10^12 FLOPs a second of all chips and where that is from; None, and why it is not known."""
+    device, fidelity, why, chips = analysis.device, "", "", facts.chips or 1
+    name = arch or facts.arch
+    if device is not None:
+        found = device.architecture
+        fidelity = _fidelity(device.ops)
+        chips = max(device.devices, chips)
+    elif name is None:
+        return None, "the run names no architecture"
+    elif arch is None and name.lower() not in known():
+        return None, f"none is known for {name}"
     else:
-        name = arch or facts.arch
-        if name is None:
-            return "the run names no architecture"
-        if arch is None and name.lower() not in known_names():
-            return f"none is known for {name}"
         found = architecture(name)
     if not found.has_peaks:
-        return f"none is known for {found.name}"
-    fidelity, why = _fidelity(analysis.ops) if analysis.device is not None else None, ""
-    if fidelity is None or fidelity not in found.tflops_per_core:
+        return None, f"none is known for {found.name}"
+    if fidelity not in found.tflops_per_core:
         configured = analysis.folder.environment.get("math_fidelity")
         named = configured in found.tflops_per_core
-        fidelity = str(configured) if named else DEFAULT_FIDELITY
-        why = "" if named else " (assumed)"
-    chips = max(_devices(analysis.summary), facts.chips or 1)
+        fidelity, why = (str(configured), "") if named else (DEFAULT_FIDELITY, " (assumed)")
     peak = found.tflops_per_core[fidelity] * found.worker_cores * chips
     times = f"{chips} x " if chips > 1 else ""
     return peak, f"{times}{found.name}, {found.worker_cores} cores at {fidelity}{why}"
 
 
-def _devices(summary: Summary) -> int:
-    return 1 if summary.device_time is None else max(summary.device_time.devices, 1)
-
-
-def _fidelity(ops: Table | None) -> str | None:
-    """The math fidelity in which the matmuls spend most device time."""
-    if ops is None:
-        return None
+def _fidelity(ops: Table) -> str:
+    """The math fidelity in which the matmuls spend most device time; empty without any."""
+    from instrumentor_analysis.figures import by_time
     from instrumentor_analysis.table import Groups
 
     names, used = ops["op_code"], ops["math_fidelity"]
-    matmul = names.spread(["Matmul" in name for name in names.values], False, bool)
     first = used.map([(text or "").partition(" ")[0] or None for text in used.values])
+    matmul = names.spread(["Matmul" in name for name in names.values], False, bool)
     rows = matmul & first.known()
     if not rows.any():
-        return None
-    groups = Groups(first[rows])
-    times = groups.sums(ops["device_time_us"][rows])
-    return str(first[rows][groups.first].tolist()[int(times.argmax())])
+        return ""
+    return by_time(Groups(first[rows]), first[rows], ops["device_time_us"][rows])[0].name

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from instrumentor_analysis.report_options import Report
     from instrumentor_analysis.run_folder import RunFolder
 
-Writer = Callable[["_Job", Path], bool]
+#: What a format makes: the content of a file, or files of a folder, of which large ones are only
+#: named.
+Content = bytes | Mapping[str, bytes | Path]
 #: Larger source files are no source files.
 _LARGEST_SOURCE = 2_000_000
 
@@ -94,10 +96,9 @@ def write_all(
     summary = replace(summary, artifacts={**summary.artifacts, **found})
     run = None if analysis is None else analysis.folder
     detail = details.of(analysis, None, read_sources(summary, source_root, run))
-    job = _Job(summary, detail, None, folder, Choices())
-    for name, file in found.items():
-        _WRITERS[name](job, folder / file)
-    return {name: folder / file for name, file in found.items()}
+    written = {name: folder / file for name, file in found.items()}
+    _write(_Job(summary, detail, None, folder, Choices()), written)
+    return written
 
 
 def write_to(
@@ -123,42 +124,47 @@ def write_to(
         OSError: a file cannot be written.
     """
     choices = choices or Choices()
-    choices = replace(choices, stacked=choices.stacked and "stacked" not in targets)
     sources = read_sources(analysis.summary, source_root, analysis.folder)
     detail = details.of(analysis, report, sources)
-    job = _Job(analysis.summary, detail, report, analysis.folder.path, choices)
     written = claimed(targets, stacked=choices.stacked)
     # Before the first is written, so that there are all or none.
-    for target in written:
+    for target in written.values():
         taken = any(target.iterdir()) if target.is_dir() else target.exists()
         if taken and not choices.replace:
             raise FileExistsError(errno.EEXIST, "exists", str(target))
-    # What may turn out to have nothing to show goes first: then nothing is written at all.
-    first = ("visualizer", "plots")
-    for name in sorted(targets, key=lambda name: first.index(name) if name in first else 2):
-        if not _WRITERS[name](job, targets[name]):
-            raise NothingMeasured(f"there is nothing to plot for {targets[name]}")
-    return written
+    _write(_Job(analysis.summary, detail, report, analysis.folder.path, choices), written)
+    return tuple(written.values())
 
 
-def claimed(targets: Mapping[str, Path], *, stacked: bool = True) -> tuple[Path, ...]:
-    """The files and folders that :func:`write_to` writes."""
-    found = [path for name, path in targets.items() if name != "stacked"]
-    if "stacked" in targets:
-        found += _stacked_files(targets["stacked"])
-    elif "csv" in targets and stacked:
-        found += _stacked_files(_beside_csv(targets["csv"]))
-    return tuple(found)
+def claimed(targets: Mapping[str, Path], *, stacked: bool = True) -> dict[str, Path]:
+    """What :func:`write_to` writes: the targets, with table and chart of the stacked report."""
+    found, csv = dict(targets), targets.get("csv")
+    if csv is not None and stacked:
+        found.setdefault("stacked", csv.with_name(f"{csv.stem}_stacked.csv"))
+    if "stacked" in found:
+        table = found.pop("stacked")
+        # A name without an ending gets one, as tt-perf-report's users expect.
+        table = table if table.suffix else table.with_name(f"{table.name}.csv")
+        found |= {"stacked": table, "chart": table.with_suffix(".png")}
+    return found
 
 
-def _beside_csv(target: Path) -> Path:
-    return target.with_name(f"{target.stem}_stacked.csv")
-
-
-def _stacked_files(target: Path) -> tuple[Path, Path]:
-    """Table and picture; a name without an ending gets them, as tt-perf-report's users expect."""
-    table = target if target.suffix else target.with_name(f"{target.name}.csv")
-    return table, table.with_suffix(".png")
+def _write(job: _Job, targets: Mapping[str, Path]) -> None:
+    # What cannot be made shows before the first file is written.
+    made = {target: _MAKERS[name](job) for name, target in targets.items()}
+    for target, content in made.items():
+        if not content:
+            raise NothingMeasured(f"there is nothing to plot for {target}")
+    for target, content in made.items():
+        if isinstance(content, bytes):
+            replace_bytes(target, content)
+            continue
+        target.mkdir(parents=True, exist_ok=True)
+        for name, part in content.items():
+            if isinstance(part, Path):
+                _put(part, target / name)
+            else:
+                replace_bytes(target / name, part)
 
 
 def read_sources(
@@ -196,55 +202,55 @@ def _changed(name: str, data: bytes, modified_s: float, run: RunFolder) -> bool:
     return modified_s >= started.timestamp() + 1
 
 
-def _text(module: str, function: str, *parts: str) -> Writer:
-    """Writes what a function of the reports makes of the summary, and of these parts of a job."""
+def _text(module: str, function: str, *parts: str) -> Callable[[_Job], bytes]:
+    """What a function of the reports makes of the summary, and of these parts of a job."""
 
-    def write(job: _Job, target: Path) -> bool:
+    def make(job: _Job) -> bytes:
         render = getattr(import_module(f"instrumentor_analysis.reports.{module}"), function)
-        replace_text(target, render(job.summary, *(getattr(job, part) for part in parts)))
-        return True
+        text: str = render(job.summary, *(getattr(job, part) for part in parts))
+        return text.encode("utf-8", errors="replace")
 
-    return write
+    return make
 
 
-def _plots(job: _Job, target: Path) -> bool:
+def _plots(job: _Job) -> Content:
     from instrumentor_analysis import plots
 
-    drawn = plots.figures(job.summary, job.detail)
-    if drawn:
-        target.mkdir(exist_ok=True)
-    for name, figure in drawn.items():
-        for kind in plots.KINDS:
-            replace_bytes(target / f"{name}.{kind}", plots.encode(figure, kind))
-    return bool(drawn)
+    return {
+        f"{name}.{kind}": plots.encode(figure, kind)
+        for name, figure in plots.figures(job.summary, job.detail).items()
+        for kind in plots.KINDS
+    }
 
 
-def _csv(job: _Job, target: Path) -> bool:
+def _csv(job: _Job) -> Content:
     from instrumentor_analysis.reports import csv
 
-    if job.report is None:
-        raise NothingMeasured("there are no device ops to write as CSV", "Profile with tracy.")
-    choices = job.choices
-    text = csv.render(job.report, raw_op_codes=choices.raw_op_codes, advice=choices.advice)
-    replace_text(target, text)
-    return not choices.stacked or _stacked(job, _beside_csv(target))
+    options = {"raw_op_codes": job.choices.raw_op_codes, "advice": job.choices.advice}
+    return csv.render(_ops(job, "write as CSV"), **options).encode("utf-8", errors="replace")
 
 
-def _stacked(job: _Job, target: Path) -> bool:
+def _stacked(job: _Job) -> Content:
+    from instrumentor_analysis.reports import csv
+
+    return csv.render_stacked(_ops(job, "sum")).encode("utf-8", errors="replace")
+
+
+def _chart(job: _Job) -> Content:
     from instrumentor_analysis import plots
-    from instrumentor_analysis.reports import csv
     from instrumentor_analysis.reports.stacked_chart import stacked
 
+    figure = stacked(_ops(job, "sum").stacked, classic=job.choices.classic_colors)
+    return plots.encode(figure, "png")
+
+
+def _ops(job: _Job, use: str) -> Report:
     if job.report is None:
-        raise NothingMeasured("there are no device ops to sum", "Profile with tracy.")
-    table, picture = _stacked_files(target)
-    replace_text(table, csv.render_stacked(job.report))
-    figure = stacked(job.report.stacked, classic=job.choices.classic_colors)
-    replace_bytes(picture, plots.encode(figure, "png"))
-    return True
+        raise NothingMeasured(f"there are no device ops to {use}", "Profile with tracy.")
+    return job.report
 
 
-def _visualizer(job: _Job, target: Path) -> bool:
+def _visualizer(job: _Job) -> Content:
     from instrumentor_analysis.reports import visualizer
 
     found = visualizer.contents(job.folder, job.choices.ops_csv)
@@ -253,27 +259,20 @@ def _visualizer(job: _Job, target: Path) -> bool:
             f"ttnn-visualizer needs {', '.join(found.missing)}, which the run does not have",
             "It comes from a Tracy run with device profiling, in tracy_profile/reports.",
         )
-    target.mkdir(parents=True, exist_ok=True)
-    for name, source in found.files.items():
-        _put(source, target / name)
-    return True
+    return found.files
 
 
-_WRITERS: Mapping[str, Writer] = {
+_MAKERS: Mapping[str, Callable[[_Job], Content]] = {
     "json": _text("json", "render"),
     "markdown": _text("summary", "markdown"),
     "html": _text("summary", "html", "detail"),
     "plots": _plots,
     "csv": _csv,
     "stacked": _stacked,
+    "chart": _chart,
     "perfetto": _text("perfetto", "render", "detail"),
     "visualizer": _visualizer,
 }
-
-
-def replace_text(target: Path, text: str) -> None:
-    """Put a text file in place at once; UTF-8, newlines as they are."""
-    replace_bytes(target, text.encode("utf-8", errors="replace"))
 
 
 def replace_bytes(target: Path, content: bytes) -> None:

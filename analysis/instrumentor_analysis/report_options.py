@@ -168,11 +168,9 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
             looked for.
     """
     options = options or ReportOptions()
-    arch, apart = device.architecture, options.no_merge_devices
-    tables = _tables(device, options)
-    bounds = None if options.id_range is None else parse_id_range(options.id_range)
+    apart, tables = options.no_merge_devices, _tables(device, options)
     table = pool(tables, per_device=apart) if len(tables) > 1 else tables[0]
-    table = _filtered(table, bounds, options.no_host_ops)
+    table = _filtered(table, options)
     # What does not fit together is not put together then.
     known = [each for each in device.warnings if not (apart and each.kind == DIFFERENT_OPS)]
     warnings = [*remarks(table), *known]
@@ -181,16 +179,18 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
         hint = "--tracing-mode keeps the order of the file"
         warnings.append(Caveat("trace-replay", text, hint=hint))
     dram_gb_s, dram_percent = overall_dram(table)
-    names = device.window.steps
+    minor = (table["total_percent"] < options.min_percentage) & ~table["is_host"]
+    steps, shown = device.window.steps, device.window.how
+    if steps:
+        several = f"mean of {len(steps)} steps, {steps[0]} .. {steps[-1]}"
+        shown = several if len(steps) > 1 else f"step {steps[0]}"
     return Report(
-        ops=table.assign(
-            minor=(table["total_percent"] < options.min_percentage) & ~table["is_host"]
-        ),
+        ops=table.assign(minor=minor),
         stacked=stacked(table, options.group_by, per_device=apart),
         advice=matmul_advice(table),
         gaps=gap_advice(table),
-        architecture=arch,
-        window=_steps_in_words(names) if names else device.window.how,
+        architecture=device.architecture,
+        window=shown,
         dram_gb_s=dram_gb_s,
         dram_percent=dram_percent,
         pooled=len(tables),
@@ -201,39 +201,25 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
 
 def _tables(device: DeviceSteps, options: ReportOptions) -> Sequence[Table]:
     """Figures per op of each part of the window; made anew where devices stay apart, or experts."""
-    tables: Sequence[Table] = device.tables
-    if options.no_merge_devices or options.active_experts is not None:
-        parts = device.parts
-        if not options.no_merge_devices:
-            parts = tuple(merge_devices(part)[0] for part in parts)
-        tables = [per_op(part, device.architecture, options.active_experts) for part in parts]
+    tables, parts, apart = device.tables, device.parts, options.no_merge_devices
+    if apart or options.active_experts is not None:
+        rows = parts if apart else [merge_devices(part)[0] for part in parts]
+        tables = tuple(per_op(part, device.architecture, options.active_experts) for part in rows)
     if options.print_signposts or options.ignore_signposts:
         return tables
     return [without_signposts(table) for table in tables]
 
 
-def _steps_in_words(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"step {names[0]}"
-    return f"mean of {len(names)} steps, {names[0]} .. {names[-1]}"
-
-
-def _filtered(
-    table: Table, bounds: tuple[int | None, int | None] | None, no_host_ops: bool
-) -> Table:
-    if bounds is not None:
-        low, high = bounds
+def _filtered(table: Table, options: ReportOptions) -> Table:
+    if options.id_range is not None:
+        low, high = parse_id_range(options.id_range)
         ids = table["id"]
-        inside = np.ones(len(table), np.bool_)
-        if low is not None:
-            inside &= ids >= low
-        if high is not None:
-            inside &= ids <= high
+        inside = (ids >= (low or 0)) & (ids <= (np.inf if high is None else high))
         if not inside.any():
             raise BadOption(f"no op in the ID range; the IDs run from {ids.min()} to {ids.max()}")
         table = table.take(inside)
         # What came before the first row is no longer shown, so neither is the gap to it.
         table["gap_us"][0] = np.nan
-    if no_host_ops:
+    if options.no_host_ops:
         table = table.take(~table["is_host"])
     return with_totals(table)

@@ -11,10 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from instrumentor_analysis.merge import COLLECTIVES, Aligned, align, valid_duration_ns
+from instrumentor_analysis.merge import COLLECTIVES, align, valid_duration_ns
 from instrumentor_analysis.model import CollectiveWait, DeviceRow, Devices, OpSkew
 from instrumentor_analysis.stacked import first_word
-from instrumentor_analysis.table import Categorical, Floats, Groups, Mask, Positions, Table
+from instrumentor_analysis.table import (
+    Categorical,
+    Floats,
+    Groups,
+    Mask,
+    Positions,
+    Table,
+    any_known,
+    total,
+)
 
 #: Ops that no device ends before all have begun.
 WAITING = (*COLLECTIVES, "AllToAll", "AllBroadcast")
@@ -41,59 +50,48 @@ def compare_devices(rows: Table, pooled: int = 1) -> Devices | None:
     waits = op.spread([any(c in str(v) for c in WAITING) for v in op.values], False, np.bool_)
     # A device that lacks the op, or its time, tells nothing of the others either.
     whole = ~np.isnan(times).any(axis=1)
-    per_device = _rows(aligned, times, waits & whole, pooled)
+    ours, apart = whole & waits, whole & ~waits
+    devices = aligned.devices.astype(int).tolist()
+    per_device = _rows(devices, times, present, ours, pooled)
     known = [row.device_time_ms for row in per_device if row.device_time_ms is not None]
     mean = sum(known) / len(known) if known else 0.0
-    devices = [int(device) for device in aligned.devices]
-    ids = rows["line"][first]
     least_us = max(known, default=0.0) * 1000 * LEAST_PERCENT / 100
-    skews = _skews(op[whole], times[whole], waits[whole], ids[whole], devices, pooled)
+    skews = _skews(op[apart], times[apart], rows["line"][first][apart], devices, pooled)
     return Devices(
         rows=per_device,
         max_over_mean=max(known) / mean if mean else None,
         ops=tuple(each for each in skews[:MOST_OPS] if each.skew_us >= least_us > 0),
-        collectives=_waits(op[waits & whole], times[waits & whole], devices, pooled),
+        collectives=_waits(op[ours], times[ours], devices, pooled),
     )
 
 
-def _rows(aligned: Aligned, times: Floats, waits: Mask, pooled: int) -> tuple[DeviceRow, ...]:
-    present = aligned.blocks >= 0
-    waited = (times[waits] - _shortest(times[waits])).sum(axis=0) / 1000
-    last = np.bincount(times[waits].argmin(axis=1), minlength=present.shape[1])
+def _rows(
+    devices: Sequence[int], times: Floats, present: Mask, waits: Mask, pooled: int
+) -> tuple[DeviceRow, ...]:
+    waited = _waited(times[waits]).sum(axis=0) / 1000
+    last = np.bincount(times[waits].argmin(axis=1), minlength=len(devices))
     return tuple(
         DeviceRow(
-            device_id=int(device),
+            device_id=device,
             op_count=round(int(present[:, at].sum()) / pooled),
             missing_ops=int((~present[:, at]).sum()),
-            device_time_ms=float(np.nansum(times[:, at])) / 1000 / pooled
-            if not np.isnan(times[:, at]).all()
-            else None,
+            device_time_ms=total(times[:, at]) / 1000 / pooled if any_known(times[:, at]) else None,
             waited_ms=float(waited[at]) / pooled if waits.any() else None,
             arrived_last=int(last[at]) if waits.any() else None,
         )
-        for at, device in enumerate(aligned.devices.tolist())
+        for at, device in enumerate(devices)
     )
 
 
-def _shortest(times: Floats) -> Floats:
-    return times.min(axis=1, keepdims=True) if len(times) else times
+def _waited(times: Floats) -> Floats:
+    """Of a collective on each device, how long it waited for the last one to arrive."""
+    return np.asarray(times - times.min(axis=1, keepdims=True), np.float64)
 
 
 def _skews(
-    op: Categorical,
-    times: Floats,
-    waits: Mask,
-    ids: Positions,
-    devices: Sequence[int],
-    pooled: int,
-) -> tuple[OpSkew, ...]:
-    """Ops by how much longer the slowest device took than the fastest, call by call.
-
-    Collectives are left out: a long one waited, and is told of by :func:`_waits`.
-    """
-    op, times, ids = op[~waits], times[~waits], ids[~waits]
-    if not len(op):
-        return ()
+    op: Categorical, times: Floats, ids: Positions, devices: Sequence[int], pooled: int
+) -> list[OpSkew]:
+    """Ops by how much longer the slowest device took than the fastest, call by call."""
     differences = times.max(axis=1) - times.min(axis=1)
     found: list[OpSkew] = []
     for rows in Groups(op).rows():
@@ -111,18 +109,13 @@ def _skews(
                 worst_id=int(ids[rows[differences[rows].argmax()]]),
             )
         )
-    found.sort(key=lambda each: (-each.skew_us, each.op))
-    return tuple(found)
+    return sorted(found, key=lambda each: (-each.skew_us, each.op))
 
 
 def _waits(
     op: Categorical, times: Floats, devices: Sequence[int], pooled: int
 ) -> tuple[CollectiveWait, ...]:
-    if not len(op):
-        return ()
-    waited = times - _shortest(times)
-    last = times.argmin(axis=1)
-    others = times.shape[1] - 1
+    waited, last = _waited(times), times.argmin(axis=1)
     found: list[CollectiveWait] = []
     for rows in Groups(op).rows():
         often = np.bincount(last[rows], minlength=len(devices))
@@ -133,7 +126,7 @@ def _waits(
                 calls=len(rows),
                 last_device=devices[int(often.argmax())],
                 last_calls=int(often.max()),
-                mean_wait_us=float(waited[rows].sum()) / (len(rows) * others),
+                mean_wait_us=float(waited[rows].sum()) / (len(rows) * (len(devices) - 1)),
                 longest_wait_us=float(waited[rows].max()),
             )
         )

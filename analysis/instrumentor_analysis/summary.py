@@ -24,7 +24,6 @@ from instrumentor_analysis.verdict import decide, overhead_percent
 
 if TYPE_CHECKING:
     from instrumentor_analysis.steps import DeviceSteps
-    from instrumentor_analysis.table import Table
     from instrumentor_analysis.window import Named, StepChoice
 
 _INFLATES = Caveat(
@@ -198,7 +197,7 @@ def _tracy(
 ) -> Analysis:
     from instrumentor_analysis import figures
     from instrumentor_analysis.host_layers import ZONES, layers_of_steps
-    from instrumentor_analysis.locations import by_source_line
+    from instrumentor_analysis.locations import MESSAGES, by_source_line, located
     from instrumentor_analysis.savings import savings
     from instrumentor_analysis.skew import compare_devices
     from instrumentor_analysis.steps import read_steps
@@ -215,7 +214,8 @@ def _tracy(
         # The wall clock is worth showing without the device; the reason is not hidden.
         missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
         return replace(analysis, summary=_warn(summary, missing, *inflates, _NO_SPLIT))
-    ops, pooled, rows = _located(folder, device.ops), device.pooled, device.rows
+    ops, pooled, rows = device.ops, device.pooled, device.rows
+    ops = located(ops, folder.tracy_log(MESSAGES))
     times, devices = figures.device_time(rows, ops, pooled), compare_devices(rows, pooled)
     shown = [device.marks[at] for at in device.chosen]
     summary = replace(
@@ -248,16 +248,6 @@ def _tracy(
     bounds = figures.bounds(ops) if device.architecture.has_peaks else None
     summary = replace(summary, verdict=decide(summary, bounds))
     return replace(analysis, summary=summary, ops=ops, device=device)
-
-
-def _located(folder: RunFolder, ops: Table) -> Table:
-    """The ops with their source locations, from Tracy's messages where the CSV has none."""
-    from instrumentor_analysis.messages import LOGS, with_locations
-
-    if "location" in ops:
-        return ops
-    messages = folder.tracy_log(LOGS)
-    return ops if messages is None else with_locations(ops, messages)
 
 
 def _torch(analysis: Analysis, csv: Path) -> Analysis:

@@ -8,7 +8,6 @@ set against the wall clock.
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,13 +86,10 @@ def _cells(path: Path, header: list[str], lines: Iterator[list[str]]) -> dict[st
 def _numbers(path: Path, column: str, texts: list[str]) -> Floats:
     values = np.full(len(texts), np.nan)
     for at, text in enumerate(texts):
-        if text in BLANKS:
-            continue
-        try:
-            values[at] = float(text)
-        except ValueError:
-            said = f"{text!r} is not a number"
-            raise DamagedFile(path, said, line=at + 2, column=column) from None
-        if math.isinf(values[at]):
-            values[at] = np.nan
-    return values
+        if text not in BLANKS:
+            try:
+                values[at] = float(text)
+            except ValueError:
+                said = f"{text!r} is not a number"
+                raise DamagedFile(path, said, line=at + 2, column=column) from None
+    return np.where(np.isinf(values), np.nan, values)

@@ -1,4 +1,4 @@
-"""Locations out of Tracy's messages."""
+"""Messages of the compiler in Tracy's log, and the locations that they give to ops."""
 
 from __future__ import annotations
 
