@@ -55,10 +55,9 @@ def refusal(base: Path) -> str:
     One that we made is closed to others, if it was not; a folder that the user named may be open
     to readers: what we make in it is closed.
     """
-    try:
+    with suppress(OSError):
         return _refusal(base)
-    except OSError:
-        return ""
+    return ""
 
 
 def _refusal(base: Path) -> str:
@@ -147,16 +146,10 @@ def entries(name: str) -> Iterator[Path]:
         except OSError:
             continue
         for entry in listed:
-            if _is_own(entry):
-                yield Path(entry.path)
-
-
-def _is_own(entry: os.DirEntry[str]) -> bool:
-    try:
-        facts = entry.stat(follow_symlinks=False)
-    except OSError:
-        return False
-    return facts.st_uid == os.getuid() and not stat.S_ISLNK(facts.st_mode)
+            with suppress(OSError):
+                own = entry.stat(follow_symlinks=False).st_uid == os.getuid()
+                if own and not entry.is_symlink():
+                    yield Path(entry.path)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,53 +92,55 @@ def _by_running(script: Path, options: RunOptions, arguments: list[str]) -> Expl
     return Explanation(True, (), plan, plan.to_json())
 
 
+#: What a run leaves out, puts off or switches off: the plan's field, as it is shown.
+_LEFT_OUT = {
+    "skipped_validation": "skipped validation",
+    "skipped_checkpoints": "skipped checkpoints",
+    "deferred_host_reads": "deferred host reads",
+    "disabled_cache_clears": "disabled cache clears",
+}
+
+
 def _show(document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
+    start = f"{loop['file']}:{loop['line']}"
     if region is None:
-        console.out(f"{loop['file']}:{loop['line']}: {document['label']} of what is called there")
+        console.out(f"{start}: {document['label']} of what is called there")
         console.warn_all(read_caveats(document["warnings"]), notes=True)
         return
     where = f" in {loop['function']}()" if loop["function"] else ""
-    console.out(
-        f"{loop['file']}:{loop['line']}: training loop{where}, lines "
-        f"{loop['line']}-{loop['end_line']}"
-    )
+    console.out(f"{start}: training loop{where}, lines {loop['line']}-{loop['end_line']}")
     _margin(Path(loop["file"]), document)
+    for name, text in _facts(document):
+        console.out(f"  {name:<14} {text}")
+    for name, label in _LEFT_OUT.items():
+        if document[name]:
+            console.out(f"  {label}: lines {', '.join(map(str, document[name]))}")
+    common.show_edits(document["edits"])
+    console.warn_all(read_caveats(document["warnings"]), notes=True)
+
+
+def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What was found, by what it is to the run."""
+    loop, region, sync = document["loop"], document["region"], document["sync"]
+    counter, stop = document["counter"], document["stop"]
     elsewhere = f"{Path(region['file']).name}, " if region["file"] != loop["file"] else ""
     lines = f"lines {region['start_line']}-{region['end_line']}"
-    console.out(f"  timed region   {elsewhere}{lines} ({document['label']})")
+    yield "timed region", f"{elsewhere}{lines} ({document['label']})"
     for found in document["evidence"]:
         guessed = "" if found["by"] in ("type", "use") else " (a guess)"
         place = f"{Path(found['file']).name}:{found['line']}"
-        console.out(
-            f"  {found['part']:<14} {place}, known by its {found['by']}: {found['name']}{guessed}"
-        )
-    sync = document["sync"]
+        yield found["part"], f"{place}, known by its {found['by']}: {found['name']}{guessed}"
     words = {
         "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",
         "insert": "inserted after the backward",
         "none": "inside the helper, with its optimizer step",
     }
-    console.out(f"  sync           {words[sync['action']]}; then waits for the device")
-    counter = document["counter"]
+    yield "sync", f"{words[sync['action']]}; then waits for the device"
     if counter:
-        console.out(
-            f"  counter        {counter['name']} at line {counter['line']} ({counter['position']})"
-        )
-    console.out(f"  accumulation   {document['accumulation']}")
-    console.out(
-        f"  stop           after line {document['stop']['line']}, by {document['stop']['strategy']}"
-    )
-    for name, label in (
-        ("skipped_validation", "skipped validation"),
-        ("skipped_checkpoints", "skipped checkpoints"),
-        ("deferred_host_reads", "deferred host reads"),
-        ("disabled_cache_clears", "disabled cache clears"),
-    ):
-        if document[name]:
-            console.out(f"  {label}: lines {', '.join(map(str, document[name]))}")
-    common.show_edits(document["edits"])
-    console.warn_all(read_caveats(document["warnings"]), notes=True)
+        yield "counter", f"{counter['name']} at line {counter['line']} ({counter['position']})"
+    yield "accumulation", document["accumulation"]
+    yield "stop", f"after line {stop['line']}, by {stop['strategy']}"
 
 
 def _margin(file: Path, document: dict[str, Any]) -> None:
