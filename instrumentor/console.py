@@ -104,7 +104,7 @@ class _Status:
     """The last line of a terminal: what goes on now. Whatever is printed takes its place."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # the narrator's thread draws between two words of ours
         self.drawn = False
 
     @staticmethod

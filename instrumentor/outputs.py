@@ -110,7 +110,8 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
         if force:
             temporary.replace(path)
         else:
-            os.link(temporary, path)  # fails when the file appeared meanwhile
+            # Unlike a rename, it fails when the file appeared meanwhile.
+            os.link(temporary, path)
             temporary.unlink()
     except OSError as error:
         with suppress(OSError):  # of a folder that cannot be written to

@@ -92,6 +92,7 @@ def script_of(
 
 def end_on_sigterm() -> None:
     """Let SIGTERM, too, leave nothing behind; a run takes it, and Ctrl-C, by itself."""
+    # As `timeout` and schedulers end a job; the default would leave the copy to the next start.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -132,6 +132,7 @@ def _typed(group: type, each: Field[Any], said: Option) -> tuple[Any, Any]:
 
 def _resolved(group: type, each: Field[Any]) -> Any:
     """The type of a field: other fields of its class may name what only a type checker knows."""
+    # Not get_type_hints, which fails on the whole class for one name that is imported for types.
     owner = next(
         base for base in group.__mro__ if each.name in vars(base).get("__annotations__", {})
     )

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from instrumentor.errors import NotReady
 from instrumentor.workspace.plan import ShadowPlan
 
-FICLONE = 0x40049409
+FICLONE = 0x40049409  # of linux/fs.h; Python has no name for it
 SPARE_BYTES = 64 * 1024 * 1024
 
 Stamp = tuple[int, int, int] | str
@@ -91,7 +91,7 @@ class _Filler(Struct):
             self._link(name)
         # The deepest first, and after their files: what is made in a folder changes its time.
         for name in sorted(self.made, key=len, reverse=True):
-            self._take_after(name, 0o700)
+            self._take_after(name, 0o700)  # or a copy of a closed folder could not be removed
         return self.links
 
     def _source(self, name: str) -> str:

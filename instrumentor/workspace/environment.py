@@ -47,11 +47,13 @@ def run_environment(
     theirs = [mapped(Path(os.path.normpath(cwd / e))) for e in own.split(os.pathsep)] if own else []
     paths = dict.fromkeys(map(str, (*filter(stands, roots), *extra_paths, *theirs)))
     environment["PYTHONPATH"] = os.pathsep.join(paths)
+    # A measured run is no experiment of the user's: nothing is uploaded, nobody is asked to log in.
     environment["WANDB_MODE"] = "disabled"
     if not base.get("PYTHONDONTWRITEBYTECODE"):  # else our folder would only hide what is there
         environment["PYTHONPYCACHEPREFIX"] = str(slot.bytecode)
     if root == project.root:
         return environment
+    # Shells and os.environ["PWD"] trust these more than the process's working folder.
     for name in {"PWD", "OLDPWD"} & environment.keys():
         environment[name] = str(mapped(Path(environment[name])))
     if project.git and git.available():

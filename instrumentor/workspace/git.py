@@ -39,6 +39,7 @@ LOCAL_VARIABLES = (
 # The first is git 2.36's word for it, the second the one before.
 DURABLE = ("-c", "core.fsync=loose-object,reference", "-c", "core.fsyncObjectFiles=true")
 
+# Hooks run at ref updates and index writes, a monitor at every status: neither is asked for.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager")
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",

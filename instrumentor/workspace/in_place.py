@@ -112,12 +112,14 @@ def _repository(path: Path) -> Path:
 def put(entry: Entry, text: bytes, disk: Disk) -> None:
     """Exchange the file for the instrumented text; the original is beside it afterwards."""
     try:
+        # Beside the file: only within one file system is a rename a single step.
         disk.write(entry.part, text, entry.mode)
         disk.sync(entry.part)
         disk.rename(entry.part, entry.side)
         disk.sync_folder(entry.path.parent)
         disk.swap(entry.side, entry.path)
         disk.sync_folder(entry.path.parent)
+        # An editor may have saved since the last look: what came out tells.
         if state(entry, entry.side) != "original":
             disk.swap(entry.side, entry.path)
             raise NotReady(f"{entry.path} was changed while the run began", "Run again.")

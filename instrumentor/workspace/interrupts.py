@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+# Not by pthread_sigmask: it blocks a signal for one thread, and another (the progress has one)
+# would take it for the process while a file is being swapped.
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -138,6 +138,7 @@ def written(journal: Journal, disk: Disk) -> Iterator[None]:
             disk.write(part, journal.text(), 0o600)
             descriptor = os.open(part, os.O_RDONLY)
             held.callback(os.close, descriptor)
+            # Before it has its name: another start never sees a journal that nobody holds.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             disk.sync(part)
             disk.rename(part, journal.location)
@@ -199,6 +200,7 @@ def pending() -> tuple[Path, ...]:
 def hold(journal: Journal, disk: Disk) -> None:
     """Let a ref in each repository keep the originals, with the journal beside them."""
     for repository in journal.repositories:
+        # A tree, because a ref can lead to one object only, and `git gc` prunes all others.
         text = _git(disk, repository, "hash-object", *STORE, stdin=journal.text())
         lines = [f"100644 blob {text}\t{TEXT}"]
         lines += [
@@ -220,6 +222,7 @@ def store(path: Path, data: bytes, repository: Path, disk: Disk) -> str:
         NotReady: git cannot write or gives other bytes back.
     """
     blob = _git(disk, repository, "hash-object", *STORE, stdin=data)
+    # git syncs the object itself; of the new name in its folder not every version is so careful.
     loose = repository / "objects" / blob[:2]
     if loose.is_dir():
         disk.sync_folder(loose)
@@ -305,6 +308,7 @@ def _git(disk: Disk, repository: Path, *arguments: str, stdin: bytes = b"") -> s
 def _started(pid: int) -> float:
     import psutil
 
+    # A process number alone comes round again.
     try:
         return float(psutil.Process(pid).create_time())
     except psutil.Error:

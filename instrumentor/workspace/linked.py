@@ -106,6 +106,7 @@ class Linked(Struct):
             else:
                 folder, _, name = link.rpartition("/")
                 self._folders.setdefault(folder, _Folder()).entries[name] = _facts(link)
+        # Breadth first: where the limit cuts in, what lies near the link has been noted.
         while waiting and self.whole:
             folder = waiting.popleft()
             identity = _identity(folder)

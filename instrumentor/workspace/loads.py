@@ -29,7 +29,7 @@ for module in sys.argv[2:]:
     for place in spec.submodule_search_locations or () if spec and rest else ():
         inner = os.path.join(place, *rest)
         found += [inner + ".py", os.path.join(inner, "__init__.py")]
-print()
+print()  # after what a sitecustomize may have begun to print
 print(json.dumps([file for file in found if file and os.path.isfile(file)]))
 """
 

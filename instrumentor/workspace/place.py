@@ -68,6 +68,7 @@ class Workspace(Struct, frozen=True):
         self, base: Mapping[str, str], extra_paths: Sequence[Path] = ()
     ) -> dict[str, str]:
         """``base`` changed for this place; see :func:`run_environment`."""
+        # The user's PYTHONPATH counts from where the user stands, not from the copy of that.
         start = self.plan.cwd if self.plan else self.cwd
         return run_environment(base, self.project, self.root, self.slot, start, extra_paths)
 

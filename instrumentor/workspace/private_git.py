@@ -40,7 +40,7 @@ def _make(root: Path, target: Path) -> None:
         _copy(common / name, target / name)
     for name in PRIVATE:
         _copy(own / name, target / name)
-    for part in own.glob("sharedindex.*"):
+    for part in own.glob("sharedindex.*"):  # `git update-index --split-index`
         _copy(part, target / part.name)
     (target / "refs").mkdir(exist_ok=True)
     _borrow_objects(common / "objects", target / "objects")

@@ -147,7 +147,7 @@ def _restore(entry: Entry, disk: Disk) -> Restored:
     foreign = journal.foreign(entry)
     if foreign:
         raise NotReady(f"it {foreign}")
-    if os.path.lexists(entry.part):
+    if os.path.lexists(entry.part):  # half-written; whatever is whole has another name
         disk.remove(entry.part)
     kept = _set_aside_foreign(entry, disk)
     before = state(entry, entry.path)

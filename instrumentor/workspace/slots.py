@@ -135,6 +135,7 @@ def _prepare(slot: Slot) -> bool:
     return True
 
 
+# The lock lies beside the slots, not in one: a slot is renamed and deleted while it is held.
 @contextmanager
 def _locked(file: Path) -> Iterator[bool]:
     """Hold a lock during the body, if nobody else does; the kernel frees that of a killed run."""
@@ -224,6 +225,7 @@ def _is_ours(folder: Path) -> bool:
 def _fell_silent(folder: Path, patience_s: float = 2.0) -> bool:
     """Wait a moment for the script's last processes; False when one stays."""
     deadline = time.monotonic() + patience_s
+    # A profiler's helper may end a little later than the script; its folder would be pulled away.
     while _in_use(folder):
         if time.monotonic() > deadline:
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import venv
 from pathlib import Path
 
@@ -50,26 +49,6 @@ def test_never_reported_and_nobody_to_ask(workspace) -> None:
     with pytest.raises(RunFailed, match=r"its copy never ran$") as caught:
         check_loaded([load(workspace.script)], workspace, workspace.replaced)
     assert "--in-place" in caught.value.hint
-
-
-def test_the_interpreter_tells_which_file_goes_first(workspace, tmp_path: Path) -> None:
-    """An import hook that goes before PYTHONPATH, as some editable installs make."""
-    (tmp_path / "installed" / "pkg").mkdir(parents=True)
-    for name in ("__init__.py", "loop.py"):
-        (tmp_path / "installed" / "pkg" / name).write_text("")
-    hook = f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r})\n"
-    (tmp_path / "hooks").mkdir()
-    (tmp_path / "hooks" / "sitecustomize.py").write_text(hook)
-    environment = workspace.environment(os.environ, [tmp_path / "hooks"])
-    with pytest.raises(RunFailed) as caught:
-        check_loaded(
-            [load(workspace.script)],
-            workspace,
-            workspace.replaced,
-            python=Path(sys.executable),
-            environment=environment,
-        )
-    assert f"{tmp_path / 'installed' / 'pkg' / 'loop.py'} was imported" in caught.value.message
 
 
 EDITABLE_HOOK = """
