@@ -131,7 +131,7 @@ class Discovery(InstrumentedRun[Observed]):
 
     def examine(self) -> None:
         """The script's interpreter."""
-        self.machine = self.held or self.options.examine(self.prepared.project)
+        self.machine = self.held or self.options.examine(self.prepared.project.root)
 
     def ready(self) -> AbstractContextManager[None]:
         """The devices, unless they are held."""

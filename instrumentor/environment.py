@@ -56,6 +56,11 @@ class Machine(Struct, frozen=True):
         return found.version if found else None
 
     @property
+    def tools_folder(self) -> Path | None:
+        """Where Tracy's programs are: in the folder asked for, else where they were found."""
+        return self.tools.folder if self.tools else None
+
+    @property
     def import_paths(self) -> tuple[Path, ...]:
         """Folders that a run adds to PYTHONPATH after its own: tt-xla's python_package."""
         return (self.tt_xla / "python_package",) if self.tt_xla else ()

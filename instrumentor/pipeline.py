@@ -118,6 +118,7 @@ class InstrumentedRun(Pipeline[Result]):
         self.typed = str(script)
         self.script = self.cwd / script
         self.arguments = tuple(arguments)
+        self.told: set[tuple[str, str]] = set()
         self.warnings: list[Caveat] = []
         self.failure: InstrumentError | None = None
         self.last: Execution | None = None
@@ -212,7 +213,7 @@ class InstrumentedRun(Pipeline[Result]):
 
         prepared = self.prepared
         with self.workspace() as workspace:
-            self.progress.stage(workspace.stage, workspace.description)
+            self._tell(workspace.stage, workspace.description)
             (self.folder / "changes.diff").write_bytes(prepared.patch)
             write_json(self.folder / "plan.json", self.plan_json())
             linked = Linked.take(prepared.project.root, workspace.linked, [self.folder])
@@ -253,12 +254,18 @@ class InstrumentedRun(Pipeline[Result]):
         """The way from a place back to the user's files and lines."""
         return SourceMap(workspace.root, self.prepared.project.root, self.prepared.replacements)
 
+    def _tell(self, stage: str, detail: str) -> None:
+        """What is true of every process of the run is told once: all copies stand at one path."""
+        if (stage, detail) not in self.told:
+            self.told.add((stage, detail))
+            self.progress.stage(stage, detail)
+
     def _tell_links(self, linked: Linked) -> None:
         self.users_files = replace(self.users_files, linked=linked.names)
         if linked.names:
             watched = "watched" if linked.whole else "too large to be watched as a whole"
             names = listed(linked.names, 5)
-            self.progress.stage("linked", f"{names} (your own, not copied; {watched})")
+            self._tell("linked", f"{names} (your own, not copied; {watched})")
 
     def _compare_links(self, linked: Linked) -> None:
         changed = linked.changed()

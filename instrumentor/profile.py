@@ -15,7 +15,6 @@ from msgspec import Struct, to_builtins
 
 from instrumentor.any_command import ONE_PROCESS, meant_for_a_shell, split, understand
 from instrumentor.doctor import PlannedRun
-from instrumentor.environment import Machine, examine
 from instrumentor.errors import InstrumentError, UsageError
 from instrumentor.execution import execute
 from instrumentor.pipeline import Pipeline
@@ -105,24 +104,14 @@ class CommandRun(Pipeline[Profiled]):
     def examine(self) -> None:
         """The interpreter: the command itself may name one; and whether Tracy works in it."""
 
-        self.machine = self._machine(None)
+        self.machine = self.options.examine(self.cwd)
         folders = [str(self.machine.python.parent), self.env.get("PATH", os.defpath)]
         self.command = understand(self.words, os.pathsep.join(folders), self.cwd)
         if self.command.python is not None and self.options.python is None:
-            self.machine = self._machine(self.command.python)
+            self.machine = self.options.examine(self.cwd, python=self.command.python)
         choose("tracy", self.machine, "measure a training script with `instrument run`")
         for warning in self.command.warnings:
             self._warn(warning)
-
-    def _machine(self, python: Path | None) -> Machine:
-        return examine(
-            self.cwd,
-            python=self.options.python or python,
-            tt_xla=self.options.tt_xla,
-            tools_folder=self.options.tracy_tools_folder,
-            env=self.env,
-            cwd=self.cwd,
-        )
 
     def ready(self) -> AbstractContextManager[None]:
         """The doctor's checks of Tracy, and the devices."""
@@ -178,8 +167,7 @@ class CommandRun(Pipeline[Profiled]):
             env={**self.env, **self.command.variables},
             scratch=scratch,
             record=scratch / "record.jsonl",
-            tools_folder=options.tracy_tools_folder
-            or (machine.tools.folder if machine.tools else None),
+            tools_folder=machine.tools_folder,
             port=options.port,
             import_paths=machine.import_paths,
             programs_per_read=options.op_support_count,

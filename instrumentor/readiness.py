@@ -11,16 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from instrumentor.device import end_gently, find_smi, held, reset
-from instrumentor.device_nodes import Holder, device_holders, device_root
+from instrumentor.device_nodes import Holder
 from instrumentor.doctor import (
     CHECKS,
     Check,
     PlannedRun,
     describe,
-    disk,
     doctor,
     failed,
-    interpreter,
+    host,
 )
 from instrumentor.environment import Machine
 from instrumentor.errors import NotReady
@@ -60,7 +59,7 @@ def _checks(planned: PlannedRun) -> tuple[Check, ...]:
 
     if planned.for_tracy:
         return doctor(planned)
-    few = (interpreter.interpreter, interpreter.torch, disk.space)
+    few = (host.interpreter, host.torch, host.space)
     return tuple(check for one in CHECKS if one in few for check in one(planned))
 
 
@@ -88,7 +87,7 @@ def free_devices(planned: PlannedRun, progress: Progress, *, end: bool, needed: 
         NotReady: the device is needed, and a process keeps it.
     """
 
-    holders = _holders(planned)
+    holders = planned.holders()
     if not holders:
         return
     if needed and not end:
@@ -110,10 +109,6 @@ def free_devices(planned: PlannedRun, progress: Progress, *, end: bool, needed: 
                 f"still there after SIGINT and SIGTERM: {_pids(holders)}",
                 "Ask its owner. Never use kill -9: it leaves the device in a bad state.",
             )
-
-
-def _holders(planned: PlannedRun) -> tuple[Holder, ...]:
-    return device_holders(planned.device_folder or device_root(planned.env))
 
 
 def _pids(holders: Sequence[Holder]) -> str:

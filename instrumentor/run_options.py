@@ -16,7 +16,6 @@ from instrumentor.options import Options
 
 if TYPE_CHECKING:
     from instrumentor.environment import Machine
-    from instrumentor.project import Project
     from instrumentor.workspace import UsersFiles
     from instrumentor_analysis.caveats import Caveat
     from instrumentor_analysis.model import Summary
@@ -59,6 +58,9 @@ class ProcessOptions(Checked):
 @dataclass(frozen=True)
 class MachineOptions(ProcessOptions):
     """Where a process is run: what a run and a profile have in common.
+
+    Attributes:
+        python_configured: `python` is named in a pyproject.toml: a dry run does not start it.
 
     Raises:
         UsageError: a value out of range.
@@ -103,6 +105,29 @@ class MachineOptions(ProcessOptions):
         file=False,
     )
 
+    python_configured: bool = False
+
+    def examine(self, root: Path, *, python: Path | None = None, preview: bool = False) -> Machine:
+        """The interpreter, packages and devices that a run in a project has.
+
+        Args:
+            root: of the project.
+            python: the interpreter where none was asked for.
+            preview: nothing will be run.
+        """
+        from instrumentor.environment import examine
+
+        return examine(
+            root,
+            python=self.python or python,
+            tt_xla=self.tt_xla,
+            tools_folder=self.tracy_tools_folder,
+            env=self.env,
+            cwd=self.folder,
+            configured=self.python_configured,
+            preview=preview,
+        )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.port is not None and not 0 < self.port < 65536:
@@ -132,7 +157,6 @@ class RunOptions(MachineOptions):
 
     Attributes:
         module: the script's name as a module: it runs as `python -m` would from `cwd`.
-        python_configured: `python` is named in a pyproject.toml: a dry run does not start it.
         discover: run the script as it is for two optimizer steps, in a copy, when reading it does
             not show its step, or the run shows that it was read wrongly.
         keep: under `<output>/files`.
@@ -193,27 +217,11 @@ class RunOptions(MachineOptions):
         WHERE, (), "Do not link this folder into the copy.", metavar="DIR"
     )
     keep: bool = option(OUTPUT, False, "Keep the files that the script wrote, in the run folder.")
-    python_configured: bool = False
 
     def __post_init__(self) -> None:
         if not self.label or "/" in self.label or self.label in (".", ".."):
             raise UsageError(f"--label {self.label!r}: must be a plain name")
         super().__post_init__()
-
-    def examine(self, project: Project, *, preview: bool = False) -> Machine:
-        """The interpreter, packages and devices that a run of the project has."""
-        from instrumentor.environment import examine
-
-        return examine(
-            project.root,
-            python=self.python,
-            tt_xla=self.tt_xla,
-            tools_folder=self.tracy_tools_folder,
-            env=self.env,
-            cwd=self.folder,
-            configured=self.python_configured,
-            preview=preview,
-        )
 
 
 class RunResult(Struct, frozen=True):

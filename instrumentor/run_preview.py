@@ -41,7 +41,7 @@ def dry_run(
     options = options or RunOptions()
     cwd = (options.cwd or Path.cwd()).absolute()
     prepared = prepare(script, options.rewrite, arguments)
-    machine = options.examine(prepared.project, preview=True)
+    machine = options.examine(prepared.project.root, preview=True)
     profiler, reason = _previewed(options.profiler, machine)
     plan = plan_shadow(
         prepared.project,
@@ -80,8 +80,7 @@ def _shown_command(
     head = [str(machine.python)]
     if profiler == "tracy":
         head += ["-m", "tracy", "-p", "-r", "--sync-host-device", "-o", "SCRATCH", "-t", "PORT"]
-        folder = options.tracy_tools_folder or (machine.tools.folder if machine.tools else None)
-        if folder:
-            head += ["--tracy-tools-folder", str(folder)]
+        if machine.tools_folder:
+            head += ["--tracy-tools-folder", str(machine.tools_folder)]
     what = ["-m", options.module] if options.module else [str(script)]
     return (*head, *what, *arguments)

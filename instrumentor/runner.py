@@ -129,7 +129,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
     def examine(self) -> None:
         """The script's interpreter, and the profiler to measure by."""
 
-        self.machine = self.options.examine(self.prepared.project)
+        self.machine = self.options.examine(self.prepared.project.root)
         if self.machine.python_of_project:
             named = f"{self.machine.python} ({self.machine.python_source} of the project)"
             self.progress.stage("interpreter", named)
@@ -193,6 +193,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.progress.stage("discover", doing)
         path = script_path(self.script)
         run = Discovery(path, self.arguments, self.options, self.progress, machine)
+        run.told = self.told
         try:
             self.seen = run.go()
         finally:
@@ -331,7 +332,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
         """With the recorder that the instrumented files import."""
-        tools = self.machine.tools.folder if self.machine.tools else None
         plan = self.prepared.plan
         whole = plan.label == WHOLE_STEP
         folder = write_module(workspace.scratch, plan.options, observing=whole)
@@ -343,7 +343,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             module=self.options.module,
             steps=plan.options.steps,
             warmup=plan.options.warmup,
-            tools_folder=self.options.tracy_tools_folder or tools,
+            tools_folder=self.machine.tools_folder,
             port=self.options.port,
             import_paths=(folder,),
             observe=WHOLE_STEP if whole else "",

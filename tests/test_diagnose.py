@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from instrumentor.diagnose import (
+    Failure,
     diagnose,
+    failures,
     last_traceback,
     plain,
     reasons,
     relevant_tail,
     telling_lines,
 )
-from instrumentor.failures import Failure, failures
 
 LOCK = "Waiting for lock 'CHIP_IN_USE_0_PCIe' which is currently held by thread TID: 77, PID: {}"
 # As they were printed elsewhere than in the samples of the table.

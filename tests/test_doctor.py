@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from instrumentor.doctor import Check, PlannedRun, Status, disk, doctor, failed
+from instrumentor.doctor import Check, PlannedRun, Status, doctor, failed, host
 from instrumentor.environment import Machine, Package
 from instrumentor.tracy_tools import find_tools
 from tests.conftest import STANDINS
@@ -268,5 +268,5 @@ def test_disk_space(
         def __init__(self, path: Path) -> None:
             self.free = free
 
-    monkeypatch.setattr(disk.shutil, "disk_usage", Usage)
+    monkeypatch.setattr(host.shutil, "disk_usage", Usage)
     assert named(doctor(make_planned()), "disk").status is status

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from instrumentor.doctor import device, disk, interpreter, tracy
-from instrumentor.doctor.device import describe
+from instrumentor.doctor import host, tracy
+from instrumentor.doctor.host import describe
 from instrumentor.doctor.model import Check, PlannedRun, Status, planned_run
 
 __all__ = ["CHECKS", "Check", "PlannedRun", "Status", "describe", "doctor", "failed", "planned_run"]
 
 CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
-    interpreter.interpreter,
-    interpreter.torch,
+    host.interpreter,
+    host.torch,
     tracy.plugin,
     tracy.tracy,
     tracy.report_modules,
     tracy.tools,
     tracy.captures,
-    device.devices,
-    device.holders,
-    device.smi,
+    host.devices,
+    host.holders,
+    host.smi,
     tracy.port,
-    disk.space,
+    host.space,
     tracy.runtime_trace,
 )
 

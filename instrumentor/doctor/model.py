@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from instrumentor.device_nodes import Holder, device_holders, device_root
 from instrumentor.environment import Machine
 from instrumentor.project import is_git_root
 
@@ -46,7 +47,7 @@ class PlannedRun:
         folders: where the run will write: its scratch folder, its output.
         env: environment of the run.
         cwd: its working directory.
-        device_folder: where the device nodes are.
+        device_folder: where the device nodes are; None: where ``env`` says.
         port: Tracy's port where one was asked for.
         ask_tracy: the tracy package may be run, to be asked for its options.
     """
@@ -60,6 +61,15 @@ class PlannedRun:
     device_folder: Path | None = None
     port: int | None = None
     ask_tracy: bool = True
+
+    @property
+    def device_root(self) -> Path:
+        """The folder of the device nodes."""
+        return self.device_folder or device_root(self.env)
+
+    def holders(self) -> tuple[Holder, ...]:
+        """The processes that have a device open now."""
+        return device_holders(self.device_root)
 
     @property
     def for_tracy(self) -> bool:

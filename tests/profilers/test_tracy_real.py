@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.diagnose import diagnose
-from instrumentor.failures import failures
+from instrumentor.diagnose import diagnose, failures
 from instrumentor.interpreter import ask
 from instrumentor.process import run
 from instrumentor.profilers import TRACY, LaunchRequest

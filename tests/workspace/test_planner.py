@@ -15,7 +15,10 @@ from instrumentor.project import find_project
 from instrumentor.runner import TrainingRun
 from instrumentor.tune import journal
 from instrumentor.workspace import ShadowPlan, plan_shadow, planner, shadow
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 from tests.conftest import git
+
+__all__ = ["shared_tmp"]
 
 LARGE = planner.LARGE_BYTES + 1
 
@@ -274,3 +277,17 @@ def test_a_failing_git_is_reported_in_its_own_words(git_repo) -> None:
     (repo / ".git" / "index").write_bytes(b"broken")
     with pytest.raises(NotReady, match=r"git ls-files failed in .*: fatal"):
         plan(repo)
+
+
+@TWO_USERS
+def test_a_folder_that_the_user_cannot_read_is_left_out_and_named(shared_tmp: Path) -> None:
+    """The script could not read it either; as root nothing is unreadable."""
+    write(shared_tmp, "train.py", "locked/x.bin", "data/x.bin")
+    (shared_tmp / "locked").chmod(0o700)
+
+    def look() -> None:
+        found = planner.Planner(shared_tmp, frozenset(["train.py"]), frozenset(), frozenset())
+        found.run(None)
+        assert (found.left_out, set(found.copies)) == ({"locked": "not readable"}, {"train.py"})
+
+    as_another_user(look)
