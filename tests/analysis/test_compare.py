@@ -8,8 +8,6 @@ import random
 import statistics
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from instrumentor_analysis.compare import compare, compare_all, compare_runs, judge
@@ -245,14 +243,6 @@ def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
     assert any("the runs with a differ (arguments)" in note for note in found.notes)
 
 
-def test_runs_of_other_batch_sizes_are_compared_per_sample() -> None:
-    base = runs(0.99, 1.0, 1.01, batch_size=10)
-    timing = compare_runs(base, runs(1.98, 2.0, 2.02, name="new", batch_size=20)).timing
-    assert timing.basis == "sample"
-    assert timing.ratio == pytest.approx(1.0)
-    assert timing.new_rate == pytest.approx(100, rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("base", "new", "outcome"),
     [
@@ -295,26 +285,6 @@ def test_with_the_runs_that_the_gate_asks_for_it_is_decided() -> None:
     spread = [0.98, 1.02] * asked
     more = compare_runs(runs(*spread[:asked]), runs(*spread[:asked], name="new"))
     assert judge(more, 0).outcome == "none"
-
-
-samples = st.lists(st.floats(0.1, 1000), min_size=1, max_size=8)
-
-
-@given(samples, samples)
-@settings(max_examples=20, deadline=None)
-def test_swapping_the_sides_inverts_the_ratio(base: list[float], new: list[float]) -> None:
-    there = compare(side(base), side(new, "new")).timing
-    back = compare(side(new, "new"), side(base)).timing
-    assert there.ratio * back.ratio == pytest.approx(1)
-    assert (there.real, there.needed) == (back.real, back.needed)
-
-
-@given(samples)
-@settings(max_examples=20, deadline=None)
-def test_a_run_against_itself_is_never_real(values: list[float]) -> None:
-    found = compare(side(values), side(values, "new"))
-    assert found.timing is not None and not found.timing.real
-    assert found.differences == ()
 
 
 def test_the_document_is_plain_json() -> None:

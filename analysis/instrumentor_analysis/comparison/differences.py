@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from instrumentor_analysis.comparison.model import Difference, Weight
 from instrumentor_analysis.comparison.side import Side
 from instrumentor_analysis.documents import in_words
 from instrumentor_analysis.errors import NotComparable
+from instrumentor_analysis.model import Summary
 
 _TRACY = "Tracy inflates the wall clock by some 10 to 15 %"
-#: Facts of a run, as they are recorded, with what a difference means.
-_RUN: tuple[tuple[str, str, Weight, str], ...] = (
-    ("script", "script", "note", ""),
-    ("arguments", "arguments", "note", ""),
-    ("steps", "steps", "note", ""),
-    ("warmup", "warm-up steps", "doubt", "one side may still be warming up in its steady steps"),
-)
-_ENVIRONMENT: tuple[tuple[str, str, Weight, str], ...] = (
-    ("git_commit", "commit", "note", ""),
-    ("git_dirty", "uncommitted changes", "note", ""),
-    ("host", "host", "doubt", "another machine"),
-    ("platform", "platform", "doubt", ""),
-    ("python_version", "Python", "doubt", ""),
-    ("torch_version", "torch", "doubt", ""),
-    ("devices", "devices", "doubt", ""),
-    ("cpu_count", "CPUs", "doubt", ""),
-    ("tt_xla", "tt-xla checkout", "doubt", ""),
-    ("instrumentor", "instrumentor", "doubt", ""),
-)
+#: Facts of a run, as they are recorded: what they are called, and what a difference means.
+_RUN: dict[str, tuple[str, Weight, str]] = {
+    "script": ("script", "note", ""),
+    "arguments": ("arguments", "note", ""),
+    "steps": ("steps", "note", ""),
+    "warmup": (
+        "warm-up steps",
+        "doubt",
+        "one side may still be warming up in its steady steps",
+    ),
+}
+_ENVIRONMENT: dict[str, tuple[str, Weight, str]] = {
+    "git_commit": ("commit", "note", ""),
+    "git_dirty": ("uncommitted changes", "note", ""),
+    "host": ("host", "doubt", "another machine"),
+    "platform": ("platform", "doubt", ""),
+    "python_version": ("Python", "doubt", ""),
+    "torch_version": ("torch", "doubt", ""),
+    "devices": ("devices", "doubt", ""),
+    "cpu_count": ("CPUs", "doubt", ""),
+    "tt_xla": ("tt-xla checkout", "doubt", ""),
+    "instrumentor": ("instrumentor", "doubt", ""),
+}
 
 
 def refuse(base: Side, new: Side) -> None:
@@ -50,8 +55,8 @@ def refuse(base: Side, new: Side) -> None:
         )
     if all(timed) and not set(base.labels()) & set(new.labels()):
         raise NotComparable(
-            f"{base.name} timed {_listed(base)} and {new.name} timed {_listed(new)}: different "
-            "parts of a step",
+            f"{base.name} timed {' and '.join(base.labels())} and {new.name} timed "
+            f"{' and '.join(new.labels())}: different parts of a step",
             "Measure both with the same --scope (fwd-bwd or step).",
         )
     for side, here in zip((base, new), timed, strict=True):
@@ -68,90 +73,48 @@ def refuse(base: Side, new: Side) -> None:
         )
 
 
-def _listed(side: Side) -> str:
-    return " and ".join(side.labels())
-
-
 def differences(base: Side, new: Side) -> tuple[Difference, ...]:
     """What is not the same on both sides, what may explain a difference first."""
-    found = [
-        *_profiler(base, new),
-        _one("architecture", _architecture(base), _architecture(new), "doubt"),
-        _batch(base, new),
-        *_recorded(base.summary.run, new.summary.run, _RUN),
-        *_recorded(base.summary.environment, new.summary.environment, _ENVIRONMENT),
-        *_packages(base, new),
-        _one("came to its end", _ended(base), _ended(new), "doubt", "part of a run"),
-    ]
-    every = [each for each in found if each is not None]
-    return tuple(sorted(every, key=lambda each: each.weight != "doubt"))
+    both, old, now = (base, new), base.summary, new.summary
+    found: list[Difference] = []
 
+    def held(what: str, sides: Iterable[Any], weight: Weight = "doubt", meaning: str = "") -> None:
+        old, now = ("unknown" if each is None else in_words(each) or "none" for each in sides)
+        if old != now:
+            found.append(Difference(what, old, now, weight, meaning))
 
-def _one(
-    what: str, base: str, new: str, weight: Weight = "note", meaning: str = ""
-) -> Difference | None:
-    return None if base == new else Difference(what, base, new, weight, meaning)
+    def recorded(
+        old: Mapping[str, Any], now: Mapping[str, Any], facts: dict[str, tuple[str, Weight, str]]
+    ) -> None:
+        """What one side does not know is no difference."""
+        for key, (what, weight, meaning) in facts.items():
+            if old.get(key) is not None and now.get(key) is not None:
+                held(what, (old[key], now[key]), weight, meaning)
 
-
-def _profiler(base: Side, new: Side) -> list[Difference | None]:
-    tracy = ["on" if side.traced else "off" for side in (base, new)]
-    meaning = "the device figures come from different profilers"
-    weight: Weight = "doubt" if base.on_device and new.on_device else "note"
-    return [
-        _one("profiler", base.profiler, new.profiler, weight, meaning if weight == "doubt" else ""),
-        _one("Tracy in the wall clock", tracy[0], tracy[1], "doubt", _TRACY),
-    ]
-
-
-def _batch(base: Side, new: Side) -> Difference | None:
+    profilers = base.profiler, new.profiler
+    if base.on_device and new.on_device:
+        held("profiler", profilers, meaning="the device figures come from different profilers")
+    else:
+        held("profiler", profilers, "note")
+    held("Tracy in the wall clock", ["on" if s.traced else "off" for s in both], meaning=_TRACY)
+    held("architecture", (old.architecture, now.architecture))
     sizes = base.batch_size, new.batch_size
-    if sizes[0] == sizes[1]:
-        return None
     if None in sizes:
-        return Difference(
-            "batch size",
-            _shown(sizes[0]),
-            _shown(sizes[1]),
-            "doubt",
-            "assumed to be the same; --batch-size BASE,NEW says otherwise",
-        )
-    return Difference("batch size", _shown(sizes[0]), _shown(sizes[1]), "note", "times per sample")
-
-
-def _recorded(
-    base: Mapping[str, Any],
-    new: Mapping[str, Any],
-    keys: tuple[tuple[str, str, Weight, str], ...],
-) -> list[Difference | None]:
-    """What both sides recorded, and otherwise; what one does not know is no difference."""
-    return [
-        _one(what, _shown(base[key]), _shown(new[key]), weight, meaning)
-        for key, what, weight, meaning in keys
-        if base.get(key) is not None and new.get(key) is not None
-    ]
-
-
-def _packages(base: Side, new: Side) -> list[Difference | None]:
-    versions = [side.summary.environment.get("packages") for side in (base, new)]
-    old, now = (each if isinstance(each, Mapping) else None for each in versions)
-    if old is None or now is None:
-        return []
+        assumed = "assumed to be the same; --batch-size BASE,NEW says otherwise"
+        held("batch size", sizes, meaning=assumed)
+    else:
+        held("batch size", sizes, "note", "times per sample")
+    recorded(old.run, now.run, _RUN)
+    recorded(old.environment, now.environment, _ENVIRONMENT)
+    packages = [each.environment.get("packages") for each in (old, now)]
+    known = [each for each in packages if isinstance(each, Mapping)]
     # torch stands among the facts already.
-    return [
-        _one(name, _shown(old.get(name)), _shown(now.get(name)), "doubt")
-        for name in sorted({*old, *now} - {"torch"})
-    ]
+    for name in sorted({name for each in known for name in each} - {"torch"}):
+        if len(known) == 2:
+            held(name, [each.get(name) for each in known])
+    held("came to its end", [_ended(side.summary) for side in both], meaning="part of a run")
+    return tuple(sorted(found, key=lambda each: each.weight != "doubt"))
 
 
-def _architecture(side: Side) -> str:
-    return _shown(side.summary.architecture)
-
-
-def _ended(side: Side) -> str:
-    if side.summary.interrupted:
-        return "interrupted"
-    return "partial" if side.summary.partial else "yes"
-
-
-def _shown(value: Any) -> str:
-    return "unknown" if value is None else in_words(value) or "none"
+def _ended(summary: Summary) -> str:
+    return "interrupted" if summary.interrupted else "partial" if summary.partial else "yes"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from instrumentor_analysis.comparison.differences import differences
-from instrumentor_analysis.comparison.model import Comparison, Difference
+from instrumentor_analysis.comparison.model import Comparison, Timing
 from instrumentor_analysis.comparison.side import Side
 from instrumentor_analysis.neighbours import doubts, other_cpus
 
@@ -26,59 +26,54 @@ def notes(
         groups: all runs of each side.
     """
     base, new = shown
+    every, timing = [*groups[0], *groups[1]], comparison.timing
     found: list[str] = []
-    if comparison.timing is not None and comparison.timing.between is None:
+    if timing is not None and timing.between is None:
         found.append(
             "one run on each side: how much runs of the same code differ is unknown, and the "
             "interval covers the steps of these two runs only (instrument run --repeat 3, then "
-            "compare "
-            "A1 A2 A3 -- B1 B2 B3)"
+            "compare A1 A2 A3 -- B1 B2 B3)"
         )
     found += _mixed(groups)
-    untraced = [side.name for side in (base, new) if side.untraced]
+    untraced = [side.name for side in shown if side.untraced]
     if untraced:
         found.append(
             f"the wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
             "time, overhead and ops are of the one with it"
         )
-    found += _doubted([*groups[0], *groups[1]])
-    found += _not_steady([*groups[0], *groups[1]], comparison)
-    found += [text for side in shown for text in _outliers(side)]
-    if comparison.timings:
-        found += [*_only_in(base, new), *_only_in(new, base)]
+    found += [*_doubted(every), *_not_steady(every, timing)]
+    for side in shown:
+        slow = [each.name for each in side.main_wall.outliers] if side.main_wall else []
+        if slow:
+            steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
+            found.append(
+                f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}): the "
+                "medians are robust to that, but look for recompilations"
+            )
+    for side, other in ((base, new), (new, base)) if comparison.timings else ():
+        missing = [label for label in side.labels() if label not in other.labels()]
+        found += [f"{', '.join(missing)} was timed in {side.name} only"] if missing else []
     if unusable:
         found.append("a step of 0 ms: its clock cannot be compared")
-    if comparison.timing is not None and comparison.ops and comparison.ops.time == "self time":
+    if timing is not None and comparison.ops and comparison.ops.time == "self time":
         found.append(
             "the times of single ops are self times of one step under torch.profiler: they show "
             "where to look, not how much is gained"
         )
-    if comparison.lines and _commits_differ(base, new):
+    commits = {side.summary.environment.get("git_commit") for side in shown} - {None}
+    if comparison.lines and len(commits) > 1:
         found.append("the commits differ: a source line may have another number on the other side")
     return tuple(found)
 
 
-def _only_in(side: Side, other: Side) -> list[str]:
-    """Labels that one side alone has timed."""
-    missing = [label for label in side.labels() if label not in other.labels()]
-    return [f"{', '.join(missing)} was timed in {side.name} only"] if missing else []
-
-
-def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> list[str]:
+def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> Iterator[str]:
     """That runs of one side are not of one kind: they differ by more than noise."""
-    found: list[str] = []
     for first, *others in groups:
-        what = dict.fromkeys(
-            each.what for other in others for each in differences(first, other) if _mixes(each)
-        )
+        every = (each for other in others for each in differences(first, other))
+        what = [each.what for each in every if each.weight == "doubt" or each.what in _CODE]
         if what:
-            names = ", ".join(what)
-            found.append(f"the runs with {first.name} differ ({names}): they are not repeats")
-    return found
-
-
-def _mixes(difference: Difference) -> bool:
-    return difference.weight == "doubt" or difference.what in _CODE
+            names = ", ".join(dict.fromkeys(what))
+            yield f"the runs with {first.name} differ ({names}): they are not repeats"
 
 
 def _doubted(sides: Sequence[Side]) -> list[str]:
@@ -91,33 +86,14 @@ def _doubted(sides: Sequence[Side]) -> list[str]:
     return [f"{len(busy)} of {len(sides)} runs, such as {worst}: {text}" for text in busy[worst]]
 
 
-def _not_steady(sides: Sequence[Side], comparison: Comparison) -> list[str]:
+def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
     walls = [(side.name, side.main_wall) for side in sides]
-    drifting = [(name, wall.trend_percent or 0.0) for name, wall in walls if wall and wall.drifts]
-    trends = [f"{name} by {percent:+.1f} %" for name, percent in drifting]
-    if not trends:
-        return []
-    timing = comparison.timing
-    by_steps = timing is not None and timing.between is None
-    listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if len(trends) > 5 else "")
-    widened = "; the interval is widened by that" if by_steps else ""
-    return [
-        f"not in steady state, from the first step to the last: {listed}{widened} (more --warmup)"
-    ]
-
-
-def _outliers(side: Side) -> list[str]:
-    """That steady steps lie far above the others."""
-    slow = [each.name for each in side.main_wall.outliers] if side.main_wall else []
-    if not slow:
-        return []
-    steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
-    return [
-        f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}): the medians are "
-        "robust to that, but look for recompilations"
-    ]
-
-
-def _commits_differ(base: Side, new: Side) -> bool:
-    old, now = (side.summary.environment.get("git_commit") for side in (base, new))
-    return old is not None and now is not None and old != now
+    trends = [f"{name} by {w.trend_percent or 0.0:+.1f} %" for name, w in walls if w and w.drifts]
+    if trends:
+        listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if trends[5:] else "")
+        by_steps = timing is not None and timing.between is None
+        widened = "; the interval is widened by that" if by_steps else ""
+        yield (
+            f"not in steady state, from the first step to the last: {listed}{widened} (more "
+            "--warmup)"
+        )

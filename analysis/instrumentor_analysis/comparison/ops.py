@@ -7,10 +7,9 @@ op and shapes and types, then by op and shapes, then by op alone, again in order
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-
-from msgspec import Struct, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from instrumentor_analysis.comparison.model import OpChange, OpKind, Ops, Status
 from instrumentor_analysis.comparison.op_lists import OpList
@@ -24,31 +23,13 @@ _ROUNDS: tuple[Callable[[OpKind], object], ...] = (
     lambda kind: (kind.op, kind.shapes),
     lambda kind: kind.op,
 )
+#: Positions of an op in both steps, None on a side without it.
+Pair = tuple[int | None, int | None]
 _PARTS = ("shapes", "types", "memory")
 NAMES_ONLY = (
     "only the slowest ops are compared, and by name: a summary.json has no single ops; give run "
     "folders for shapes and memory"
 )
-
-
-class _Group(Struct):
-    """Ops of one outcome, as they are collected."""
-
-    counts: list[int] = field(default_factory=lambda: [0, 0])
-    times_us: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    timed: list[bool] = field(default_factory=lambda: [False, False])
-    position: int | None = None
-
-    def take(self, side: int, position: int, time_us: float | None) -> None:
-        self.counts[side] += 1
-        if time_us is not None:
-            self.times_us[side] += time_us
-            self.timed[side] = True
-        if self.position is None or position < self.position:
-            self.position = position
-
-    def ms(self, side: int, per: int) -> float | None:
-        return self.times_us[side] / 1000 / per if self.timed[side] else None
 
 
 def compare_ops(base: Side, new: Side, per: tuple[int, int] = (1, 1)) -> Ops | None:
@@ -66,35 +47,36 @@ def compare_ops(base: Side, new: Side, per: tuple[int, int] = (1, 1)) -> Ops | N
 
 def match(base: OpList, new: OpList, per: tuple[int, int] = (1, 1)) -> Ops:
     """Match two lists of ops; arguments as for :func:`compare_ops`."""
-    groups: dict[tuple[OpKind | None, OpKind | None], _Group] = defaultdict(_Group)
-    counts: Counter[Status] = Counter()
-    left = [list(range(len(base.sequence))), list(range(len(new.sequence)))]
+    pairs: list[Pair] = []
+    left: tuple[list[int], list[int]] = [*range(len(base.sequence))], [*range(len(new.sequence))]
     for key in _ROUNDS:
-        pairs, left = _pair(base, new, left, key)
-        for old_at, new_at in pairs:
-            kinds = base.kinds[base.sequence[old_at]], new.kinds[new.sequence[new_at]]
-            group = groups[kinds]
-            group.take(0, new_at, base.times_us[old_at])
-            group.take(1, new_at, new.times_us[new_at])
-            counts["same" if kinds[0] == kinds[1] else "changed"] += 1
-    for at in left[0]:
-        groups[base.kinds[base.sequence[at]], None].take(0, at, base.times_us[at])
-    for at in left[1]:
-        groups[None, new.kinds[new.sequence[at]]].take(1, at, new.times_us[at])
-    counts["removed"], counts["added"] = len(left[0]), len(left[1])
-    changes = [_change(kinds, group, per) for kinds, group in groups.items()]
-    return Ops(base.time, "kind", _sorted(changes), _ordered(counts))
+        found, left = _pair(base, new, left, key)
+        pairs += found
+    pairs += [*((at, None) for at in left[0]), *((None, at) for at in left[1])]
+    groups: dict[tuple[OpKind | None, OpKind | None], list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        old, now = pair
+        kinds = (
+            None if old is None else base.kinds[base.sequence[old]],
+            None if now is None else new.kinds[new.sequence[now]],
+        )
+        groups[kinds].append(pair)
+    changes = (_change(kinds, group, (base, new), per) for kinds, group in groups.items())
+    return _ops(base.time, "kind", changes)
 
 
 def _pair(
-    base: OpList, new: OpList, left: Sequence[Sequence[int]], key: Callable[[OpKind], object]
-) -> tuple[list[tuple[int, int]], list[list[int]]]:
+    base: OpList,
+    new: OpList,
+    left: tuple[list[int], list[int]],
+    key: Callable[[OpKind], object],
+) -> tuple[list[Pair], tuple[list[int], list[int]]]:
     """Pair the n-th op of a key with the n-th; the pairs, and what is left of both."""
     keys = [[key(kind) for kind in side.kinds] for side in (base, new)]
     waiting: dict[object, list[int]] = defaultdict(list)
     for at in reversed(left[1]):
         waiting[keys[1][new.sequence[at]]].append(at)
-    pairs: list[tuple[int, int]] = []
+    pairs: list[Pair] = []
     unpaired: list[int] = []
     for at in left[0]:
         candidates = waiting.get(keys[0][base.sequence[at]])
@@ -102,11 +84,14 @@ def _pair(
             pairs.append((at, candidates.pop()))
         else:
             unpaired.append(at)
-    return pairs, [unpaired, sorted(at for rest in waiting.values() for at in rest)]
+    return pairs, (unpaired, sorted(at for rest in waiting.values() for at in rest))
 
 
 def _change(
-    kinds: tuple[OpKind | None, OpKind | None], group: _Group, per: tuple[int, int]
+    kinds: tuple[OpKind | None, OpKind | None],
+    group: Sequence[Pair],
+    lists: tuple[OpList, OpList],
+    per: tuple[int, int],
 ) -> OpChange:
     old, new = kinds
     parts: tuple[str, ...] = ()
@@ -115,26 +100,25 @@ def _change(
     else:
         parts = tuple(part for part in _PARTS if getattr(old, part) != getattr(new, part))
         status = "changed" if parts else "same"
-    return OpChange(
-        status,
-        old,
-        new,
-        group.counts[0],
-        group.counts[1],
-        group.ms(0, per[0]),
-        group.ms(1, per[1]),
-        group.position,
-        parts,
-    )
+    counts: list[int] = []
+    ms: list[float | None] = []
+    for side, ops in enumerate(lists):
+        times = [ops.times_us[at] for pair in group if (at := pair[side]) is not None]
+        timed = [time_us for time_us in times if time_us is not None]
+        counts.append(len(times))
+        ms.append(sum(timed) / 1000 / per[side] if timed else None)
+    shown = 0 if new is None else 1
+    position = min(at for pair in group if (at := pair[shown]) is not None)
+    return OpChange(status, old, new, counts[0], counts[1], ms[0], ms[1], position, parts)
 
 
-def _sorted(changes: Sequence[OpChange]) -> tuple[OpChange, ...]:
-    return tuple(sorted(changes, key=lambda c: (-abs(c.change_ms), c.op, c.position or 0)))
-
-
-def _ordered(counts: Mapping[Status, int]) -> dict[str, int]:
-    every: tuple[Status, ...] = ("same", "changed", "added", "removed")
-    return {status: counts.get(status, 0) for status in every}
+def _ops(time: str, by: Literal["kind", "name"], every: Iterable[OpChange], note: str = "") -> Ops:
+    """Most difference first, with the ops of each status: pairs, where they are on both sides."""
+    changes = sorted(every, key=lambda c: (-abs(c.change_ms), c.op, c.position or 0))
+    counts = dict.fromkeys(("same", "changed", "added", "removed"), 0)
+    for change in changes:
+        counts[change.status] += max(change.base_count, change.new_count)
+    return Ops(time, by, tuple(changes), counts, note or None)
 
 
 def _by_name(base: Side, new: Side, per: tuple[int, int]) -> Ops | None:
@@ -144,17 +128,11 @@ def _by_name(base: Side, new: Side, per: tuple[int, int]) -> Ops | None:
     if not all(lists) or device[0] != device[1]:
         return None
     old, now = ({op.op: op for op in ops} for ops in lists)
-    names = list(dict.fromkeys((*old, *now)))
-    for one in (old, now):
-        # An op that is not in a full list may be there all the same.
-        if len(one) >= MOST_SLOW_OPS:
-            names = [op for op in names if op in one]
-    changes = [_named(op, (old.get(op), now.get(op)), device[0], per) for op in names]
-    counts: Counter[Status] = Counter()
-    for change in changes:
-        counts[change.status] += max(change.base_count, change.new_count)
-    time = "device time" if device[0] else "self time"
-    return Ops(time, "name", _sorted(changes), _ordered(counts), NAMES_ONLY)
+    # An op that is not in a full list may be there all the same.
+    full = [one for one in (old, now) if len(one) >= MOST_SLOW_OPS]
+    names = [op for op in dict.fromkeys((*old, *now)) if all(op in one for one in full)]
+    changes = (_named(op, (old.get(op), now.get(op)), device[0], per) for op in names)
+    return _ops("device time" if device[0] else "self time", "name", changes, NAMES_ONLY)
 
 
 def _named(

@@ -54,15 +54,23 @@ def steps(summary: Summary) -> Drawing | None:
     shown = timed[-MOST_STEPS:]
     if len(timed) < 2:
         return None
-    y = Scale(0, _compared_ms(shown) * 1.08 or 1.0, _HEIGHT, flipped=True)
+    every = [(step.kind in APART, step.wall_clock_ms or 0.0) for step in shown]
+    # Those that can be compared: steady ones, not under a profiler.
+    longest = max([ms for apart, ms in every if not apart] or [ms for _, ms in every])
+    y = Scale(0, longest * 1.08 or 1.0, _HEIGHT, flipped=True)
     shapes: list[Shape] = [*grid(None, y, (WIDTH, _HEIGHT)), Label(-8, -4, "ms", anchor="end")]
+    on_device = any(words.measured(step.device_time_ms) for step in shown)
     for at, step in enumerate(shown):
-        shapes += _step(step, at, len(shown), y, _with_device(shown))
-    keys = _step_keys(shown)
+        shapes += _step(step, at, len(shown), y, on_device)
+    keys = [Key("device", "device time" if on_device else "wall clock")]
+    keys += [Key("wait", "rest of the wall clock")] if on_device else []
+    apart = [kind for kind in APART if any(s.kind == kind and not s.outlier for s in shown)]
+    if apart:
+        keys.append(Key("compile", f"{', '.join(apart)} (cut off where it is longer)", 0.7))
+    keys += [Key("outlier", "outlier")] if any(step.outlier for step in shown) else []
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms
     if median is not None and words.measured(median) and median <= y.high:
-        ends = (0, y.at(median)), (WIDTH, y.at(median))
-        shapes.append(Line(ends, "text", dashed=True))
+        shapes.append(Line(((0, y.at(median)), (WIDTH, y.at(median))), "text", dashed=True))
         keys.append(Key("", f"dashed: median {words.ms(median)}"))
     left_out = len(timed) - len(shown)
     return Drawing(
@@ -75,55 +83,28 @@ def steps(summary: Summary) -> Drawing | None:
     )
 
 
-def _compared_ms(steps: Sequence[Step]) -> float:
-    """The slowest of the steps that can be compared: steady ones, not under a profiler."""
-    every = [step.wall_clock_ms or 0.0 for step in steps]
-    fair = [step.wall_clock_ms or 0.0 for step in steps if step.kind not in APART]
-    return max(fair or every)
-
-
-def _with_device(steps: Sequence[Step]) -> bool:
-    return any(words.measured(step.device_time_ms) for step in steps)
-
-
-def _step_colour(step: Step, with_device: bool) -> str:
-    if step.outlier:
-        return "outlier"
-    return "compile" if step.kind in APART else "wait" if with_device else "device"
-
-
-def _step_keys(steps: Sequence[Step]) -> list[Key]:
-    some = _with_device(steps)
-    keys = [Key("device", "device time" if some else "wall clock")]
-    keys += [Key("wait", "rest of the wall clock")] if some else []
-    apart = [kind for kind in APART if any(s.kind == kind and not s.outlier for s in steps)]
-    if apart:
-        keys.append(Key("compile", f"{', '.join(apart)} (cut off where it is longer)", 0.7))
-    return [*keys, Key("outlier", "outlier")] if any(s.outlier for s in steps) else keys
-
-
 def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[Shape]:
     """Its bars and, where there is room, its name; the wall clock above one that is cut off."""
     pitch = WIDTH / count
     width = min(pitch * 0.72, 72.0)
-    x, wall, device = at * pitch + (pitch - width) / 2, step.wall_clock_ms or 0.0, None
-    if words.measured(step.device_time_ms):
-        device = min(step.device_time_ms or 0.0, y.high)
-    colour, top = _step_colour(step, with_device), y.at(min(wall, y.high))
-    opacity = 0.7 if colour == "compile" else 1.0
-    found: list[Shape] = [Bar(x, top, width, y.length - top, colour, _told(step), opacity)]
-    if device is not None:
-        inside = y.at(device)
-        found.append(Bar(x, inside, width, y.length - inside, "device", _told(step)))
+    x, middle = at * pitch + (pitch - width) / 2, (at + 0.5) * pitch
+    wall, plain = step.wall_clock_ms or 0.0, "wait" if with_device else "device"
+    colour = "outlier" if step.outlier else "compile" if step.kind in APART else plain
+    bars = [(wall, colour, 0.7 if colour == "compile" else 1.0)]
+    if step.device_time_ms is not None and words.measured(step.device_time_ms):
+        bars.append((step.device_time_ms, "device", 1.0))
+    found: list[Shape] = []
+    for ms, colour, opacity in bars:
+        top = y.at(min(ms, y.high))
+        found.append(Bar(x, top, width, y.length - top, colour, _told(step), opacity))
     if wall > y.high:
-        middle = x + width / 2
         zigzag = (x - 4, 10), (middle, 4), (middle, 10), (x + width + 4, 4)
         found.append(Line(zigzag, "card", 3))
         if pitch >= 10 * CHARACTER or at == 0:
             found.append(Label(middle, -5, words.ms(wall), anchor="middle"))
     if count <= 40:
         name = _short(step.name, pitch)
-        found.append(Label(x + width / 2, y.length + 18, name, "text", "middle"))
+        found.append(Label(middle, y.length + 18, name, "text", "middle"))
     return found
 
 
@@ -179,21 +160,20 @@ def step_parts(summary: Summary) -> tuple[Part, ...]:
     overhead, wall = summary.overhead_percent, summary.step_wall_clock_ms
     if overhead is None or wall is None or not 0 <= overhead <= 100:
         return ()
-    device = 100 - overhead
-    rest = f"rest: {words.ms(wall * overhead / 100)}"
-    return (
-        Part("device", device, f"device: {words.ms(wall * device / 100)}", "device"),
-        Part("host, and waiting for it", overhead, rest, "wait"),
+    parts = ("device", "device", 100 - overhead), ("host, and waiting for it", "rest", overhead)
+    return tuple(
+        Part(name, percent, f"{said}: {words.ms(wall * percent / 100)}", kind)
+        for (name, said, percent), kind in zip(parts, ("device", "wait"), strict=True)
     )
 
 
 def breakdown(summary: Summary) -> Drawing | None:
     """Stacked bars: the wall clock, and the device (or self) time by category and by op."""
     time = "device time" if on_device(summary) else "self time"
-    by_op = op_parts(summary)
-    whole = ", ".join(f"{part.name} {words.percent(part.percent)}" for part in step_parts(summary))
+    by_op, of_step = op_parts(summary), step_parts(summary)
+    whole = ", ".join(f"{part.name} {words.percent(part.percent)}" for part in of_step)
     bars = {
-        f"wall clock of the step: {whole}": step_parts(summary),
+        f"wall clock of the step: {whole}": of_step,
         "device time by category": category_parts(summary),
         f"{time} by op": by_op,
     }

@@ -36,6 +36,8 @@ COLOURS = {
     "compile": ("#b4b8be", "#565c66"),
     "outlier": ("#bf4f4b", "#dc7c77"),
 }
+#: How values stand at an axis.
+FORM = "{:,.10g}".format
 #: Of most characters, in units.
 CHARACTER = 7.0
 _SIZE = 12
@@ -156,22 +158,18 @@ def grid(
     x: Scale | None,
     y: Scale | None,
     size: tuple[float, float],
-    form: Callable[[float], str] = "{:,.10g}".format,
+    form: Callable[[float], str] = FORM,
 ) -> list[Shape]:
     """Lines and values at the ticks of either axis of a figure of that size."""
     found: list[Shape] = []
-    for value in () if y is None else y.ticks(4):
-        at = y.at(value) if y else 0.0
-        found += [
-            Line(((0, at), (size[0], at))),
-            Label(-8, at + 4, form(value), anchor="end"),
-        ]
-    for value in () if x is None else x.ticks(6):
-        at = x.at(value) if x else 0.0
-        found += [
-            Line(((at, 0), (at, size[1]))),
-            Label(at, size[1] + 18, form(value), anchor="middle"),
-        ]
+    if y is not None:
+        for value in y.ticks(4):
+            at = y.at(value)
+            found += Line(((0, at), (size[0], at))), Label(-8, at + 4, form(value), anchor="end")
+    if x is not None:
+        for value in x.ticks(6):
+            at, label = x.at(value), Label(x.at(value), size[1] + 18, form(value), anchor="middle")
+            found += Line(((at, 0), (at, size[1]))), label
     return found
 
 

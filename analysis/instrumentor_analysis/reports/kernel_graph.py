@@ -8,7 +8,8 @@ from instrumentor_analysis.kernels.model import Buffer, BufferUse
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Line, Shape
 
-_COLUMNS = (10, 300, 590)
+#: Left edges of what fills a buffer, of buffers, and of what empties one.
+_FROM, _BUFFER, _TO = 10, 300, 590
 _WIDTH, _HEIGHT, _GAP = 200, 34, 16
 
 
@@ -17,14 +18,20 @@ def graph(buffers: Sequence[Buffer]) -> Drawing | None:
     shapes: list[Shape] = []
     top = 10.0
     for buffer in buffers:
-        left = _ends(buffer, "read", buffer.producers)
-        right = _ends(buffer, "write", buffer.consumers)
-        rows = max(len(left), len(right), 1)
+        sides = (
+            (_FROM, _ends(buffer, "read", buffer.producers)),
+            (_TO, _ends(buffer, "write", buffer.consumers)),
+        )
+        rows = max(1, *(len(texts) for _, texts in sides))
         middle = top + (rows * (_HEIGHT + _GAP) - _GAP) / 2
-        shapes += _side(left, _COLUMNS[0], top, middle, to_right=True)
-        shapes += _side(right, _COLUMNS[2], top, middle, to_right=False)
+        for x, texts in sides:
+            for number, text in enumerate(texts):
+                y = top + number * (_HEIGHT + _GAP)
+                shapes += _box(x, y, text, "line", 1)
+                here, there = (x, y + _HEIGHT / 2), (_BUFFER, middle)
+                shapes += _arrow(here, there) if x == _FROM else _arrow(there, here)
         name = buffer.name or f"buffer {buffer.index}"
-        shapes += _box(_COLUMNS[1], middle - _HEIGHT / 2, name, "compute", 2)
+        shapes += _box(_BUFFER, middle - _HEIGHT / 2, name, "compute", 2)
         top += rows * (_HEIGHT + _GAP) + _GAP
     says = "Dataflow buffers with their producers and consumers"
     return Drawing("Dataflow buffers", says, (0, 0, 800, top), tuple(shapes)) if buffers else None
@@ -32,34 +39,20 @@ def graph(buffers: Sequence[Buffer]) -> Drawing | None:
 
 def _ends(buffer: Buffer, direction: str, uses: Sequence[BufferUse]) -> list[str]:
     copies = [copy for copy in buffer.copies if copy.direction == direction]
-    texts = [f"DRAM · {copy.function}:{copy.line}" for copy in copies]
     copied = {copy.function for copy in copies}
+    texts = [f"DRAM · {copy.function}:{copy.line}" for copy in copies]
     texts += [f"{use.function}:{use.line}" for use in uses if use.function not in copied]
     return list(dict.fromkeys(texts))
 
 
-def _side(
-    texts: Sequence[str], x: float, top: float, middle: float, *, to_right: bool
-) -> list[Shape]:
-    """Boxes in a column, each with an arrow to the buffer or from it."""
-    shapes: list[Shape] = []
-    for number, text in enumerate(texts):
-        y = top + number * (_HEIGHT + _GAP)
-        shapes += _box(x, y, text, "line", 1)
-        center = y + _HEIGHT / 2
-        start = (x + _WIDTH, center) if to_right else (_COLUMNS[1] + _WIDTH, middle)
-        end = (_COLUMNS[1], middle) if to_right else (x, center)
-        back = end[0] - 7
-        shapes.append(Line((start, end), "muted"))
-        shapes.append(Line(((back, end[1] - 4), end, (back, end[1] + 4)), "muted", 1.5))
-    return shapes
+def _arrow(box: tuple[float, float], end: tuple[float, float]) -> list[Shape]:
+    """From the right edge of a box to a point."""
+    (x, y), back = end, end[0] - 7
+    head = (back, y - 4), end, (back, y + 4)
+    return [Line(((box[0] + _WIDTH, box[1]), (x, y)), "muted"), Line(head, "muted", 1.5)]
 
 
 def _box(x: float, y: float, text: str, colour: str, width: float) -> list[Shape]:
     corners = (x, y), (x + _WIDTH, y), (x + _WIDTH, y + _HEIGHT), (x, y + _HEIGHT), (x, y)
-    middle = x + _WIDTH / 2, y + _HEIGHT / 2 + 4
-    return [
-        Bar(x, y, _WIDTH, _HEIGHT, "card", text),
-        Line(corners, colour, width),
-        Label(*middle, words.clip(text, 28), "text", "middle"),
-    ]
+    label = Label(x + _WIDTH / 2, y + _HEIGHT / 2 + 4, words.clip(text, 28), "text", "middle")
+    return [Bar(x, y, _WIDTH, _HEIGHT, "card", text), Line(corners, colour, width), label]

@@ -188,12 +188,6 @@ def test_what_has_no_location_stands_last_among_the_sources() -> None:
     assert "no location" not in html(replace(tracy(), locations=located))
 
 
-def test_what_could_be_won_says_of_what_and_how() -> None:
-    text = " ".join(" ".join(Page(html(tracy())).texts).split())
-    assert "32 x 1280 x 5120 119 30.1 ms 29.3 ms 7.7 % gaps at 6.5 us" in text
-    assert "32 x 1280 x 1280 40 7.00 ms 3.20 ms 0.8 % on all its cores" in text
-
-
 @pytest.mark.parametrize(
     ("path", "link"),
     [

@@ -11,7 +11,7 @@ from instrumentor_analysis.report_options import Report, ReportOptions, per_op_r
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.advice_console import ids
 from instrumentor_analysis.reports.ops_console import render_ops
-from tests.analysis.ops_rows import REAL, matmul, op, text, write
+from tests.analysis.ops_rows import matmul, op, text, write
 from tests.analysis.reports.summaries import HOSTILE, step_rows
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -125,15 +125,6 @@ def test_ids_are_named_before_they_are_counted() -> None:
     assert ids([7]) == "ID 7"
     assert ids([1, 2]) == "IDs 1, 2"
     assert ids(range(1, 1001)) == "IDs 1, 2, 3, 4, 5, 6 and 994 more"
-
-
-@pytest.mark.skipif(not REAL.is_dir(), reason="the recorded CSVs are not here")
-@pytest.mark.parametrize("path", sorted(REAL.glob("*.csv")), ids=lambda path: path.stem)
-@pytest.mark.parametrize("width", [80, 160])
-def test_recorded_files_fit(path: Path, width: int) -> None:
-    report = per_op_report(path, ReportOptions(ignore_signposts=True))
-    shown = render_ops(report, width=width)
-    assert max(map(words.width, shown.splitlines())) <= width
 
 
 def test_every_hostile_name_has_a_row(tmp_path: Path) -> None:

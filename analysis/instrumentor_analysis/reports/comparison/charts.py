@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from instrumentor_analysis.comparison.model import Comparison, Share, Timing
+from instrumentor_analysis.comparison.model import Comparison, Timing
 from instrumentor_analysis.reports import words
-from instrumentor_analysis.reports.charts import Part, stacks
+from instrumentor_analysis.reports.charts import WIDTH, Part, stacks
 from instrumentor_analysis.reports.drawing import (
+    FORM,
     Dot,
     Drawing,
     Key,
@@ -20,16 +21,15 @@ from instrumentor_analysis.reports.drawing import (
 
 #: Samples of one run that are drawn; of more, as many spread evenly.
 MOST_SAMPLES = 400
-WIDTH = 1000.0
-_PITCH = 44.0
+_PITCH, _MIDDLE, _LONGEST_NAME = 44.0, 20.0, 26
 #: Rows that a dot may be moved by, so that samples of one value do not hide each other.
 _SCATTER = (0.0, -6.0, 6.0, -3.0, 3.0, -9.0, 9.0)
-_COLOURS = {"faster": "good", "slower": "bad", "unsure": "tm", "base": "other"}
 _KEYS = (
     Key("other", "base"),
     Key("good", "significantly faster"),
     Key("bad", "significantly slower"),
     Key("tm", "inconclusive"),
+    Key("", "line: median"),
 )
 
 
@@ -38,125 +38,66 @@ def samples(comparisons: Sequence[Comparison]) -> Drawing | None:
 
     Comparisons of different bases per sample and per step cannot share an axis.
     """
-    timed = [(each, each.timing) for each in comparisons if each.timing is not None]
-    if not timed or len({each.basis for each, _ in timed}) > 1:
+    timed = [(each.new.name, each.timing) for each in comparisons if each.timing is not None]
+    if not timed or len({timing.basis for _, timing in timed}) > 1:
         return None
-    first, timing = timed[0]
-    assert timing is not None
-    runs = [(first.base.name, timing.base_samples_ms, timing.base_median_ms, "base")]
-    runs += [(each.new.name, t.new_samples_ms, t.new_median_ms, _kind(t)) for each, t in timed if t]
+    base = timed[0][1]
+    runs = [(comparisons[0].base.name, base.base_samples_ms, base.base_median_ms, "other")]
+    runs += [(name, t.new_samples_ms, t.new_median_ms, _colour(t)) for name, t in timed]
     x = _axis([ms for _, values, _, _ in runs for ms in values])
-    shapes: list[Shape] = grid(x, None, (WIDTH, len(runs) * _PITCH))
-    for at, run in enumerate(runs):
-        shapes += _strip(*run, at * _PITCH + 20, x)
-    unit = "ms a sample" if first.basis == "sample" else "ms a step"
+    shapes: list[Shape] = []
+    for at, (name, values, median, colour) in enumerate(runs):
+        y, step = at * _PITCH + _MIDDLE, max(1, -(-len(values) // MOST_SAMPLES))
+        for number in range(0, len(values), step):
+            tip = f"{name}, steady step {number + 1}: {words.ms(values[number])}"
+            moved = y + _SCATTER[number // step % len(_SCATTER)]
+            shapes.append(Dot(x.at(values[number]), moved, 4, colour, tip, 0.75))
+        tip = f"{name}: median {words.ms(median)} of {words.plural(len(values), 'steady step')}"
+        ends = (x.at(median), y - 14), (x.at(median), y + 14)
+        shapes.append(Line(ends, "text", 2, tip=tip))
+    unit = f"ms a {base.basis}"
     shapes.append(Label(WIDTH, len(runs) * _PITCH + 36, unit, anchor="end"))
-    return Drawing(
-        f"Steady steps, {timing.label}",
-        "Every steady step of each run; the tables below have the medians",
-        _box(len(runs)),
-        tuple(shapes),
-        (*_KEYS, Key("", "line: median")),
-    )
-
-
-def _kind(timing: Timing) -> str:
-    if not timing.real:
-        return "unsure"
-    return "faster" if timing.ratio < 1 else "slower"
-
-
-def _strip(
-    name: str, values: Sequence[float], median: float, kind: str, y: float, x: Scale
-) -> list[Shape]:
-    """The samples of one run, and their median."""
-    step = max(1, -(-len(values) // MOST_SAMPLES))
-    text = f"{name}: median {words.ms(median)} of {words.plural(len(values), 'steady step')}"
-    mark = (x.at(median), y - 14), (x.at(median), y + 14)
-    return [
-        _name(name, y),
-        *(
-            Dot(
-                x.at(ms),
-                y + _SCATTER[at % len(_SCATTER)],
-                4,
-                _COLOURS[kind],
-                f"{name}, steady step {at * step + 1}: {words.ms(ms)}",
-                0.75,
-            )
-            for at, ms in enumerate(values[::step])
-        ),
-        Line(mark, "text", 2, tip=text),
-    ]
-
-
-def _name(name: str, y: float) -> Label:
-    shown = name if len(name) <= 26 else f"{name[:12]}…{name[-12:]}"
-    return Label(-12, y + 4, shown, "text", "end")
-
-
-def _box(runs: int) -> tuple[float, float, float, float]:
-    return -190, -6, WIDTH + 210, runs * _PITCH + 44
+    says = "Every steady step of each run; the tables below have the medians"
+    return _rows(f"Steady steps, {base.label}", says, [run[0] for run in runs], x, shapes, _KEYS)
 
 
 def ratios(comparisons: Sequence[Comparison]) -> Drawing | None:
     """The interval of each run; None where none has one."""
-    timed = [(each.new.name, each.timing) for each in comparisons]
-    known = [(name, t) for name, t in timed if t is not None and t.interval is not None]
+    timed = [(each.new.name, each.timing) for each in comparisons if each.timing is not None]
+    known = [(name, t, t.interval) for name, t in timed if t.interval is not None]
     if not known:
         return None
-    ends = [
-        1.0,
-        *(end for _, t in known if t.interval for end in (t.interval.low, t.interval.high)),
-    ]
-    x, bottom = _axis(ends), len(known) * _PITCH
-    changes = Scale((x.low - 1) * 100, (x.high - 1) * 100, WIDTH)
-    shapes: list[Shape] = grid(changes, None, (WIDTH, bottom), _change)
-    shapes.append(Line(((x.at(1), -4), (x.at(1), bottom)), "text", dashed=True))
-    for at, (name, t) in enumerate(known):
-        if t.interval is not None:
-            y, colour = at * _PITCH + 20, _COLOURS[_kind(t)]
-            reach = (x.at(t.interval.low), y), (x.at(t.interval.high), y)
-            shapes += [
-                _name(name, y),
-                Line(reach, colour, 4, tip=t.statement),
-                Dot(x.at(t.ratio), y, 5, "text", t.statement, 1.0),
-            ]
-    return Drawing(
+    x = _axis([0.0, *(_percent(end) for _, _, i in known for end in (i.low, i.high))])
+    ends = (x.at(0), -4), (x.at(0), len(known) * _PITCH)
+    shapes: list[Shape] = [Line(ends, "text", dashed=True)]
+    for at, (_, timing, interval) in enumerate(known):
+        y = at * _PITCH + _MIDDLE
+        reach = (x.at(_percent(interval.low)), y), (x.at(_percent(interval.high)), y)
+        shapes.append(Line(reach, _colour(timing), 4, tip=timing.statement))
+        shapes.append(Dot(x.at(timing.change_percent), y, 5, "text", timing.statement, 1.0))
+    note = (
+        "Left of the dashed line is faster. Where an interval crosses it, these samples do not "
+        "tell the runs apart."
+    )
+    title, says = (
         "Change of the median, 95 % interval",
         "The interval of each run's change against the base",
-        _box(len(known)),
-        tuple(shapes),
-        note="Left of the dashed line is faster. Where an interval crosses it, these samples do "
-        "not tell the runs apart.",
     )
+    return _rows(title, says, [name for name, _, _ in known], x, shapes, note=note, form=_change)
+
+
+def _colour(timing: Timing) -> str:
+    if not timing.real:
+        return "tm"
+    return "good" if timing.ratio < 1 else "bad"
+
+
+def _percent(ratio: float) -> float:
+    return (ratio - 1) * 100
 
 
 def _change(percent: float) -> str:
     return f"{percent:+.3g} %" if percent else "base"
-
-
-def category_bars(comparison: Comparison) -> Drawing | None:
-    """The device time of both sides by category, both against the longer one."""
-    shares = comparison.categories
-    totals = [sum(s.base_ms or 0.0 for s in shares), sum(s.new_ms or 0.0 for s in shares)]
-    if min(totals, default=0.0) <= 0:
-        return None
-    names = comparison.base.name, comparison.new.name
-    bars = {
-        f"{name}: {words.ms(total)} of device time": _parts(shares, side, max(totals))
-        for side, (name, total) in enumerate(zip(names, totals, strict=True))
-    }
-    return stacks("Device time by category", bars)
-
-
-def _parts(shares: Sequence[Share], side: int, longest: float) -> tuple[Part, ...]:
-    times = [(s.name, s.new_ms if side else s.base_ms) for s in shares]
-    return tuple(
-        Part(name, ms / longest * 100, f"{name}: {words.ms(ms)}", name.lower())
-        for name, ms in times
-        if ms
-    )
 
 
 def _axis(values: Sequence[float]) -> Scale:
@@ -164,3 +105,45 @@ def _axis(values: Sequence[float]) -> Scale:
     low, high = min(values), max(values)
     margin = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
     return Scale(low - margin, high + margin, WIDTH)
+
+
+def _rows(
+    title: str,
+    says: str,
+    names: Sequence[str],
+    x: Scale,
+    shapes: Sequence[Shape],
+    keys: tuple[Key, ...] = (),
+    note: str = "",
+    form: Callable[[float], str] = FORM,
+) -> Drawing:
+    """Shapes on rows with a name each, above one axis."""
+    bottom = len(names) * _PITCH
+    labels = (
+        Label(-12, at * _PITCH + _MIDDLE + 4, words.clip(name, _LONGEST_NAME), "text", "end")
+        for at, name in enumerate(names)
+    )
+    every = (*grid(x, None, (WIDTH, bottom), form), *labels, *shapes)
+    return Drawing(title, says, (-190, -6, WIDTH + 210, bottom + 44), every, keys, note)
+
+
+def category_bars(comparison: Comparison) -> Drawing | None:
+    """The device time of both sides by category, both against the longer one."""
+    shares = comparison.categories
+    sides = {
+        comparison.base.name: {share.name: share.base_ms or 0.0 for share in shares},
+        comparison.new.name: {share.name: share.new_ms or 0.0 for share in shares},
+    }
+    totals = {name: sum(times.values()) for name, times in sides.items()}
+    longest = max(totals.values())
+    if min(totals.values()) <= 0:
+        return None
+    bars = {
+        f"{name}: {words.ms(totals[name])} of device time": tuple(
+            Part(kind, ms / longest * 100, f"{kind}: {words.ms(ms)}", kind.lower())
+            for kind, ms in times.items()
+            if ms
+        )
+        for name, times in sides.items()
+    }
+    return stacks("Device time by category", bars)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from instrumentor_analysis.reports.comparison import document
 from tests.analysis.reports.comparison.samples import timed, traced
 from tests.analysis.reports.pages import Page
-from tests.analysis.reports.test_html_browser import chromium, dump
 
 
 def test_the_first_lines_say_which_is_faster() -> None:
@@ -128,15 +127,3 @@ def test_both_sides_stand_side_by_side() -> None:
     text = document.html(timed(2.0))
     row = re.search(r"<tr><th[^>]*>wall clock of fwd\+bwd</th>(.*?)</tr>", text)
     assert re.findall(r">([^<]+)</td>", row[1])[:3] == ["100.0 ms", "200.0 ms", "+100.0 %"]
-
-
-@pytest.mark.browser
-def test_a_browser_shows_it(tmp_path: Path) -> None:
-    text = document.html(traced(tmp_path))
-    shown = dump(text, tmp_path)
-    assert "Conclusion" in shown
-    picture = tmp_path / "page.png"
-    chromium(
-        [f"--screenshot={picture}", "--window-size=1240,2000"], tmp_path, tmp_path / "page.html"
-    )
-    assert picture.stat().st_size > 20_000
