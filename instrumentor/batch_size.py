@@ -8,7 +8,6 @@ in all but sequence-first scripts; `--batch-dim` says otherwise.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 from instrumentor.locate.config import config_path, read_config
 from instrumentor.locate.syntax import Source, callee, dotted, last, parse
+from instrumentor.process import record_of
 
 _NAME = re.compile(r"(per_device_)?(train_)?(batch_?size|bsz|bs|n_batch|batch)", re.I)
 
@@ -138,16 +138,10 @@ def _whole(value: object) -> int | None:
 
 def _recorded_shape(record: Path) -> tuple[int, ...]:
     """The shape that most samples had; empty when none was recorded."""
-    shapes: Counter[tuple[int, ...]] = Counter()
     lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:  # the last line of a killed run
-            continue
-        if not isinstance(event, dict) or event.get("event") != "sample":
-            continue
-        shape = event.get("batch_shape")
-        if isinstance(shape, list) and shape and all(isinstance(n, int) and n > 0 for n in shape):
-            shapes[tuple(shape)] += 1
-    return shapes.most_common(1)[0][0] if shapes else ()
+    samples = (r for r in map(record_of, lines) if r is not None and r.get("event") == "sample")
+    shapes = (sample.get("batch_shape") for sample in samples)
+    whole = (
+        tuple(shape) for shape in shapes if isinstance(shape, list) and all(map(_whole, shape))
+    )
+    return next((shape for shape, _ in Counter(whole).most_common() if shape), ())

@@ -16,11 +16,13 @@ class Variant:
         edits: (module, edit), in the order in which they are applied.
         files: (data file, its new bytes), such as the YAML that the run reads.
         rebinds: names of the modules that the edits may bind anew (`os`, a model).
+        arguments: of the script, as they are then.
     """
 
     edits: tuple[tuple[Path, Edit], ...] = ()
     files: tuple[tuple[Path, bytes], ...] = ()
     rebinds: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     @property
     def modules(self) -> tuple[Path, ...]:

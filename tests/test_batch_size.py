@@ -21,7 +21,8 @@ def facts(folder: Path, *arguments: str, script: str = "", record: str = "") -> 
 
 
 def sample(*shape: int) -> str:
-    return json.dumps({"event": "sample", "batch_shape": list(shape) or None}) + "\n"
+    told = {"event": "sample", "label": "step", "kind": "steady", "ms": 1.0}
+    return json.dumps({**told, "batch_shape": list(shape) or None}) + "\n"
 
 
 def test_the_yaml_of_the_arguments(tmp_path: Path) -> None:

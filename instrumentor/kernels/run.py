@@ -26,7 +26,7 @@ from instrumentor.kernels.model import invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import KernelPlan, chained
 from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
-from instrumentor.kernels.tt_lang import TtLang, find_run_test
+from instrumentor.kernels.tt_lang import RUN_TEST, TtLang, find_run_test, why_not
 from instrumentor.kernels.validate import Validation, Verdict
 from instrumentor.outputs import write_json
 from instrumentor.pipeline import InstrumentedRun
@@ -117,19 +117,19 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         project, mode = self.plan.project, self.options.mode
         self.machine = examine(project.root, python=self.options.python, env=self.env, cwd=self.cwd)
         run_test = find_run_test(project.root, self.options.run_test, self.env)
-        if run_test is None:  # which runs it on another machine
+        refused = why_not(mode, len(self.prepared.replacements)) if run_test else ""
+        if refused:
+            self._warn(f"{RUN_TEST} {refused}: run directly")
+        self.profiler = TtLang(mode, None if refused else run_test, self.started)
+        if self.profiler.run_test is None:  # which runs it on another machine
             self._check_tt_lang()
-        self.profiler = TtLang(mode, run_test, len(self.prepared.replacements), self.started)
-        self.start = self.profiler.start(self.machine.python, self.prepared.script, self.arguments)
         self.environment = environment(self.env, mode)
-        if self.start.note:
-            self._warn(self.start.note)
         for name, why in self.environment.removed.items():
             self._warn(f"{name} was taken out of the environment: {why}")
 
     def ready(self) -> AbstractContextManager[None]:
         """The devices of this machine, unless run-test.sh takes the script to another one's."""
-        return held(self.machine.devices if self.start.via == "direct" else ())
+        return held(self.machine.devices if self.profiler.via == "direct" else ())
 
     def _check_tt_lang(self) -> None:
         """See that tt-lang and tt-metal are there, before anything is copied or run.
@@ -180,7 +180,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
         self.launch = launch
-        via = "directly" if self.start.via == "direct" else f"by {self.start.via}"
+        via = "directly" if self.profiler.via == "direct" else f"by {self.profiler.via}"
         self.progress.stage("running", f"--mode {self.options.mode}, {via}")
 
     # -- exactly one ---------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         if not any(r.get("event") == "kernel" and r.get("ok") for r in records):
             return made.failure or self._never_ran(skipped, began=bool(started))
         # on another machine only run-test.sh knows what ran
-        direct = self.start.via == "direct"
+        direct = self.profiler.via == "direct"
         failure = self.loaded_elsewhere(made, workspace, records) if direct else None
         if made.exit_code and failure is None:
             self._judge_exit(made.exit_code, skipped=bool(skipped))
@@ -239,7 +239,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         from instrumentor_analysis.kernels.report import read_records
 
         record, log = self.folder / RECORD, self.folder / "run.log"
-        if self.start.via != "direct" and not record.exists() and log.is_file():
+        if self.profiler.via != "direct" and not record.exists() and log.is_file():
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
             printed = [line.partition(_PRINTED)[2] for line in lines if _PRINTED + "{" in line]
             record.write_text("".join(line + "\n" for line in printed), encoding="utf-8")
@@ -307,7 +307,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             ],
             "grid": kernel["grid"],
             "buffers": kernel["buffers"],
-            "via": self.start.via,
+            "via": self.profiler.via,
             "environment": dict(self.environment.added),
             "removed": dict(self.environment.removed),
             "validated": None if verdict is None else verdict.ok,

@@ -22,19 +22,6 @@ _FOLDERS = ("", "tools", "scripts", "bin")
 _FLAGS = {"auto-profile": ("--auto-profile",), "perf": ("--perf",)}
 
 
-class Start(Struct, frozen=True):
-    """A command line.
-
-    Attributes:
-        via: ``direct`` or the path of run-test.sh.
-        note: why not run-test.sh although there is one, or an empty string.
-    """
-
-    argv: tuple[str, ...]
-    via: str = "direct"
-    note: str = ""
-
-
 def find_run_test(root: Path, asked: str, env: Mapping[str, str]) -> Path | None:
     """run-test.sh: the one asked for, on PATH, or in the project.
 
@@ -60,50 +47,48 @@ def find_run_test(root: Path, asked: str, env: Mapping[str, str]) -> Path | None
     return next((path for path in candidates if path.is_file()), None)
 
 
+def why_not(mode: str, files: int) -> str:
+    """Why run-test.sh cannot take a run to the device; '' where it can.
+
+    Args:
+        files: how many files of the project were changed.
+    """
+    if mode not in _FLAGS:
+        return f"has no flag for --mode {mode}"
+    return f"takes one file, {files} were changed" if files > 1 else ""
+
+
 class TtLang(Struct, frozen=True):
     """One mode of tt-lang's profilers.
 
     Attributes:
         mode: auto-profile, perf or signposts.
         run_test: run-test.sh, which takes the script to the device; None runs it directly.
-        files: how many files of the project were changed; run-test.sh takes only the script to
-            the machine with the device.
         since: when the run began, Unix seconds: an older device log is another kernel's.
     """
 
     mode: str
     run_test: Path | None
-    files: int
     since: float
     name: str = "tt-lang"
 
-    def start(self, python: Path, script: Path, arguments: tuple[str, ...]) -> Start:
-        """The command line."""
-        direct = (str(python), str(script), *arguments)
-        if self.run_test is None:
-            return Start(direct)
-        why = ""
-        if self.mode not in _FLAGS:
-            why = f"has no flag for --mode {self.mode}"
-        elif self.files > 1:
-            why = f"takes one file, {self.files} were changed"
-        if why:
-            return Start(direct, note=f"{RUN_TEST} {why}: run directly")
-        # Without -v it shows the last 30 lines only.
-        argv = (str(self.run_test), "-v", *_FLAGS[self.mode], "--hw", str(script), *arguments)
-        return Start(argv, str(self.run_test))
+    @property
+    def via(self) -> str:
+        """``direct``, or the path of run-test.sh."""
+        return "direct" if self.run_test is None else str(self.run_test)
 
     def launch(self, request: LaunchRequest) -> Launch:
         """The script's command, with the variables of the mode."""
-        begun = self.start(request.python, request.script, request.arguments)
-        variables = {
-            **environment(request.env, self.mode).variables,
-            "PYTHONUNBUFFERED": "1",
-            "INSTRUMENT_RECORD": str(request.record),
-        }
-        if begun.via != "direct":
-            del variables["INSTRUMENT_RECORD"]  # it would name a file of another machine
-        return Launch(begun.argv, variables, request.cwd, "the kernel script")
+        argv = (str(request.script), *request.arguments)
+        variables = {**environment(request.env, self.mode).variables, "PYTHONUNBUFFERED": "1"}
+        if self.run_test is None:
+            argv = (str(request.python), *argv)
+            variables["INSTRUMENT_RECORD"] = str(request.record)
+        else:
+            # Without -v it shows the last 30 lines only. The record would be a file of another
+            # machine: the gate prints its events instead.
+            argv = (str(self.run_test), "-v", *_FLAGS[self.mode], "--hw", *argv)
+        return Launch(argv, variables, request.cwd, "the kernel script")
 
     def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
         """Nothing to move: the gate's records and the log hold it all."""

@@ -34,13 +34,6 @@ _MARK = MARKER.encode()
 _FRAME = (BEGIN.encode(), END.encode())
 
 
-class Applied(Struct, frozen=True):
-    """A configuration, ready to be run: edits, and the script's arguments as they are then."""
-
-    variant: Variant
-    arguments: tuple[str, ...]
-
-
 class Applicable(Struct, frozen=True):
     """Where a setting acts on a script.
 
@@ -59,8 +52,8 @@ class Applicable(Struct, frozen=True):
 Survey: TypeAlias = Mapping[str, "Applicable | NotApplicable"]
 
 
-def applied(target: Target, configuration: Configuration) -> Applied:
-    """A configuration as edits.
+def applied(target: Target, configuration: Configuration) -> Variant:
+    """A configuration as edits, data files and arguments.
 
     Raises:
         NotApplicable: with file, line and reason.
@@ -73,7 +66,7 @@ def applied(target: Target, configuration: Configuration) -> Applied:
             if setting is TRACE and not compile_options.uses_crank(target):
                 trace.apply(target, changes)
     compile_options.apply(target, changes)
-    return Applied(changes.variant(), tuple(changes.arguments))
+    return changes.variant()
 
 
 def way_of(target: Target, setting: Setting) -> Way:
@@ -115,9 +108,9 @@ def prepared(target: Target, configuration: Configuration) -> Prepared:
         NotApplicable: with file, line and reason.
         ProofFailed: the changes and the measuring get into each other's way.
     """
-    one = applied(target, configuration)
-    options = dataclasses.replace(target.options, variant=one.variant)
-    return prepare(target.script, options, one.arguments)
+    variant = applied(target, configuration)
+    options = dataclasses.replace(target.options, variant=variant)
+    return prepare(target.script, options, variant.arguments)
 
 
 def patch(target: Target, configuration: Configuration) -> bytes:
@@ -128,7 +121,7 @@ def patch(target: Target, configuration: Configuration) -> bytes:
     Raises:
         NotApplicable, ProofFailed: as :func:`prepared`.
     """
-    variant = applied(target, configuration).variant
+    variant = applied(target, configuration)
     files: dict[Path, tuple[bytes, bytes]] = {}
     for path in variant.modules:
         before = path.read_bytes()
@@ -179,7 +172,7 @@ def _tried(target: Target, setting: Setting) -> Applicable | NotApplicable:
         if other is not None:
             changed = Configuration.of({setting.name: other})
             prepared(target, changed)
-            place = place or applied(target, changed).variant.first_line
+            place = place or applied(target, changed).first_line
         assert place is not None  # what the script has not itself has another value
         return Applicable(*place, way.how, value)
     except NotApplicable as error:

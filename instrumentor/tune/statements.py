@@ -88,7 +88,8 @@ class Changes(Struct, eq=False):
             code, reason = _rewritten(source, statement, texts), "; ".join(dict.fromkeys(reasons))
             edit = Edit(Kind.DISABLE, address(statement), code, pass_name=PASS, reason=reason)
             edits.append((source.path, edit))
-        return Variant(tuple(edits), tuple(self._files.items()), tuple(sorted(self._rebinds)))
+        files, rebinds = tuple(self._files.items()), tuple(sorted(self._rebinds))
+        return Variant(tuple(edits), files, rebinds, tuple(self.arguments))
 
 
 class Way(Struct, frozen=True):

@@ -99,14 +99,14 @@ def _run(spec: Spec) -> Outcome:
         target = read_target(spec.script, spec.arguments, options.folder, options.rewrite)
         if target.digest() != spec.digest:
             return Outcome(outcome.FAILED, "the script changed since the tuning began")
-        one = applied(target, spec.configuration)
+        variant = applied(target, spec.configuration)
         options = dataclasses.replace(
             options,
-            rewrite=dataclasses.replace(options.rewrite, variant=one.variant),
+            rewrite=dataclasses.replace(options.rewrite, variant=variant),
             output=folder,
             env={name: value for name, value in variables.items() if value is not None},
         )
-        result = run(spec.script, one.arguments, options)
+        result = run(spec.script, variant.arguments, options)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except InstrumentError as error:

@@ -38,6 +38,36 @@ def trials(document: dict[str, Any]) -> dict[str, str]:
     return {trial["name"]: trial["verdict"] for trial in document["trials"]}
 
 
+def begun(repo: Path, pattern: str, env: dict[str, str], *words: str) -> subprocess.Popen[str]:
+    """A tuning of the optimization level, once there is such a file of its trials."""
+    asked = (*FEW, *words, "--settings", "optimization_level", "train.py")
+    process = start("tune", *asked, cwd=repo, env={**ENV, **env})
+    wait_for_file(process, repo / "repo_tune", pattern)
+    return process
+
+
+def kill_third_trial(repo: Path, env: dict[str, str], *words: str) -> dict[str, str]:
+    """The verdicts where the first level's trial is killed, and nothing else is."""
+    process = begun(repo, "trials/03_*/run/timings.jsonl", {**env, "TUNING_HANGS": "1"}, *words)
+    (facts,) = (repo / "repo_tune").glob("trials/03_*/process.json")
+    os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
+    _, err = process.communicate(timeout=HANG_S)
+    assert process.returncode == 0, err
+    verdicts = trials(read(repo / "repo_tune", "tune.json"))
+    assert verdicts["optimization_level 1"] == "killed"
+    assert verdicts["optimization_level 2"] == "kept"
+    return verdicts
+
+
+def interrupt_first_trial(repo: Path, env: dict[str, str], *words: str) -> str:
+    """What is said when Ctrl-C ends a tuning in its first trial."""
+    process = begun(repo, "trials/01_*/run/timings.jsonl", {**env, "TUNING_HANGS": "0"}, *words)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=HANG_S)
+    assert process.returncode == 130, err
+    return str(err)
+
+
 def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
     before = snapshot(repo)
     done = run_cli("tune", *FEW, "--batch-sizes", "4,8,32", "train.py", cwd=repo, env=ENV)
@@ -153,10 +183,7 @@ def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
 
 @pytest.mark.slow
 def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: RunCli) -> None:
-    words = ("tune", *FEW, "--settings", "optimization_level", "train.py")
-    process = start(*words, cwd=repo, env=ENV)
-    folder = repo / "repo_tune"
-    wait_for_file(process, folder, "trials/03_*/process.json")
+    process, folder = begun(repo, "trials/03_*/process.json", {}), repo / "repo_tune"
     process.kill()
     process.communicate(timeout=HANG_S)
     results = {p: p.stat().st_mtime_ns for p in folder.glob("trials/0[12]_*/result.json")}
@@ -177,30 +204,16 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
 
 @pytest.mark.slow
 def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
-    words = ("tune", *FEW, "--settings", "optimization_level", "train.py")
-    process = start(*words, cwd=repo, env=ENV)
-    folder = repo / "repo_tune"
-    wait_for_file(process, folder, "trials/03_*/process.json")
-    (facts,) = folder.glob("trials/03_*/process.json")
-    os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
-    _, err = process.communicate(timeout=HANG_S)
-    assert process.returncode == 0, err
-    assert trials(read(folder, "tune.json"))["optimization_level 1"] == "killed"
-    assert trials(read(folder, "tune.json"))["optimization_level 2"] == "kept"
-    done = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
-    assert trials(read(folder, "tune.json"))["optimization_level 1"] == "kept", done.stderr
+    kill_third_trial(repo, {})
+    done = run_cli("tune", "--resume", "repo_tune", cwd=repo, env=ENV)
+    verdicts = trials(read(repo / "repo_tune", "tune.json"))
+    assert verdicts["optimization_level 1"] == "kept", done.stderr
 
 
 @pytest.mark.slow
 def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cli: RunCli) -> None:
-    env = {**ENV, "TUNING_HANGS": "0"}
-    process = start("tune", *FEW, "--settings", "optimization_level", "train.py", cwd=repo, env=env)
     folder = repo / "repo_tune"
-    wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=HANG_S)
-    assert process.returncode == 130
-    assert "Next: instrument tune --resume" in err
+    assert "Next: instrument tune --resume" in interrupt_first_trial(repo, {})
     wait_for(lambda: processes_with(str(folder)) == [])
     resumed = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
     assert trials(read(folder, "tune.json"))["optimization_level 2"] == "kept", resumed.stderr

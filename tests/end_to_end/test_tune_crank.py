@@ -24,6 +24,7 @@ SCRIPT = """\
 import torch
 import tt_crank.torch
 from torch import nn
+from tt_crank.torch._compile import CompileOption
 
 torch.manual_seed(0)
 model = nn.Linear(8, 1).to("tt")
@@ -34,7 +35,8 @@ def loss_fn(batch):
     return model(batch).sum()
 
 
-compiled = torch.compile(loss_fn, backend="tt", dynamic=False)
+options = {CompileOption.OPT_LEVEL: 1}
+compiled = torch.compile(loss_fn, backend="tt", dynamic=False, options=options)
 for step in range(50):
     optimizer.zero_grad()
     loss = compiled(torch.ones(4, 8).to("tt"))
@@ -79,6 +81,5 @@ def test_options_of_torch_compile(git_repo: RepoFactory, run_cli: RunCli) -> Non
     assert document["best"] == {"weight_dtype": "bfp_bf4"}
     assert 2 < document["best_against_baseline"]["times_as_fast"] < 1 / 0.25
     git(repo, "apply", str(repo / "repo_tune" / "best.diff"))
-    assert (
-        'options={"experimental_weight_dtype": BfpDtype.BfpBf4})' in (repo / "train.py").read_text()
-    )
+    text = (repo / "train.py").read_text()
+    assert '{**(options or {}), "experimental_weight_dtype": BfpDtype.BfpBf4})' in text

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RepoFactory, RunCli
-from tests.end_to_end.small import processes_with, read, start
-from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
-from tests.waiting import HANG_S, wait_for
+from tests.end_to_end.small import processes_with, read
+from tests.end_to_end.test_tune import interrupt_first_trial, kill_third_trial
+from tests.tune.scripts import STANDINS, TRAIN
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 FEW = ("--steps", "8", "--warmup", "2", "--executor", "slurm")
@@ -135,37 +136,14 @@ def test_trials_are_jobs_and_independent_ones_run_at_once(
 
 def test_a_killed_job_costs_only_itself(cluster: dict[str, str], git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": TRAIN, "pyproject.toml": ""})
-    env = {**ENV, **cluster, "TUNING_HANGS": "1"}
-    process = start("tune", *FEW, "--settings", "optimization_level", "train.py", cwd=repo, env=env)
-    folder = repo / "repo_tune"
-    wait_for_file(process, folder, "trials/03_*/run/timings.jsonl")
-    (facts,) = folder.glob("trials/03_*/process.json")
-    os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
-    _, err = process.communicate(timeout=HANG_S)
-    assert process.returncode == 0, err
-    verdicts = {t["name"]: t["verdict"] for t in read(folder, "tune.json")["trials"]}
-    assert verdicts["optimization_level 1"] == "killed"
-    assert verdicts["optimization_level 2"] == "kept"
+    kill_third_trial(repo, cluster, "--executor", "slurm")
 
 
 def test_an_interruption_takes_the_job_out_of_the_queue(
     cluster: dict[str, str], git_repo: RepoFactory
 ) -> None:
     repo = git_repo({"train.py": TRAIN, "pyproject.toml": ""})
-    env = {**ENV, **cluster, "TUNING_HANGS": "0"}
-    process = start("tune", *FEW, "--settings", "optimization_level", "train.py", cwd=repo, env=env)
-    folder = repo / "repo_tune"
-    wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=HANG_S)
-    assert process.returncode == 130, err
-    whole = {**os.environ, **env}
-
-    def queue() -> str:
-        words = ["squeue", "--noheader"]
-        return subprocess.run(
-            words, env=whole, capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    wait_for(lambda: not queue())
-    assert not processes_with(str(folder))
+    interrupt_first_trial(repo, cluster, "--executor", "slurm")
+    squeue, env = ["squeue", "--noheader"], {**os.environ, **cluster}
+    wait_for(lambda: not subprocess.check_output(squeue, env=env).strip())
+    assert not processes_with(str(repo / "repo_tune"))

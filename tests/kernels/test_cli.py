@@ -8,18 +8,31 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import RunCli, git
 from tests.kernels.conftest import Environment
-from tests.kernels.scripts import FIXTURES, ROOT
+from tests.kernels.scripts import ROOT
 from tests.waiting import HANG_S
 
+Cli = Callable[..., subprocess.CompletedProcess[str]]
 
-def test_explain(run_cli: RunCli) -> None:
-    done = run_cli("kernel", "explain", "scale_multicore.py", cwd=FIXTURES)
+
+@pytest.fixture
+def kernel(run_cli: RunCli, kernels: Path, standin: Environment) -> Cli:
+    """`instrument kernel` in the repository of kernels; the stand-in's failures by name."""
+
+    def call(*words: object, failures: str = "") -> subprocess.CompletedProcess[str]:
+        return run_cli("kernel", *map(str, words), cwd=kernels, env=standin(failures))
+
+    return call
+
+
+def test_explain(kernel: Cli) -> None:
+    done = kernel("explain", "scale_multicore.py")
     assert done.returncode == 0
     assert "scale_multicore.py:12: @ttl.kernel _scale, grid 'auto'" in done.stdout
     assert "call 1: _scale(a, out)  [runs]" in done.stdout
@@ -27,68 +40,52 @@ def test_explain(run_cli: RunCli) -> None:
     assert "a: 1024 x 1024, bfloat16, DRAM" in done.stdout
 
 
-def test_explain_of_several_kernels_says_what_to_type(run_cli: RunCli) -> None:
-    done = run_cli("kernel", "explain", "two_kernels.py", cwd=FIXTURES)
+def test_explain_of_several_kernels_says_what_to_type(kernel: Cli) -> None:
+    done = kernel("explain", "two_kernels.py")
     assert done.returncode == 3
     assert "declined:" in done.stdout
     assert "hint: Choose one: --kernel scores." in done.stdout
-    done = run_cli(
-        "kernel", "explain", "--json", "--kernel", "apply", "two_kernels.py", cwd=FIXTURES
-    )
+    done = kernel("explain", "--json", "--kernel", "apply", "two_kernels.py")
     assert json.loads(done.stdout)["chosen"]["kernel"] == "apply"
-    declined = run_cli("kernel", "explain", "--json", "two_kernels.py", cwd=FIXTURES)
+    declined = kernel("explain", "--json", "two_kernels.py")
     assert json.loads(declined.stdout)["declined"][0]["kind"] == "several-kernels"
 
 
-def test_explain_diff(run_cli: RunCli) -> None:
-    done = run_cli("kernel", "explain", "--diff", "loop.py", cwd=FIXTURES)
+def test_explain_diff(kernel: Cli) -> None:
+    done = kernel("explain", "--diff", "loop.py")
     assert done.stdout.startswith("--- a/")
     assert "+    state = _instrument_gate.at(1, step)(state, out)" in done.stdout
 
 
-def test_run_prints_the_bottleneck_and_the_next_command(
-    run_cli: RunCli, kernels: Path, standin: Environment
-) -> None:
-    done = run_cli(
-        "kernel", "run", "--validate", f"{sys.executable} -c pass", "--production-shape",
-        "32768x32768", "add_one_core.py", cwd=kernels, env=standin(),
-    )  # fmt: skip
+def test_run_prints_the_bottleneck_and_the_next_command(kernel: Cli, kernels: Path) -> None:
+    validate = ("--validate", f"{sys.executable} -c pass")
+    done = kernel("run", *validate, "--production-shape", "32768x32768", "add_one_core.py")
     assert done.returncode == 0, done.stderr
     assert "Bottleneck  the kernel runs on a single core  [use all cores]" in done.stdout
     assert "the test data fits L1, production's does not" in done.stdout
     assert "Next: instrument kernel iterate add_one_core.py" in done.stderr
     assert "Validated by" in done.stderr
-    report = run_cli("kernel", "report", "add_one_core_kernel", "--json", cwd=kernels)
+    report = kernel("report", "add_one_core_kernel", "--json")
     assert json.loads(report.stdout)["wall_time_us"] == pytest.approx(123.6)
     log = kernels / "add_one_core_kernel" / "run.log"
     page = kernels / "page.html"
-    assert run_cli("kernel", "report", log, "--html", page, cwd=kernels).returncode == 0
+    assert kernel("report", log, "--html", page).returncode == 0
     assert "<svg" in page.read_text()
-    again = run_cli("kernel", "report", log, "--html", page, cwd=kernels)
+    again = kernel("report", log, "--html", page)
     assert (again.returncode, again.stdout) == (2, "") and "page.html exists" in again.stderr
-    forced = run_cli("kernel", "report", log, "--html", page, "--force", cwd=kernels)
+    forced = kernel("report", log, "--html", page, "--force")
     assert forced.returncode == 0
 
 
-def test_a_failed_validation_is_exit_code_1(
-    run_cli: RunCli, kernels: Path, standin: Environment
-) -> None:
-    done = run_cli(
-        "kernel", "run", "--json", "--validate", f"{sys.executable} -c 'exit(1)'", "loop.py",
-        cwd=kernels, env=standin(),
-    )  # fmt: skip
+def test_a_failed_validation_is_exit_code_1(kernel: Cli) -> None:
+    done = kernel("run", "--json", "--validate", f"{sys.executable} -c 'exit(1)'", "loop.py")
     assert done.returncode == 1
     assert json.loads(done.stdout)["validated"] is False
     assert "error: the validation failed" in done.stderr
 
 
-def test_a_failed_run_shows_what_was_printed(
-    run_cli: RunCli, kernels: Path, standin: Environment
-) -> None:
-    done = run_cli(
-        "kernel", "run", "--mode", "auto-profile", "add_one_core.py", cwd=kernels,
-        env=standin("die"),
-    )  # fmt: skip
+def test_a_failed_run_shows_what_was_printed(kernel: Cli) -> None:
+    done = kernel("run", "--mode", "auto-profile", "add_one_core.py", failures="die")
     assert done.returncode == 1
     assert "without the THREAD SUMMARY that follows" in " ".join(done.stdout.split())
     assert "the script ended with code 7" in done.stderr
@@ -106,36 +103,33 @@ def test_a_failed_run_shows_what_was_printed(
         (["run", "--production-shape", "ax", "loop.py"], "expected ROWSxCOLS"),
     ],
 )
-def test_usage_errors(run_cli: RunCli, kernels: Path, arguments: list[str], words: str) -> None:
-    done = run_cli("kernel", *arguments, cwd=kernels)
+def test_usage_errors(kernel: Cli, kernels: Path, arguments: list[str], words: str) -> None:
+    done = kernel(*arguments)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert git(kernels, "status", "--porcelain") == ""
 
 
-def test_iterate_once_then_restore(run_cli: RunCli, kernels: Path, standin: Environment) -> None:
+def test_iterate_once_then_restore(kernel: Cli, kernels: Path) -> None:
     script = kernels / "add_one_core.py"
 
-    def once() -> subprocess.CompletedProcess[str]:
-        return run_cli(
-            "kernel", "iterate", "--once", "--repeat", "4", script.name, cwd=kernels, env=standin()
-        )
+    def once(before: str, after: str) -> subprocess.CompletedProcess[str]:
+        script.write_text(script.read_text().replace(before, after))
+        return kernel("iterate", "--once", "--repeat", "4", script.name)
 
-    first = once()
+    first = once("", "")
     assert first.returncode == 0, first.stderr
     assert "nothing validates the kernel" in first.stderr
     assert "change: Distribute the blocks" in first.stderr  # before anything is edited
-    script.write_text(script.read_text().replace("BLOCK = 1", "BLOCK = 2"))
-    second = once()
+    second = once("BLOCK = 1", "BLOCK = 2")
     assert "version 2: FASTER, 43.44 us" in second.stdout
     assert "Speed-up  2.85x" in second.stdout
-    script.write_text(script.read_text().replace("a_block + b_block", "a_block + a_block"))
-    third = once()
+    third = once("a_block + b_block", "a_block + a_block")
     assert third.returncode == 1
     assert "version 3: WRONG RESULT, its time does not count" in third.stdout
     assert "instrument kernel iterate --restore" in third.stderr
-    restored = run_cli("kernel", "iterate", "--restore", script.name, cwd=kernels, env=standin())
+    restored = kernel("iterate", "--restore", script.name)
     assert "Restored version 2" in restored.stderr
     assert "a_block + b_block" in script.read_text()
 

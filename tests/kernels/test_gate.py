@@ -1,4 +1,4 @@
-"""The gate, run as the text that goes into scripts."""
+"""The gate, run as the text that goes into scripts; which call it lets through: test_properties."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from typing import Any
 import pytest
 
 from instrumentor.kernels.gate import gate_text
-
-
-class Shaped:
-    shape = (2, 3)
-    dtype = "bfloat16"
 
 
 @pytest.fixture
@@ -61,28 +56,6 @@ def test_only_the_chosen_place_runs_and_only_once(record: Path) -> None:
     assert kinds == ["load", "skipped", "kernel-start", "kernel", "skipped", "skipped"]
 
 
-def test_through_a_wrapper_the_whole_way_counts(record: Path) -> None:
-    calls: list[Any] = []
-    one = gate(path=(5, 1))
-    k = one.watch("k", kernel(calls))
-
-    def wrapper(a: Any) -> Any:
-        return one.at(1, k)(a, "out")
-
-    assert one.at(4, wrapper)("a") == "out"
-    assert one.at(5, wrapper)("b") == "ran"
-
-
-def test_without_a_place_the_first_call_runs(record: Path) -> None:
-    k = gate(path=None).watch("k", kernel([]))
-    assert [k(1), k(2)] == ["ran", 2]
-
-
-def test_another_kernel_is_held_back(record: Path) -> None:
-    one = gate()
-    assert one.at(1, one.watch("other", kernel([])))(1, 2) == 2
-
-
 def test_a_kernel_inside_the_running_one_is_part_of_it(record: Path) -> None:
     calls: list[Any] = []
     one = gate()
@@ -90,12 +63,6 @@ def test_a_kernel_inside_the_running_one_is_part_of_it(record: Path) -> None:
     outer = one.watch("k", lambda *args: inner(*args))
     assert one.at(1, outer)(1, 2) == "ran"
     assert calls == [(1, 2)]
-
-
-def test_files_share_one_gate(record: Path) -> None:
-    first, second = gate(file="/x/a.py"), gate(file="/x/b.py")
-    assert first is second
-    assert [event["file"] for event in events(record)] == ["/x/a.py", "/x/b.py"]
 
 
 def test_what_stands_for_a_result(record: Path) -> None:
@@ -118,16 +85,6 @@ def test_a_failing_kernel_is_recorded_and_its_error_goes_on(record: Path) -> Non
     assert one.sites == []
 
 
-def test_arguments_are_described(record: Path) -> None:
-    one = gate()
-    one.at(1, one.watch("k", kernel([])))(Shaped(), 5, out=Shaped())
-    (start,) = [event for event in events(record) if event["event"] == "kernel-start"]
-    assert start["arguments"] == [
-        {"name": "0", "shape": [2, 3], "dtype": "bfloat16"},
-        {"name": "out", "shape": [2, 3], "dtype": "bfloat16"},
-    ]
-
-
 def test_everything_else_is_the_kernels_own(record: Path) -> None:
     k = kernel([])
     k.grid = (8, 8)
@@ -148,26 +105,6 @@ def test_it_binds_as_a_method(record: Path) -> None:
     model.k(1)
     assert Model.k is Model.__dict__["k"]
     assert calls == []
-
-
-def test_without_a_record_file_events_are_printed(
-    record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("INSTRUMENT_RECORD")
-    gate()
-    line = capsys.readouterr().out
-    assert json.loads(line.removeprefix("[instrument] "))["event"] == "load"
-
-
-def test_it_counts_at_the_end(record: Path) -> None:
-    one = gate()
-    k = one.watch("k", kernel([]))
-    for _ in range(3):
-        one.at(2, k)(1)
-    one.finish()
-    assert events(record)[-1] | {"pid": 0} == {
-        "event": "kernel-count", "ran": 0, "skipped": {"k at [2]": 3}, "pid": 0,
-    }  # fmt: skip
 
 
 def test_the_text_has_no_annotations_and_parses_as_python_3_8() -> None:

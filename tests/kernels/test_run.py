@@ -22,19 +22,43 @@ from tests.conftest import RunCli, git
 from tests.kernels.conftest import Environment
 
 
-def measure(kernels: Path, name: str, env: dict[str, str], **options: Any) -> KernelRun:
-    return run_kernel(name, (), KernelOptions(cwd=kernels, env=env, run_test="no", **options))
+class Here:
+    """The repository of kernels, and how they are measured in it."""
+
+    def __init__(self, folder: Path, standin: Environment) -> None:
+        self.folder, self.env = folder, standin()
+
+    def measure(self, name: str, failures: str = "", **options: Any) -> KernelRun:
+        env = {**self.env, "STANDIN_TTL": failures}
+        return run_kernel(
+            name, (), KernelOptions(cwd=self.folder, env=env, run_test="no", **options)
+        )
+
+    def failed(self, name: str, failures: str = "", **options: Any) -> RunFailed:
+        with pytest.raises(RunFailed) as caught:
+            self.measure(name, failures, **options)
+        return caught.value
+
+    def edit(self, name: str, before: str, after: str) -> None:
+        text = (self.folder / name).read_text()
+        assert before in text
+        (self.folder / name).write_text(text.replace(before, after, 1))
+
+    def put_standin_beside(self) -> None:
+        """In the folder of the scripts, where Python finds it without PYTHONPATH."""
+        for name in ("ttl", "ttnn"):
+            (self.folder / name).symlink_to(Path(self.env["PYTHONPATH"]) / name)
+        self.env["PYTHONPATH"] = ""
+
+
+@pytest.fixture
+def here(kernels: Path, standin: Environment) -> Here:
+    return Here(kernels, standin)
 
 
 def events(run: KernelRun, kind: str) -> list[dict[str, Any]]:
     lines = (run.folder / "kernel.jsonl").read_text().splitlines()
     return [event for event in map(json.loads, lines) if event["event"] == kind]
-
-
-def failed(kernels: Path, name: str, env: dict[str, str], **options: Any) -> RunFailed:
-    with pytest.raises(RunFailed) as caught:
-        measure(kernels, name, env, **options)
-    return caught.value
 
 
 # -- the device ---------------------------------------------------------------------------------
@@ -64,15 +88,13 @@ def lock_of(device: Path) -> Path:
     return LOCKS / f"instrument-{'-'.join(device.parts[1:])}.lock"
 
 
-def test_a_kernel_runs_on_a_device_that_no_other_run_has(
-    kernels: Path, standin: Environment, device: Path
-) -> None:
-    env = standin(more={"INSTRUMENT_DEVICE_ROOT": str(device.parent)})
+def test_a_kernel_runs_on_a_device_that_no_other_run_has(here: Here, device: Path) -> None:
+    here.env["INSTRUMENT_DEVICE_ROOT"] = str(device.parent)
     with held([device]), pytest.raises(NotReady, match=f"Another run uses {device}"):
-        measure(kernels, "add_one_core.py", env)
-    assert not (kernels / "add_one_core_kernel").exists()
+        here.measure("add_one_core.py")
+    assert not (here.folder / "add_one_core_kernel").exists()
     taken = Criteria((sys.executable, "-c", _TAKEN, str(lock_of(device))))
-    run = measure(kernels, "add_one_core.py", env, criteria=taken)
+    run = here.measure("add_one_core.py", criteria=taken)
     assert run.verdict is not None and run.verdict.ok, run.verdict
     with held([device]):  # given back
         pass
@@ -81,111 +103,101 @@ def test_a_kernel_runs_on_a_device_that_no_other_run_has(
 # -- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_a_kernel_that_fails_is_told_in_the_users_own_lines(
-    kernels: Path, standin: Environment
-) -> None:
-    error = failed(kernels, "add_one_core.py", standin("fail"))
+def test_a_kernel_that_fails_is_told_in_the_users_own_lines(here: Here) -> None:
+    error = here.failed("add_one_core.py", "fail")
     assert "TT_FATAL: kernel add could not be compiled" in error.message
-    assert f'File "{kernels}/add_one_core.py", line 49, in <module>' in error.message
+    assert f'File "{here.folder}/add_one_core.py", line 49, in <module>' in error.message
     assert "in called" not in error.message
     assert "shadows" not in error.message
 
 
-def test_the_output_is_kept_when_the_watching_process_is_killed(
-    kernels: Path, standin: Environment
-) -> None:
-    script = kernels / "loop.py"
-    killing = (
-        "import os, signal\nprint('so far', flush=True)\nos.kill(os.getppid(), signal.SIGKILL)\n"
-    )
-    script.write_text(killing + script.read_text())
-    error = failed(kernels, "loop.py", standin())
-    log = kernels / "loop_kernel" / "run.log"
+def test_the_output_is_kept_when_the_watching_process_is_killed(here: Here) -> None:
+    killing = "print('so far', flush=True)\nos.kill(os.getppid(), signal.SIGKILL)\n"
+    script = here.folder / "loop.py"
+    script.write_text(f"import os, signal\n{killing}{script.read_text()}")
+    error = here.failed("loop.py")
+    log = here.folder / "loop_kernel" / "run.log"
     assert str(log) in error.hint
     assert "so far" in log.read_text()
 
 
-def test_a_run_that_dies_keeps_what_it_printed(kernels: Path, standin: Environment) -> None:
-    error = failed(kernels, "add_one_core.py", standin("die"), mode="auto-profile")
-    partial: KernelRun = error.result
+def test_a_run_that_dies_keeps_what_it_printed(here: Here) -> None:
+    partial: KernelRun = here.failed("add_one_core.py", "die", mode="auto-profile").result
     assert partial.report.facts.lines
     assert "without the THREAD SUMMARY" in partial.report.warnings[-1]
     assert (partial.folder / "summary.json").is_file()
 
 
-def test_what_a_script_writes_through_a_link_is_told(kernels: Path, standin: Environment) -> None:
-    (kernels / "data").mkdir()
-    (kernels / "data" / "x.bin").write_bytes(b"mine")
-    (kernels / ".gitignore").write_text("data/\n")
-    script = kernels / "add_one_core.py"
-    script.write_text(script.read_text() + "\nopen('data/x.bin', 'wb').write(b'theirs!')\n")
-    run = measure(kernels, "add_one_core.py", standin())
+def test_what_a_script_writes_through_a_link_is_told(here: Here) -> None:
+    (here.folder / "data").mkdir()
+    (here.folder / "data" / "x.bin").write_bytes(b"mine")
+    (here.folder / ".gitignore").write_text("data/\n")
+    here.edit(
+        "add_one_core.py", "import ttl\n", "import ttl\nopen('data/x.bin', 'w').write('no')\n"
+    )
+    run = here.measure("add_one_core.py")
     assert run.users_files.linked_changed == (Path("data/x.bin"),)
     assert any("changed during the run: data/x.bin" in text for text in run.report.warnings)
-    assert not measure(kernels, "loop.py", standin()).users_files.linked_changed
+    assert not here.measure("loop.py").users_files.linked_changed
 
 
-def test_sigterm_during_the_validation_keeps_what_was_measured(
-    kernels: Path, standin: Environment, run_cli: RunCli
-) -> None:
+def test_sigterm_during_the_validation_keeps_what_was_measured(here: Here, run_cli: RunCli) -> None:
     # The command ends what started the guards that it hangs on.
     code = (
         "import os, psutil, signal, time; guards = psutil.Process().parent().parent(); "
         "os.kill(guards.ppid(), signal.SIGTERM); time.sleep(600)"
     )
     asked = ("--run-test", "no", "--validate", f"{sys.executable} -c '{code}'")
-    done = run_cli("kernel", "run", *asked, "add_one_core.py", cwd=kernels, env=standin())
+    done = run_cli("kernel", "run", *asked, "add_one_core.py", cwd=here.folder, env=here.env)
     assert done.returncode == 130, done.stderr
     assert "interrupted during the validation" in done.stderr
-    folder = kernels / "add_one_core_kernel"
+    folder = here.folder / "add_one_core_kernel"
     assert (folder / "run.json").is_file() and (folder / "summary.json").is_file()
 
 
-def test_a_validation_that_cannot_start_keeps_what_was_measured(
-    kernels: Path, standin: Environment
-) -> None:
+def test_a_validation_that_cannot_start_keeps_what_was_measured(here: Here) -> None:
     nowhere = Criteria(("/nowhere/check",))
     with pytest.raises(UsageError, match="--validate: /nowhere/check could not be") as caught:
-        measure(kernels, "add_one_core.py", standin(), criteria=nowhere)
+        here.measure("add_one_core.py", criteria=nowhere)
     partial: KernelRun = caught.value.result
     assert partial.report.wall_us and (partial.folder / "run.json").is_file()
 
 
-def test_a_script_that_writes_into_its_original_is_told(
-    kernels: Path, standin: Environment, run_cli: RunCli
-) -> None:
-    script = kernels / "add_one_core.py"
+def test_a_script_that_writes_into_its_original_is_told(here: Here, run_cli: RunCli) -> None:
+    script = here.folder / "add_one_core.py"
     script.write_text(script.read_text() + f"\nopen({str(script)!r}, 'a').write('# more')\n")
-    done = run_cli("kernel", "run", "--run-test", "no", script, cwd=kernels, env=standin())
+    done = run_cli("kernel", "run", "--run-test", "no", script, cwd=here.folder, env=here.env)
     assert done.returncode == 0, done.stderr
     assert "your files changed during the run: see above" in done.stdout + done.stderr
 
 
-def test_nothing_printed(kernels: Path, standin: Environment) -> None:
-    assert "none of tt-lang's profiles" in failed(kernels, "loop.py", standin("silent")).message
+def test_nothing_printed_and_a_stale_device_log(here: Here, tmp_path: Path) -> None:
+    logs = tmp_path / "tt-metal" / "generated" / "profiler" / ".logs"
+    logs.mkdir(parents=True)
+    stale = logs / "profile_log_device.csv"
+    stale.write_text("of another kernel\n")
+    os.utime(stale, (1, 1))
+    assert "none of tt-lang's profiles" in here.failed("loop.py", "silent").message
+    assert not list(here.folder.glob("*/profile_log_device.csv"))
 
 
-@pytest.mark.parametrize("mode", ["perf", "auto-profile"])
-def test_without_tt_metal_home_nothing_starts(
-    kernels: Path, standin: Environment, mode: str
+@pytest.mark.parametrize(
+    ("missing", "options", "said", "hint"),
+    [
+        ("TT_METAL_HOME", {"mode": "perf"}, "TT_METAL_HOME is not set", "export TT_METAL_HOME="),
+        ("TT_METAL_HOME", {"mode": "auto-profile"}, "TT_METAL_HOME is not", "export TT_"),
+        ("PYTHONPATH", {}, r"ttl \(tt-lang\) is not installed in ", "--python"),
+    ],
+)  # fmt: skip
+def test_without_what_it_needs_nothing_starts(
+    here: Here, missing: str, options: dict[str, Any], said: str, hint: str
 ) -> None:
-    env = standin()
-    del env["TT_METAL_HOME"]
-    before = sorted(kernels.iterdir())
-    with pytest.raises(NotReady, match="TT_METAL_HOME is not set") as caught:
-        measure(kernels, "loop.py", env, mode=mode)
-    assert "export TT_METAL_HOME=" in caught.value.hint
-    assert sorted(kernels.iterdir()) == before
-
-
-def test_without_tt_lang_nothing_starts(kernels: Path, standin: Environment) -> None:
-    before = sorted(kernels.iterdir())
-    with pytest.raises(NotReady, match=r"ttl \(tt-lang\) is not installed in ") as caught:
-        measure(kernels, "loop.py", {**standin(), "PYTHONPATH": ""})
-    assert "--python" in caught.value.hint
-    assert sorted(kernels.iterdir()) == before
-    beside(kernels, standin)
-    assert measure(kernels, "loop.py", {**standin(), "PYTHONPATH": ""}).script_exit_code == 0
+    here.env[missing] = ""
+    before = sorted(here.folder.iterdir())
+    with pytest.raises(NotReady, match=said) as caught:
+        here.measure("loop.py", **options)
+    assert hint in caught.value.hint
+    assert sorted(here.folder.iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -196,65 +208,59 @@ def test_without_tt_lang_nothing_starts(kernels: Path, standin: Environment) -> 
         ("device = ", "import time\ntime.sleep(60)\ndevice = ", "--timeout 5 s"),
     ],
 )
-def test_not_exactly_one_invocation(
-    kernels: Path, standin: Environment, before: str, after: str, said: str
-) -> None:
-    script = kernels / "loop.py"
-    script.write_text(script.read_text().replace(before, after, 1))
+def test_not_exactly_one_invocation(here: Here, before: str, after: str, said: str) -> None:
+    here.edit("loop.py", before, after)
     limit_s = 5.0 if "timeout" in said else None
-    assert said in failed(kernels, "loop.py", standin(), timeout_s=limit_s).message
+    assert said in here.failed("loop.py", timeout_s=limit_s).message
 
 
 # -- what goes well -------------------------------------------------------------------------------
 
 
-def test_one_call_of_a_loop(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "loop.py", standin())
+def test_one_call_of_a_loop(here: Here) -> None:
+    run = here.measure("loop.py")
     assert len(events(run, "kernel-start")) == 1
     assert events(run, "kernel-count")[0]["skipped"] == {"step at [1]": 4}
     assert run.script_exit_code == 0
     assert "step 4" in (run.folder / "run.log").read_text()
     assert [a.shape for a in run.report.facts.arguments] == [(512, 512), (512, 512)]
-    assert git(kernels, "status", "--porcelain").split() == ["??", "loop_kernel/"]
+    assert git(here.folder, "status", "--porcelain").split() == ["??", "loop_kernel/"]
 
 
-def test_the_chosen_call_of_a_wrapper(kernels: Path, standin: Environment) -> None:
-    run = measure(
-        kernels, "scale_multicore.py", standin(), mode="signposts", choice=Choice("_scale", 2)
-    )
+def test_the_chosen_call_of_a_wrapper(here: Here) -> None:
+    run = here.measure("scale_multicore.py", mode="signposts", choice=Choice("_scale", 2))
     assert events(run, "kernel-start")[0]["path"] == [3, 1]
     assert [row.name for row in run.report.facts.log.signposts] == ["math"]
 
 
-@pytest.mark.parametrize("call", [1, 2, 3])
-def test_each_call_of_a_factory(kernels: Path, standin: Environment, call: int) -> None:
-    run = measure(kernels, "factory.py", standin(), choice=Choice("relu", call))
-    assert events(run, "kernel-start")[0]["path"] == [call]
-    assert run.report.to_json()["invocation"]["number"] == call
+def test_the_chosen_call_of_a_factory(here: Here) -> None:
+    run = here.measure("factory.py", choice=Choice("relu", 3))
+    assert events(run, "kernel-start")[0]["path"] == [3]
+    assert run.report.to_json()["invocation"]["number"] == 3
 
 
-def test_perf_mode_names_the_single_core(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "add_one_core.py", standin())
+def test_perf_mode_names_the_single_core(here: Here) -> None:
+    run = here.measure("add_one_core.py")
     document = json.loads((run.folder / "summary.json").read_text())
     assert document["bottleneck"]["kind"] == "single-core"
     assert document["wall_time_us"] == pytest.approx(123.6)
     assert document["program"]["dram_read"] == {"bytes": 262144, "transfers": 128}
     assert document["buffers"][0]["copies"][0]["line"] == 25  # of the user's file, not the copy's
     assert "<svg" in (run.folder / "report.html").read_text()
-    assert document["rerun"].endswith(f"python {kernels}/add_one_core.py")
+    assert document["rerun"].endswith(f"python {here.folder}/add_one_core.py")
 
 
-def test_auto_profile_maps_lines_to_the_users_file(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "add_one_core.py", standin(), mode="auto-profile")
-    source = (kernels / "add_one_core.py").read_text().splitlines()
+def test_auto_profile_maps_lines_to_the_users_file(here: Here) -> None:
+    run = here.measure("add_one_core.py", mode="auto-profile")
+    source = (here.folder / "add_one_core.py").read_text().splitlines()
     for row in run.report.facts.lines:
         assert source[row.line - 1].strip() == row.source.strip()
     assert run.report.facts.log.roofline is not None
     assert run.report.facts.device is not None
 
 
-def test_older_spellings_end_to_end(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "add_one_core.py", standin("old"))
+def test_older_spellings_end_to_end(here: Here) -> None:
+    run = here.measure("add_one_core.py", "old")
     titles = [section.title for section in run.report.facts.log.sections]
     assert titles == ["NOC PROFILER SUMMARY", "CB FLOW GRAPH", "PIPE GRAPH"]
 
@@ -267,89 +273,57 @@ def test_older_spellings_end_to_end(kernels: Path, standin: Environment) -> None
         ("loop.py", "twice", "perf", "several-outputs"),
     ],
 )
-def test_what_a_profile_shows(
-    kernels: Path, standin: Environment, name: str, failures: str, mode: str, kind: str
-) -> None:
-    run = measure(kernels, name, standin(failures), mode=mode)
+def test_what_a_profile_shows(here: Here, name: str, failures: str, mode: str, kind: str) -> None:
+    run = here.measure(name, failures, mode=mode)
     assert kind in [finding.kind for finding in run.report.found]
 
 
-def test_forbidden_variables_do_not_reach_the_run(kernels: Path, standin: Environment) -> None:
-    env = standin(more={"TTLANG_PERF_SERV": "1", "TTLANG_AUTO_PROFILE": "1"})
-    run = measure(kernels, "loop.py", env, timeout_s=30.0)
+def test_forbidden_variables_do_not_reach_the_run(here: Here) -> None:
+    here.env |= {"TTLANG_PERF_SERV": "1", "TTLANG_AUTO_PROFILE": "1"}
+    run = here.measure("loop.py", timeout_s=30.0)
     assert any("TTLANG_PERF_SERV was taken out" in w for w in run.report.warnings)
     assert run.report.facts.log.threads == ()
 
 
-def test_a_stale_device_log_is_not_taken(
-    kernels: Path, standin: Environment, tmp_path: Path
-) -> None:
-    logs = tmp_path / "tt-metal" / "generated" / "profiler" / ".logs"
-    logs.mkdir(parents=True)
-    stale = logs / "profile_log_device.csv"
-    stale.write_text("of another kernel\n")
-    os.utime(stale, (1, 1))
-    env = standin("silent")
-    failed(kernels, "loop.py", env)
-    assert not list(kernels.glob("*/profile_log_device.csv"))
-
-
-def test_checks_of_the_script_after_held_back_calls_say_nothing(
-    kernels: Path, standin: Environment
-) -> None:
-    run = measure(kernels, "two_kernels.py", standin(), choice=Choice("apply"))
+def test_checks_of_the_script_after_held_back_calls_say_nothing(here: Here) -> None:
+    run = here.measure("two_kernels.py", choice=Choice("apply"))
     assert run.script_exit_code == 1
     assert run.valid
     assert any("its own checks say nothing" in w for w in run.report.warnings)
     assert "kernels-chained" in [f.kind for f in run.report.found]
 
 
-def test_checks_of_the_script_count_when_nothing_was_held_back(
-    kernels: Path, standin: Environment
-) -> None:
-    script = kernels / "add_one_core.py"
-    script.write_text(script.read_text().replace("a_block + b_block", "a_block + a_block"))
-    run = measure(kernels, "add_one_core.py", standin())
+def test_checks_of_the_script_count_when_nothing_was_held_back(here: Here) -> None:
+    here.edit("add_one_core.py", "a_block + b_block", "a_block + a_block")
+    run = here.measure("add_one_core.py")
     assert not run.valid
     assert run.report.to_json()["validated"] is False
 
 
-def test_validation_by_command_and_by_reference(kernels: Path, standin: Environment) -> None:
-    np.save(kernels / "right.npy", np.full((256, 256), 3.0))
-    np.save(kernels / "wrong.npy", np.full((256, 256), 4.0))
-    command = (sys.executable, "-c", "pass")
-    good = Criteria(command, kernels / "right.npy", Path("add_out.npy"))
-    assert measure(kernels, "add_one_core.py", standin(), criteria=good).valid
-    bad = Criteria((), kernels / "wrong.npy", Path("add_out.npy"))
-    run = measure(kernels, "add_one_core.py", standin(), criteria=bad)
-    assert not run.valid
-    assert run.verdict is not None
-    assert "65,536 of 65,536 elements differ" in run.verdict.detail
+def test_validation_by_command_and_by_reference(here: Here) -> None:
+    right, wrong = (here.folder / f"{name}.npy" for name in ("right", "wrong"))
+    np.save(right, np.full((256, 256), 3.0))
+    np.save(wrong, np.full((256, 256), 4.0))
+    good = Criteria((sys.executable, "-c", "pass"), right, Path("add_out.npy"))
+    assert here.measure("add_one_core.py", criteria=good).valid
+    bad = Criteria((), wrong, Path("add_out.npy"))
+    verdict = here.measure("add_one_core.py", criteria=bad).verdict
+    assert verdict is not None and not verdict.ok
+    assert "65,536 of 65,536 elements differ" in verdict.detail
 
 
-def test_the_command_by_hand_runs_one_call(kernels: Path, standin: Environment) -> None:
-    run = measure(kernels, "loop.py", standin())
+def test_the_command_by_hand_runs_one_call(here: Here) -> None:
+    run = here.measure("loop.py")
     assert "TTLANG_PERF_DUMP" not in run.report.rerun
     command = ["sh", "-c", run.report.rerun.replace(" python ", f" {sys.executable} ")]
-    env = {**standin(), "PYTHONPATH": ""}
-    done = subprocess.run(command, env=env, cwd=kernels, capture_output=True, text=True)
     # It sets PYTHONPATH for the script's own folder; the stand-in is found beside it.
-    assert "No module named 'ttl'" in done.stderr
-    beside(kernels, standin)
-    done = subprocess.run(command, env=env, cwd=kernels, capture_output=True, text=True)
+    here.put_standin_beside()
+    done = subprocess.run(command, env=here.env, cwd=here.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("THREAD SUMMARY") == 1
 
 
-def beside(kernels: Path, standin: Environment) -> None:
-    """The stand-in in the folder of the scripts."""
-    for name in ("ttl", "ttnn"):
-        (kernels / name).symlink_to(Path(standin()["PYTHONPATH"]) / name)
-
-
-def test_run_test_sh_is_used_and_its_events_come_from_the_log(
-    kernels: Path, standin: Environment, tmp_path: Path
-) -> None:
+def test_run_test_sh_is_used_and_its_events_come_from_the_log(here: Here, tmp_path: Path) -> None:
     tool = tmp_path / "bin" / "run-test.sh"
     tool.parent.mkdir()
     tool.write_text(
@@ -358,24 +332,24 @@ def test_run_test_sh_is_used_and_its_events_come_from_the_log(
         f'echo "Runner: hardware"; exec {sys.executable} "$4"\n'
     )
     tool.chmod(0o755)
-    env = standin(more={"PATH": f"{tool.parent}:/usr/bin:/bin"})
-    run = run_kernel("loop.py", (), KernelOptions(cwd=kernels, env=env))
+    env = {**here.env, "PATH": f"{tool.parent}:/usr/bin:/bin"}
+    run = run_kernel("loop.py", (), KernelOptions(cwd=here.folder, env=env))
     assert json.loads((run.folder / "run.json").read_text())["via"] == str(tool)
     assert is_our_run(str(run.folder)), "the next run would copy it"
     assert len(events(run, "kernel-start")) == 1
     assert run.report.wall_us
 
 
-def test_kernels_of_a_module_of_the_project(kernels: Path, standin: Environment) -> None:
-    text = (kernels / "loop.py").read_text()
-    head = text.partition("device = ")[0]
-    (kernels / "ops.py").write_text(head)
-    (kernels / "bench.py").write_text(
+def test_kernels_of_a_module_of_the_project(here: Here) -> None:
+    here.put_standin_beside()
+    head = (here.folder / "loop.py").read_text().partition("device = ")[0]
+    (here.folder / "ops.py").write_text(head)
+    (here.folder / "bench.py").write_text(
         "import ttnn\nfrom ops import step\n\n"
         "a = ttnn.ones((64, 64), dtype=ttnn.bfloat16)\n"
         "for _ in range(3):\n    step(a, a)\n"
     )
-    run = measure(kernels, "bench.py", standin())
+    run = here.measure("bench.py")
     assert len(events(run, "load")) == 2
     assert events(run, "kernel-count")[0]["ran"] == 1
-    assert (kernels / "ops.py").read_text() == head
+    assert (here.folder / "ops.py").read_text() == head

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor.errors import UsageError
-from instrumentor.kernels.tt_lang import Start, TtLang, find_run_test
+from instrumentor.kernels.tt_lang import TtLang, find_run_test, why_not
+from instrumentor.profilers import Launch, LaunchRequest
 
 PYTHON, SCRIPT, SHELL = Path("/usr/bin/python"), Path("/copy/k.py"), Path("/tools/run-test.sh")
 
@@ -35,23 +36,33 @@ def test_asked_for(tmp_path: Path) -> None:
         find_run_test(tmp_path, "/nowhere/run-test.sh", {})
 
 
-def started(mode: str, run_test: Path | None, files: int = 1) -> Start:
-    return TtLang(mode, run_test, files, 0).start(PYTHON, SCRIPT, ("a b",))
+def launched(mode: str, run_test: Path | None) -> Launch:
+    request = LaunchRequest(
+        PYTHON, SCRIPT, ("a b",), Path("/copy"), {}, Path("/scratch"), Path("/out/kernel.jsonl")
+    )
+    return TtLang(mode, run_test, 0).launch(request)
 
 
 @pytest.mark.parametrize(("mode", "flag"), [("perf", "--perf"), ("auto-profile", "--auto-profile")])
 def test_its_flags(mode: str, flag: str) -> None:
-    argv = ("/tools/run-test.sh", "-v", flag, "--hw", "/copy/k.py", "a b")
-    assert started(mode, SHELL) == Start(argv, "/tools/run-test.sh")
+    made = launched(mode, SHELL)
+    assert made.argv == ("/tools/run-test.sh", "-v", flag, "--hw", "/copy/k.py", "a b")
+    assert "INSTRUMENT_RECORD" not in made.env  # a file of another machine
+
+
+def test_directly() -> None:
+    made = launched("signposts", None)
+    assert made.argv == ("/usr/bin/python", "/copy/k.py", "a b")
+    assert made.env["INSTRUMENT_RECORD"] == "/out/kernel.jsonl"
 
 
 @pytest.mark.parametrize(
-    ("found", "note"),
+    ("mode", "files", "why"),
     [
-        (started("perf", None), ""),
-        (started("signposts", SHELL), "run-test.sh has no flag for --mode signposts: run directly"),
-        (started("perf", SHELL, 2), "run-test.sh takes one file, 2 were changed: run directly"),
+        ("perf", 1, ""),
+        ("signposts", 1, "has no flag for --mode signposts"),
+        ("perf", 2, "takes one file, 2 were changed"),
     ],
 )
-def test_directly_and_why(found: Start, note: str) -> None:
-    assert found == Start(("/usr/bin/python", "/copy/k.py", "a b"), "direct", note)
+def test_why_not(mode: str, files: int, why: str) -> None:
+    assert why_not(mode, files) == why

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
-from instrumentor.options import Options
 from instrumentor.tune import compile_options
-from instrumentor.tune.edits import Applicable, patch, survey
+from instrumentor.tune.edits import Applicable, survey
 from instrumentor.tune.settings import SETTINGS, setting
 from instrumentor.tune.statements import Changes
-from instrumentor.tune.target import NotApplicable, read_target
-from tests.tune.scripts import TRAIN, accepted, configuration, target_of
-from tests.waiting import HANG_S
+from instrumentor.tune.target import NotApplicable
+from tests.tune.scripts import TRAIN, accepted, target_of
 
 CALL = "    torch_xla.set_custom_compile_options(options)\n"
 OWN = '    options = {"optimization_level": 0}\n' + CALL
@@ -250,49 +244,3 @@ def test_settings_of_tt_crank_act_there_and_not_elsewhere(device: str) -> None:
     assert all(setting(name).acts_on(device) for name in names)
     assert not any(setting(name).acts_on("cpu") for name in names)
     assert not setting("bfp8").acts_on("tt") and not setting("math_fidelity").acts_on("xla")
-
-
-def test_a_patched_experiment_compiles_with_the_options(
-    own_experiments_repo: Path, torch_python: Path
-) -> None:
-    """Keys of the YAML are set there, the others in the calls; the stand-in tells what it got."""
-    repo = own_experiments_repo
-    script = "blacksmith/experiments/torch/tiny_llama/train_crank.py"
-    small = {"hidden_size": 16, "num_layers": 1, "max_length": 8, "train_samples": 64}
-    default = repo / "blacksmith/experiments/torch/tiny_llama/single_chip/tiny_llama.yaml"
-    settings = yaml.safe_load(default.read_text(encoding="utf-8"))
-    settings.update(small, val_samples=16, num_epochs=1)
-    (repo / "tiny.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    chosen = configuration(
-        optimization_level=2, math_fidelity="HiFi2", weight_dtype="bfp_bf4", accumulation=1
-    )
-    arguments = ("--config", "tiny.yaml")
-    target = read_target(repo / script, arguments, repo, Options(steps=13, warmup=3))
-    change = patch(target, chosen)
-    subprocess.run(["git", "apply", "-"], cwd=repo, input=change, check=True)
-    assert "gradient_accumulation_steps: 1\n" in (repo / "tiny.yaml").read_text(encoding="utf-8")
-
-    standin = Path(__file__).resolve().parents[1] / "standins" / "crank"
-    log = repo / "commands.jsonl"
-    env = {"PYTHONPATH": f"{repo}:{standin}", "TT_STANDIN_LOG": str(log)}
-    done = subprocess.run(
-        [torch_python, script, *arguments],
-        cwd=repo,
-        env={**os.environ, **env, "TT_STANDIN_MS": "forward=1,backward=1,inference=1,op=0,copy=0"},
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    compiled = [
-        command["options"]
-        for command in map(json.loads, log.read_text(encoding="utf-8").splitlines())
-        if command["kind"] == "compile"
-    ]
-    assert compiled
-    for options in compiled:
-        assert options["optimization_level"] == "2"
-        assert options["math_fidelity"] == "MathFidelity.HiFi2"
-        assert options["experimental_weight_dtype"] == "BfpDtype.BfpBf4"
-        assert options["fp32_dest_acc_en"] == "True"  # the script's own

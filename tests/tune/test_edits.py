@@ -54,7 +54,7 @@ def test_the_patch_is_the_same_change_without_measuring_or_marks(git_repo: RepoF
 def test_the_configuration_of_the_script_as_it_is_changes_nothing(tmp_path: Path) -> None:
     target = target_of(tmp_path, TRAIN)
     one = applied(target, configuration())
-    assert (one.variant.edits, one.variant.files, one.arguments) == ((), (), ())
+    assert (one.edits, one.files, one.arguments) == ((), (), ())
     assert patch(target, configuration()) == b""
 
 

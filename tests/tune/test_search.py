@@ -102,34 +102,29 @@ def test_one_change_at_a_time_on_top_of_the_best() -> None:
         j.BASELINE, j.BASELINE, j.KEPT, j.KEPT, j.KEPT, j.CHANGES_LOSS, j.KEPT, j.KEPT,
         OUT_OF_MEMORY, j.BASELINE,
     ]  # fmt: skip
+    against = [str(row.against) for row in search.rows[2:5]]
+    assert against == ["baseline", "baseline", "optimization_level 1"]
+    assert (search.drift, search.without_effect) == (0, {})
+    assert search.rows[-1].judgement.text == "the same at the end: 0.0 % apart"
 
 
-def test_every_row_says_what_it_was_held_against() -> None:
-    search, _ = searched(times, "optimization_level", "dtype")
-    assert [str(row.against) for row in search.rows[2:-1]] == [
-        "baseline",
-        "baseline",
-        "optimization_level 1",
-    ]
-
-
-def test_batch_sizes_go_down_where_up_does_not_help() -> None:
-    def small_is_fast(configuration: Configuration) -> float:
-        batch = int(configuration.get("batch_size") or 4)
-        return batch**2 + 1.0
-
-    search, trials = searched(small_is_fast, "batch_size")
-    assert trials.asked[2:-1] == ["batch_size 8", "batch_size 2", "batch_size 1"]
-    assert search.best == Configuration.of({"batch_size": 1})
-    assert search.untried == [
+@pytest.mark.parametrize(
+    ("ms", "asked", "best"),
+    [
+        (lambda size: size**2 + 1.0, [8, 2, 1], {"batch_size": 1}),
+        (float, [8, 2], {}),  # a sample takes the same whatever the size: a plateau
+    ],
+)
+def test_batch_sizes_go_down_where_up_does_not_help(
+    ms: Callable[[int], float], asked: list[int], best: dict[str, int]
+) -> None:
+    search, trials = searched(lambda s: ms(int(s.get("batch_size") or 4)), "batch_size")
+    assert trials.asked[2:-1] == [f"batch_size {size}" for size in asked]
+    assert search.best == Configuration.of(dict(best))
+    assert search.untried[:2] == [
         "batch_size 4: not tried: it is the current value",
         "batch_size 16, 32: not tried: 8 did not help",
     ]
-
-
-def test_the_plateau_ends_the_way_up() -> None:
-    _, trials = searched(lambda s: float(s.get("batch_size") or 4), "batch_size")
-    assert trials.asked[2:-1] == ["batch_size 8", "batch_size 2"]
 
 
 def test_nothing_helps() -> None:
@@ -171,13 +166,6 @@ def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
     assert told[0] == f"optimization_level: not tried: {either}"
 
 
-def test_on_an_xla_device_everything_is_tried() -> None:
-    trials = ByFormula(times, device="xla")
-    search = Search(trials, axes("optimization_level", "trace"), Judge())
-    search.run("one-at-a-time")
-    assert len(trials.asked) == 6 and not search.without_effect
-
-
 def test_nothing_can_act_on_the_device() -> None:
     trials = ByFormula(times, device="cpu")
     with pytest.raises(NothingToTry, match="where optimization_level, trace would have no effect"):
@@ -207,12 +195,6 @@ def test_a_gain_beyond_the_drift_stays() -> None:
     assert search.drift == pytest.approx(0.1)
     assert str(search.best) == "optimization_level 1, dtype bfloat16"
     assert len(search.baseline().samples_ms) == 30
-
-
-def test_without_drift_nothing_is_said_of_it() -> None:
-    search, _ = searched(times, "dtype")
-    assert search.drift == 0
-    assert search.rows[-1].judgement.text == "the same at the end: 0.0 % apart"
 
 
 def test_too_large_a_grid_is_refused_before_anything_runs() -> None:

@@ -113,5 +113,5 @@ def test_a_path_that_leads_past_the_copy_is_refused(tmp_path: Path) -> None:
 def test_several_keys_change_in_one_copy_and_the_original_is_not_touched(tmp_path: Path) -> None:
     one = applied(target_with(tmp_path), configuration(batch_size=8, optimization_level=2))
     assert (tmp_path / "x.yaml").read_text() == YAML
-    (new,) = (data.decode() for _, data in one.variant.files)
+    (new,) = (data.decode() for _, data in one.files)
     assert "batch_size:   8 " in new and "optimization_level: '2'" in new

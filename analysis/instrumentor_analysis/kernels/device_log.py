@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from instrumentor_analysis.errors import DamagedFile
-from instrumentor_analysis.kernels.model import LineCycles, Machine, Operation
+from instrumentor_analysis.kernels.model import Machine
 from instrumentor_analysis.kernels.text import integer
 
 #: Zones that a RISC of a core keeps; more are dropped without a word.
@@ -34,7 +34,6 @@ _COLUMNS = {
     "zone phase": "phase",
     "type": "phase",
 }
-_AUTO = re.compile(r"^line_(?P<line>\d{1,9})(?:_(?P<rest>.+?))?(?:_(?:before|after))?$")
 _BEGIN, _END = ("ZONE_START", "begin"), ("ZONE_END", "end")
 _INTERNAL = ("BRISC-KERNEL", "NCRISC-KERNEL", "TRISC-KERNEL")
 
@@ -164,32 +163,3 @@ class _Marks(Struct):
             self.ends += 1
             if self.open:
                 self.cycles.append(time - self.open.pop())
-
-
-def line_cycles(log: DeviceLog) -> list[LineCycles]:
-    """The auto-profiler's zones as lines, of the slowest core.
-
-    The printed report adds all cores up without saying so; here one core is taken.
-    """
-    rows = [(match, zone) for zone in log.zones if (match := _AUTO.match(zone.key.zone))]
-    totals: Counter[tuple[int, int, int]] = Counter()
-    for _, zone in rows:
-        totals[zone.key.core] += zone.total
-    core = max(totals, key=lambda one: totals[one], default=None)
-    parts: dict[tuple[str, int], list[Operation]] = defaultdict(list)
-    whole: Counter[str] = Counter()
-    for match, zone in rows:
-        if zone.key.core == core and zone.cycles:
-            name = match["rest"] or ""
-            part = name.removeprefix("implicit_")
-            one = Operation(part, zone.total, len(zone.cycles), implicit=part != name)
-            parts[zone.key.risc, int(match["line"])].append(one)
-            whole[zone.key.risc] += zone.total
-    found = []
-    for (risc, line), operations in sorted(parts.items()):
-        cycles = sum(operation.cycles for operation in operations)
-        times = max(operation.count for operation in operations)
-        named = tuple(operation for operation in operations if operation.name)
-        share = cycles / whole[risc] * 100 if whole[risc] else 0.0
-        found.append(LineCycles(risc, "", line, "", cycles, share, times, operations=named))
-    return found

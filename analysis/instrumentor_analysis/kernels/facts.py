@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor_analysis.errors import AnalysisError
-from instrumentor_analysis.kernels.device_log import DeviceLog, line_cycles
+from instrumentor_analysis.kernels.device_log import DeviceLog
 from instrumentor_analysis.kernels.model import (
     Buffer,
     BufferUse,
@@ -154,7 +154,6 @@ def gather(
     production = run.get("production") or {}
     arguments = _arguments(records)
     line_map = run.get("line_map") or {}
-    rows = log.lines or tuple(line_cycles(device) if device is not None else ())
     return Facts(
         kernel=kernel,
         mode=str(run.get("mode") or ""),
@@ -167,7 +166,7 @@ def gather(
         peak_gb_s=peak,
         arguments=arguments,
         blocks=_blocks(run.get("buffers") or (), arguments),
-        lines=tuple(_at_users_line(row, line_map) for row in rows),
+        lines=tuple(_at_users_line(row, line_map) for row in log.lines),
         production=tuple(tuple(shape) for shape in production.get("shapes") or ()),
         chips=max(int(production.get("chips") or 1), 1),
         run=run,

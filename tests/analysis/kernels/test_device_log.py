@@ -14,7 +14,6 @@ from instrumentor_analysis.errors import AnalysisError, DamagedFile
 from instrumentor_analysis.kernels.device_log import (
     ZONE_LIMIT,
     ZoneKey,
-    line_cycles,
     read_device_log,
 )
 from instrumentor_analysis.kernels.model import Machine
@@ -56,16 +55,6 @@ def test_a_core_that_kept_all_it_can(tmp_path: Path) -> None:
     assert read_device_log(written(tmp_path / "p.csv", text)).at_limit() == ((0, 1, 1),)
 
 
-def test_lines_of_the_slowest_core(tmp_path: Path) -> None:
-    rows = line_cycles(read_device_log(written(tmp_path / "p.csv", DEVICE_LOG)))
-    assert [(row.line, row.cycles) for row in rows] == [(12, 25), (13, 150)]
-    assert [(part.name, part.implicit) for part in rows[0].operations] == [
-        ("cb_reserve", False),
-        ("cb_push", True),
-    ]
-    assert sum(row.percent for row in rows) == pytest.approx(100)
-
-
 def test_a_cut_last_row_is_told(tmp_path: Path) -> None:
     log = read_device_log(written(tmp_path / "p.csv", DEVICE_LOG + "0,2,1,NCR"))
     assert log.skipped == (14,)
@@ -87,4 +76,4 @@ def test_damage_gives_values_or_a_typed_error(noise: bytes, cut: int) -> None:
         path = Path(folder) / "p.csv"
         path.write_bytes(DEVICE_LOG.encode()[:cut] + noise)
         with contextlib.suppress(AnalysisError):
-            line_cycles(read_device_log(path))
+            read_device_log(path)
