@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 _ALWAYS = {"TT_METAL_DEVICE_PROFILER": "1", "TT_METAL_PROFILER_MID_RUN_DUMP": "1"}
 _OF_MODE: Mapping[str, Mapping[str, str]] = {
     "auto-profile": {"TTLANG_AUTO_PROFILE": "1"},
@@ -21,34 +19,6 @@ _FORBIDDEN = {
 _OFF = ("", "0")
 
 
-class Environment(Struct, frozen=True):
-    """Variables of a run.
-
-    Attributes:
-        variables: the whole environment.
-        added: what the mode sets.
-        removed: name -> why.
-    """
-
-    variables: Mapping[str, str]
-    added: Mapping[str, str]
-    removed: Mapping[str, str]
-
-
-def environment(base: Mapping[str, str], mode: str) -> Environment:
-    """``base`` for one mode."""
-    added = mode_variables(mode)
-    removed = dict(_FORBIDDEN)
-    for other, variables in _OF_MODE.items():
-        if other != mode:
-            removed.update(
-                {name: f"it belongs to --mode {other}" for name in variables if name not in added}
-            )
-    present = {name: why for name, why in removed.items() if base.get(name, "") not in _OFF}
-    variables = {name: value for name, value in base.items() if name not in removed}
-    return Environment({**variables, **added}, added, present)
-
-
 def mode_variables(mode: str) -> dict[str, str]:
     """What a mode sets."""
     return {**_ALWAYS, **_OF_MODE[mode]}
@@ -58,6 +28,23 @@ def without_profilers(base: Mapping[str, str]) -> dict[str, str]:
     """``base`` for a run that is only to be checked: no profiler of any mode."""
     names = {*_ALWAYS, *_FORBIDDEN, *(n for variables in _OF_MODE.values() for n in variables)}
     return {name: value for name, value in base.items() if name not in names}
+
+
+def environment(base: Mapping[str, str], mode: str) -> dict[str, str]:
+    """``base`` for one mode."""
+    return {**without_profilers(base), **mode_variables(mode)}
+
+
+def removed(base: Mapping[str, str], mode: str) -> dict[str, str]:
+    """Variables that are switched on in ``base`` and not for the mode: name -> why."""
+    others = {
+        name: f"it belongs to --mode {other}"
+        for other, variables in _OF_MODE.items()
+        for name in variables
+        if name not in mode_variables(mode)
+    }
+    why = {**_FORBIDDEN, **others}
+    return {name: why[name] for name in why if base.get(name, "") not in _OFF}
 
 
 def by_hand(words: str) -> str:

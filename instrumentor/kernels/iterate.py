@@ -145,6 +145,7 @@ class Iteration:
         walls: list[float] = []
         for run in range(1, self.repeat + 1):
             folder = self.session.folder / "runs" / f"{version.number}-{run}"
+            # The result is the same in each run of a version: it is validated once.
             criteria = self.options.criteria if run == 1 else Criteria()
             options = dataclasses.replace(self.options, output=folder, criteria=criteria)
             result = run_kernel(self.script, self.arguments, options, self.progress)
@@ -218,6 +219,7 @@ class Iteration:
         """Write a file as a whole; returns where its text came from."""
         path = self.root / name
         blob = _in_git(self.root, text)
+        # An editor that looks at the file meanwhile sees the old text or the new one.
         temporary = path.with_name(f".{path.name}.restore")
         temporary.write_bytes(text)
         temporary.chmod(path.stat().st_mode & 0o7777)

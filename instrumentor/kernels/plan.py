@@ -149,6 +149,7 @@ def _numbered(found: Found) -> list[CallSite]:
     """All sites that are told apart, in source order of the files."""
     sites = {site for invocation in found.invocations for site in invocation.told_apart}
     order = {source.path: at for at, source in enumerate(found.sources)}
+    # The numbers are in the diff that a user reads: they rise with the lines.
     return sorted(sites, key=lambda s: (order[s.source.path], s.line, s.call.col_offset))
 
 

@@ -21,7 +21,7 @@ from instrumentor.diagnose import last_traceback
 from instrumentor.environment import examine
 from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed
 from instrumentor.execution import Execution
-from instrumentor.kernels.environment import by_hand, environment
+from instrumentor.kernels.environment import by_hand, mode_variables, removed
 from instrumentor.kernels.model import invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
 from instrumentor.kernels.plan import KernelPlan, chained
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import KernelReport
 
 RECORD = "kernel.jsonl"
+# The simulator's `from sim import ttl` needs no tt-lang.
 _TTL = re.compile(rb"^\s*(?:import|from) ttl\b", re.MULTILINE)
 _PRINTED = "[instrument] "
 
@@ -123,8 +124,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         self.profiler = TtLang(mode, None if refused else run_test, self.started)
         if self.profiler.run_test is None:  # which runs it on another machine
             self._check_tt_lang()
-        self.environment = environment(self.env, mode)
-        for name, why in self.environment.removed.items():
+        self.removed = removed(self.env, mode)
+        for name, why in self.removed.items():
             self._warn(f"{name} was taken out of the environment: {why}")
 
     def ready(self) -> AbstractContextManager[None]:
@@ -308,8 +309,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             "grid": kernel["grid"],
             "buffers": kernel["buffers"],
             "via": self.profiler.via,
-            "environment": dict(self.environment.added),
-            "removed": dict(self.environment.removed),
+            "environment": mode_variables(self.options.mode),
+            "removed": self.removed,
             "validated": None if verdict is None else verdict.ok,
             "validation": plain(verdict),
             "production": {

@@ -39,7 +39,7 @@ def _tensor(
 ) -> Tensor | None:
     """What an expression makes, without a name."""
     if isinstance(node, ast.Name) and node.id in known:
-        return replace(known[node.id], line=node.lineno, memory="host")
+        return replace(known[node.id], line=node.lineno)
     if not isinstance(node, ast.Call):
         return None
     whole = sizes.names.qualified(sizes.source, scope, node.func) or dotted(node.func)

@@ -80,7 +80,7 @@ class TtLang(Struct, frozen=True):
     def launch(self, request: LaunchRequest) -> Launch:
         """The script's command, with the variables of the mode."""
         argv = (str(request.script), *request.arguments)
-        variables = {**environment(request.env, self.mode).variables, "PYTHONUNBUFFERED": "1"}
+        variables = {**environment(request.env, self.mode), "PYTHONUNBUFFERED": "1"}
         if self.run_test is None:
             argv = (str(request.python), *argv)
             variables["INSTRUMENT_RECORD"] = str(request.record)

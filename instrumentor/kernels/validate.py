@@ -135,6 +135,7 @@ def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     try:
         match path.suffix:
             case ".npz":
+                # A pickle could run code.
                 with np.load(path, allow_pickle=False) as archive:
                     return {name: archive[name].astype(float) for name in archive.files}
             case ".npy":

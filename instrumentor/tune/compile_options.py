@@ -84,24 +84,31 @@ def apply(target: Target, changes: Changes) -> None:
 
 
 def _takers(target: Target) -> Iterator[_Taker]:
-    """The calls that take options; for tt-crank, a constant of the script may name the backend."""
+    """The calls that take options."""
     if not uses_crank(target):
         yield from target.calls(CALL)
         return
     for taker in target.calls("compile"):
         backend = next((k.value for k in taker[3].keywords if k.arg == "backend"), None)
-        if isinstance(backend, ast.Name):
-            named = backend.id
-            bound = (s for source in target.sources for s in source.tree.body)
-            assigned = (s for s in bound if isinstance(s, ast.Assign))
-            backend = next((s.value for s in assigned if named in map(dotted, s.targets)), None)
+        if isinstance(backend, ast.Name):  # often a constant that the modules share
+            backend = _bound(target, backend.id)
         if _is_constant(backend, ("tt",)):
             yield taker
 
 
+def _bound(target: Target, name: str) -> ast.expr | None:
+    for source in target.sources:
+        for statement in source.tree.body:
+            if isinstance(statement, ast.Assign) and name in map(dotted, statement.targets):
+                return statement.value
+    return None
+
+
 def _options(call: ast.Call) -> ast.expr | None:
-    given = (k.value for k in call.keywords if k.arg == "options")
-    return next(given, None) if callee(call) == "compile" else next(iter(call.args), None)
+    """The expression in the place of the options; None where a call has none."""
+    if callee(call) == CALL:
+        return call.args[0] if call.args else None
+    return next((k.value for k in call.keywords if k.arg == "options"), None)
 
 
 def _into_compile(

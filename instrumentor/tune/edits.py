@@ -65,6 +65,7 @@ def applied(target: Target, configuration: Configuration) -> Variant:
             way_of(target, setting).apply(value, changes)
             if setting is TRACE and not compile_options.uses_crank(target):
                 trace.apply(target, changes)
+    # All options at once: a second call of set_custom_compile_options would replace the first.
     compile_options.apply(target, changes)
     return changes.variant()
 
@@ -171,6 +172,7 @@ def _tried(target: Target, setting: Setting) -> Applicable | NotApplicable:
         place = way.own and way.own[:2]
         if other is not None:
             changed = Configuration.of({setting.name: other})
+            # Applied alone it may still get in the way of the measuring: the proofs decide.
             prepared(target, changed)
             place = place or applied(target, changed).first_line
         assert place is not None  # what the script has not itself has another value

@@ -97,6 +97,7 @@ class Judge(Struct, frozen=True):
             return Judgement(
                 CHANGES_LOSS, f"the loss changes by {_percent(change)}: {text}", found, change
             )
+        # A script without a fixed seed: no loss can then speak against a setting.
         if verdict == KEPT and self._loss_is_noise():
             text += "; the loss of two equal runs differs as much, so it says nothing"
         return Judgement(verdict, text, found, change)
@@ -133,6 +134,7 @@ def ratio(base: Outcome, new: Outcome) -> Ratio | None:
 def noise_of(first: Outcome, again: Outcome) -> Noise:
     """What two runs of the unchanged script say about each other."""
     one, two = first.median_ms, again.median_ms
+    # Of the logarithm, so that it does not matter which run was the slower one.
     time = abs(math.log(two / one)) if one and two else 0.0
     return Noise(math.expm1(time), _loss_change(first, again))
 

@@ -71,6 +71,7 @@ def write(tuned: Tuned, report: Report) -> None:
     write_json(folder / "tune.json", report.document)
     (folder / "tune.md").write_text(markdown(report), encoding="utf-8")
     (folder / "tune.png").write_bytes(encode(throughput(tuned.search.rows), "png"))
+    # --resume may find that nothing is to be recommended after all.
     (folder / PATCH).unlink(missing_ok=True)
     if report.patch:
         (folder / PATCH).write_bytes(report.patch)

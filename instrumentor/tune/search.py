@@ -278,6 +278,7 @@ class Search(Struct):
         if all(not row.trial.configuration.values for row in self.rows):
             return
         noise = self._baseline("the same at the end", again=2)
+        # Two runs in a row see the jitter, the first and the last one also clocks and neighbours.
         if noise is not None and noise.time > self.noise.time:
             first, last = (self.rows[at].outcome.samples_ms for at in (0, -1))
             ratio = ratio_of_medians(first, last)

@@ -120,6 +120,7 @@ def read_target(script: Path, arguments: Sequence[str], cwd: Path, options: Opti
     project = find_project(path)
     located = locate_file(path, options, project.import_roots, arguments)
     program = located.program
+    # The loop was found in the script alone; a setting may be in any module that it imports.
     if len(program.sources) == 1:
         program = Program.load(program.entry, project.import_roots)
     return Target(

@@ -32,6 +32,7 @@ def apply(target: Target, changes: Changes) -> None:
         _keep_gradients(target, changes)
     if TRACE_REGION.encode() in source.data:
         return
+    # As a default: a larger region that the user exports stays.
     line = f'os.environ.setdefault("{TRACE_REGION}", "{TRACE_REGION_BYTES}")'
     early = _early_os_import(source)
     if early is not None:

@@ -96,6 +96,7 @@ def _run(spec: Spec) -> Outcome:
     folder, options = spec.folder / "run", spec.options
     variables = {**os.environ, "INSTRUMENT_LOSS": "1", **spec.environment}
     try:
+        # Read again here: the syntax trees of a target cannot go to another process.
         target = read_target(spec.script, spec.arguments, options.folder, options.rewrite)
         if target.digest() != spec.digest:
             return Outcome(outcome.FAILED, "the script changed since the tuning began")

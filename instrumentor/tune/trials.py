@@ -100,6 +100,8 @@ class Trials(Struct):
                 f"{trial.configuration}: the trial of the earlier tuning is still running"
             )
             return _Running(trial, left, None)
+        # Until the baseline is known nothing but the budget limits a trial: a first compilation
+        # may take any time.
         limit, rest = self._own_limit(), self._rest_s()
         if rest is not None and rest <= 0:
             return None

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from instrumentor.kernels.environment import by_hand, environment, without_profilers
+from instrumentor.kernels.environment import (
+    by_hand,
+    environment,
+    mode_variables,
+    removed,
+    without_profilers,
+)
 
 ALWAYS = {"TT_METAL_DEVICE_PROFILER": "1", "TT_METAL_PROFILER_MID_RUN_DUMP": "1"}
 ALL = {
@@ -28,22 +34,21 @@ ALL = {
     ],
 )
 def test_each_mode_has_its_own_and_only_those(mode: str, own: dict[str, str]) -> None:
-    found = environment(ALL, mode)
     kept = {"TTLANG_PROFILE_CSV": "/tmp/x.csv", "HOME": "/home/u"}
-    assert found.variables == {**ALWAYS, **own, **kept}
-    assert found.added == {**ALWAYS, **own}
+    assert environment(ALL, mode) == {**ALWAYS, **own, **kept}
+    assert mode_variables(mode) == {**ALWAYS, **own}
 
 
 def test_what_is_removed_is_told_with_the_reason() -> None:
-    removed = environment(ALL, "auto-profile").removed
-    assert removed["TTLANG_PERF_SERV"] == "it starts a server that waits for Enter"
-    assert removed["TTLANG_PERF_DUMP"] == "it belongs to --mode perf"
-    assert "HOME" not in removed
+    found = removed(ALL, "auto-profile")
+    assert found["TTLANG_PERF_SERV"] == "it starts a server that waits for Enter"
+    assert found["TTLANG_PERF_DUMP"] == "it belongs to --mode perf"
+    assert "HOME" not in found
 
 
 def test_what_is_off_anyway_is_not_worth_a_word() -> None:
-    assert environment({"TTLANG_PERF_SERV": "0"}, "perf").removed == {}
-    assert "TTLANG_PERF_SERV" not in environment({"TTLANG_PERF_SERV": "0"}, "perf").variables
+    assert removed({"TTLANG_PERF_SERV": "0"}, "perf") == {}
+    assert "TTLANG_PERF_SERV" not in environment({"TTLANG_PERF_SERV": "0"}, "perf")
 
 
 def test_a_checked_run_has_no_profiler() -> None:

@@ -47,8 +47,9 @@ def test_imports_under_other_names() -> None:
 def test_names_are_followed_to_the_device() -> None:
     source = (
         "a = torch.rand(64, 32)\na = ttnn.from_torch(a, dtype=ttnn.bfloat16)\n"
-        "b = ttnn.zeros_like(a)\n"
+        "b = ttnn.zeros_like(a)\nc = a\n"
     )
-    a, b = found(source).tensors
+    a, b, c = found(source).tensors
     assert (a.shape, a.dtype, a.memory) == ((64, 32), "bfloat16", "DRAM")
     assert b.shape == (64, 32)
+    assert (c.shape, c.memory) == ((64, 32), "DRAM")

@@ -174,6 +174,7 @@ def gather(
 
 
 def _own_program(programs: Sequence[Program], name: str) -> Program | None:
+    # The list includes ttnn's own ops.
     named = [program for program in programs if program.name == name]
     others = [program for program in programs if not program.name]
     candidates = named or others or programs

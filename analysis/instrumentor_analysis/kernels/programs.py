@@ -24,6 +24,7 @@ _MACHINE = re.compile(
     rf"arch:\s*(\S+?),\s*freq:\s*({NUMBER})\s*MHz,\s*max_compute_cores:\s*({NUMBER})"
 )
 _ANNOUNCED = re.compile(rf"programs:\s*({NUMBER})")
+#: Words of a line of traffic, and the fields of a program.
 _FIELDS = {
     "DRAM read": "dram_read",
     "DRAM write": "dram_write",

@@ -100,18 +100,16 @@ def report(folder: Path) -> KernelReport:
         NothingMeasured: it holds no log, or nothing of tt-lang's output is in it.
         DamagedFile: its device log is none.
     """
-    log = folder / "run.log"
+    log, device = folder / "run.log", folder / DEVICE_LOG
     if not log.is_file():
         raise NothingMeasured(
             f"{folder}: no run.log", "Give a folder that `instrument kernel run` wrote."
         )
-    device = folder / DEVICE_LOG
     return _report(
-        log.read_text(encoding="utf-8", errors="replace"),
+        log,
         read_device_log(device) if device.is_file() else None,
         next(iter(_objects(folder / "run.json", whole=True)), {}),
         read_records(folder / RECORD),
-        folder,
     )
 
 
@@ -121,25 +119,26 @@ def report_of_log(log: Path) -> KernelReport:
     Raises:
         NothingMeasured: nothing of tt-lang's output is in it.
     """
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise NothingMeasured(f"{log}: cannot be read: {error.strerror}") from error
-    return _report(text, None, {"name": log.stem}, [], log.parent)
+    return _report(log, None, {"name": log.stem}, [])
 
 
 def _report(
-    text: str,
+    path: Path,
     device: DeviceLog | None,
     run: Mapping[str, Any],
     records: list[dict[str, Any]],
-    folder: Path,
 ) -> KernelReport:
+    folder = path.parent
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise NothingMeasured(f"{path}: cannot be read: {error.strerror}") from error
     log = parse_log(text)
     if not log.sections and (device is None or not device.zones):
+        remedies = (remedy for words, remedy in _NOTHING if words in text)
         raise NothingMeasured(
             f"{folder}: none of tt-lang's profiles is in the log",
-            _why_nothing(text) or "See run.log; the profilers print only on hardware.",
+            next(remedies, "See run.log; the profilers print only on hardware."),
         )
     facts = gather(log, device, run, records)
     found = findings(facts)
@@ -160,6 +159,7 @@ def _report(
     )
 
 
+#: What tt-lang prints when there is nothing to read, and what helps.
 _NOTHING = (
     ("TT_METAL_HOME not set", "Set TT_METAL_HOME to the tt-metal checkout: the profilers need it."),
     ("requires TT_METAL_HOME", "Set TT_METAL_HOME to the tt-metal checkout."),
@@ -170,10 +170,6 @@ _NOTHING = (
         'Mark regions of the kernel with ttl.signpost("name"), or use --mode auto-profile.',
     ),
 )
-
-
-def _why_nothing(text: str) -> str:
-    return next((remedy for words, remedy in _NOTHING if words in text), "")
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from instrumentor_analysis.kernels.model import (
 )
 from instrumentor_analysis.kernels.text import DECIMAL, NUMBER, count, decimal
 
-_CYCLES_WIDTH = 10
+_CYCLES_WIDTH = 10  # of the column, which is padded with blanks in front of the source
 HEAD = re.compile(
     rf"^\W*THREAD:\s*(?P<thread>\w+)\s*(?:\[(?P<function>[^\]]*)\])?\s*"
     rf"\((?P<operations>{NUMBER}) ops?, (?P<cycles>{NUMBER}) cycles"
@@ -87,7 +87,7 @@ def _line(thread: str, function: str, match: re.Match[str]) -> LineCycles:
     low = count(match["low"])
     high = count(match["high"]) if match["high"] else None
     width = match.end("high" if match["high"] else "low") - match.start("low")
-    padding = max(_CYCLES_WIDTH - width, 0)  # of the column, before the source's own indentation
+    padding = max(_CYCLES_WIDTH - width, 0)
     source = match["source"]
     source = source[len(source[:padding]) - len(source[:padding].lstrip()) :]
     line, percent = int(match["line"]), decimal(match["percent"])
