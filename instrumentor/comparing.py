@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from instrumentor import console
 from instrumentor.errors import RegressionFound, Undecided, UsageError
 from instrumentor.history import History, place_of
@@ -164,7 +162,7 @@ def _side(run: str, entry: Entry | None, size: int | None, history: History) -> 
     if entry.started is not None and _facts(folder).get("started") == entry.started:
         return load_side(folder, name=name, batch_size=size)
     side = side_of_document(history.summary(entry), name, run)
-    return side if size is None else replace(side, batch_size=size, batch_source="as given")
+    return side if size is None else side.with_batch_size(size)
 
 
 def judged(comparisons: Sequence[Comparison], percent: float) -> Iterator[str]:

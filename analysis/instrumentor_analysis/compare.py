@@ -194,15 +194,12 @@ def _device_time(pair: _Pair) -> Timing | None:
     return _timing(pair, DEVICE_TIME, [old], [now]) if min(len(old), len(now)) > 1 else None
 
 
-def _rate(side: Side, per: int, median_ms: float) -> float | None:
-    """Samples a second; of one sample the batch size is 1 already."""
-    return None if side.batch_size is None else side.batch_size / per / (median_ms / 1000)
-
-
 def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = ()) -> Timing | None:
     """Of runs that have such samples, none of which is 0 ms; by runs where so many are known."""
-    old = [tuple(ms / pair.per[0] for ms in run) for run in base if run]
-    now = [tuple(ms / pair.per[1] for ms in run) for run in new if run]
+    old, now = (
+        [tuple(ms / per for ms in run) for run in runs if run]
+        for runs, per in zip((base, new), pair.per, strict=True)
+    )
     steps = tuple(chain(*old)), tuple(chain(*now))
     noise = _assumed_noise(pair.base.summary.run, pair.new.summary.run)
     by_steps = ratio_of_medians(*steps, noise)
@@ -210,12 +207,18 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
         return None
     # The noise is a ratio, whatever a time is of.
     by_runs = between(old, now, earlier)
-    found = by_runs or by_steps
-    medians = statistics.median(steps[0]), statistics.median(steps[1])
-    said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]))
-    if by_runs is not None:
-        medians = by_runs.base_ms, by_runs.new_ms
+    if by_runs is None:
+        ratio, medians = by_steps.value, [statistics.median(each) for each in steps]
+        said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]))
+    else:
+        ratio, medians = by_runs.ratio, [by_runs.base_ms, by_runs.new_ms]
         said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
+    found = by_runs or by_steps
+    # Samples a second; of one sample the batch size is 1 already.
+    rates = [
+        None if side.batch_size is None else side.batch_size / per / (median / 1000)
+        for side, per, median in zip((pair.base, pair.new), pair.per, medians, strict=True)
+    ]
     return Timing(
         label=label,
         basis=pair.basis,
@@ -223,14 +226,14 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
         new_median_ms=medians[1],
         base_samples_ms=steps[0],
         new_samples_ms=steps[1],
-        ratio=by_steps.value if by_runs is None else by_runs.ratio,
+        ratio=ratio,
         interval=found.interval,
         enough=by_steps.enough or by_runs is not None,
         real=found.real,
         needed=found.needed,
         smallest_percent=found.smallest_percent,
         statement=said,
-        base_rate=_rate(pair.base, pair.per[0], medians[0]),
-        new_rate=_rate(pair.new, pair.per[1], medians[1]),
+        base_rate=rates[0],
+        new_rate=rates[1],
         between=by_runs,
     )

@@ -17,6 +17,8 @@ from instrumentor_analysis.comparison.op_lists import OpList, op_list
 from instrumentor_analysis.errors import NotASummary, NothingMeasured
 from instrumentor_analysis.model import SCHEMA, Step, Summary, WallClock
 
+_HINT = "Give a run folder that `instrument run` made, or the summary.json in it."
+
 
 class Side(Struct, frozen=True):
     """One side.
@@ -90,6 +92,10 @@ class Side(Struct, frozen=True):
         times = [step.device_time_ms for step in self.summary.steps if _is_steady(step)]
         return tuple(time for time in times if time is not None)
 
+    def with_batch_size(self, size: int, source: str = "as given") -> Side:
+        """The same with another batch size, and where that is from."""
+        return replace(self, batch_size=size, batch_source=source)
+
     def facts(self) -> SideFacts:
         """The side as the comparison names it."""
         return SideFacts(
@@ -123,11 +129,11 @@ def load_side(path: Path | str, *, name: str | None = None, batch_size: int | No
         AnalysisError: the run cannot be analysed.
     """
     path = Path(path)
-    if path.is_file() and path.suffix == ".json":
-        side = side_of_document(_read_document(path), name or path.resolve().parent.name, str(path))
-    elif path.is_dir() and not (path / "run.json").is_file() and (path / "summary.json").is_file():
-        inside = path / "summary.json"
-        return load_side(inside, name=name or path.resolve().name, batch_size=batch_size)
+    inside = path / "summary.json"
+    if path.is_dir() and not (path / "run.json").is_file() and inside.is_file():
+        side = _side_of_file(inside, name or path.resolve().name)
+    elif path.is_file() and path.suffix == ".json":
+        side = _side_of_file(path, name or path.resolve().parent.name)
     else:
         from instrumentor_analysis.summary import analyse
 
@@ -138,9 +144,15 @@ def load_side(path: Path | str, *, name: str | None = None, batch_size: int | No
         analysis = analyse(path)
         side = side_of(analysis.summary, name or path.resolve().name, str(path))
         side = replace(side, ops=op_list(analysis))
-    if batch_size is not None:
-        return replace(side, batch_size=batch_size, batch_source="as given")
-    return side
+    return side if batch_size is None else side.with_batch_size(batch_size)
+
+
+def _side_of_file(path: Path, name: str) -> Side:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise NotASummary(f"{path} is not JSON: {error}", _HINT) from error
+    return side_of_document(document, name, str(path))
 
 
 def side_of_document(document: Any, name: str, source: str) -> Side:
@@ -149,13 +161,12 @@ def side_of_document(document: Any, name: str, source: str) -> Side:
     Raises:
         NotASummary: it is none.
     """
-    hint = "Give a run folder that `instrument run` made, or the summary.json in it."
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise NotASummary(f"{source} is not a summary: its schema is not {SCHEMA}", hint)
+        raise NotASummary(f"{source} is not a summary: its schema is not {SCHEMA}", _HINT)
     try:
         return side_of(Summary.from_json(document), name, source)
     except ValidationError as error:
-        raise NotASummary(f"{source} is not a summary: {error}", hint) from error
+        raise NotASummary(f"{source} is not a summary: {error}", _HINT) from error
 
 
 def side_of(summary: Summary, name: str, source: str) -> Side:
@@ -164,11 +175,11 @@ def side_of(summary: Summary, name: str, source: str) -> Side:
     size, counted = summary.run.get("batch_size"), _counted(made.main_wall)
     if counted is not None and counted != size:
         # Of all micro-batches together, which a YAML knows nothing of.
-        return replace(made, batch_size=counted, batch_source="samples of a step as recorded")
+        return made.with_batch_size(counted, "samples of a step as recorded")
     if not isinstance(size, int) or size < 1:
         return made
     origin = str(summary.run.get("batch_size_source") or "recorded with the run")
-    return replace(made, batch_size=size, batch_source=origin)
+    return made.with_batch_size(size, origin)
 
 
 def _counted(wall: WallClock | None) -> int | None:
@@ -178,11 +189,3 @@ def _counted(wall: WallClock | None) -> int | None:
     samples = wall.samples_per_s * wall.median_ms / 1000
     whole = round(samples)
     return whole if whole and abs(samples - whole) < 1e-6 * whole else None
-
-
-def _read_document(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        hint = "Give a run folder that `instrument run` made, or the summary.json in it."
-        raise NotASummary(f"{path} is not JSON: {error}", hint) from error

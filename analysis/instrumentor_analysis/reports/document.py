@@ -5,7 +5,7 @@ The formats (:mod:`.terminal`, :mod:`.markdown`, :mod:`.html`) know nothing of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -83,6 +83,39 @@ class Table(Struct, frozen=True):
     def rows(self) -> int:
         """Rows below the headings."""
         return len(self.columns[0].texts)
+
+    @classmethod
+    def of(
+        cls,
+        heads: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        words: Sequence[int] = (0,),
+        tones: Mapping[int, Sequence[Tone]] | None = None,
+        foreign: bool = False,
+        least: tuple[int, int] = (12, 0),
+        note: str = "",
+    ) -> Table:
+        """A table of rows.
+
+        Args:
+            words: columns of text, which stand on the left.
+            tones: of the cells of a column.
+            foreign: a trace or a script has named the rows.
+            least: the narrowest that the first column may become, and that others of text may.
+        """
+        columns = [
+            Column(
+                head,
+                [row[at] for row in rows],
+                right=at not in words,
+                colours=(tones or {}).get(at, ""),
+                foreign=foreign and at == 0,
+                least=least[0] if at == 0 else least[1] if at in words else 0,
+            )
+            for at, head in enumerate(heads)
+        ]
+        return cls(tuple(columns), note)
 
 
 class Line(Struct, frozen=True):

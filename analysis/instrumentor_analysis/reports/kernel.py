@@ -16,7 +16,6 @@ from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import terminal
 from instrumentor_analysis.reports.document import (
     CodeLine,
-    Column,
     Document,
     Figures,
     Line,
@@ -219,15 +218,7 @@ def _movement(program: Program) -> Section | None:
 
 
 def _table(
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    words: int = 1,
-    note: str = "",
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, note: str = ""
 ) -> Section | None:
     """A table whose first so many columns are words; None without rows."""
-    columns = tuple(
-        Column(head, [row[at] for row in rows], right=at >= words, least=0 if at else 12)
-        for at, head in enumerate(heads)
-    )
-    return Section(title, (Table(columns, note),)) if rows else None
+    return Section(title, (Table.of(heads, rows, words=range(words), note=note),)) if rows else None

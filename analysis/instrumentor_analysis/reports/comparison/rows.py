@@ -16,10 +16,13 @@ from instrumentor_analysis.comparison.model import (
 )
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.comparison import cells
-from instrumentor_analysis.reports.document import Column, Section, Table, Tone
+from instrumentor_analysis.reports.document import Section, Table, Tone
 
 _LONGEST_NAME = 160
 _OUTCOMES = {"same": "the same", "changed": "changed", "added": "added", "removed": "removed"}
+_LEAST = 24, 16
+#: The column that says by how much both sides differ.
+_CHANGE = 3
 
 
 class Limits(Struct, frozen=True):
@@ -52,55 +55,30 @@ def sections(comparison: Comparison, limits: Limits) -> tuple[Section, ...]:
     """All tables that there is something for; one of ops may be without rows."""
     places = comparison.lines, comparison.modules
     lines, modules = ([s for s in each if _moved(comparison, s)] for each in places)
-    found = [
+    found = (
         _times(comparison),
         _figures(comparison),
         _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
-        *_ops(comparison, limits.ops),
+        _ops(comparison, limits.ops),
         _shares("Source lines", "line", comparison, lines, limits.lines),
         _shares("Modules", "module", comparison, modules, limits.modules),
         _differences(comparison),
-    ]
-    return tuple(s for s in found if any(t.rows or t.columns[0].title == "op" for t in s.tables))
-
-
-def _section(
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    tones: Sequence[Tone] = (),
-    text: Sequence[int] = (0,),
-    note: str = "",
-) -> Section:
-    """A table of rows; ``tones`` are of the fourth column, ``text`` numbers those of words."""
-    columns = [
-        Column(
-            head,
-            [row[at] for row in rows],
-            right=at not in text,
-            colours=tones if at == 3 and tones else "",
-            foreign=at == 0 and head in ("op", "line", "module"),
-            least=24 if at == 0 else 16 if at in text else 0,
-        )
-        for at, head in enumerate(heads)
-    ]
-    return Section(title, (Table(tuple(columns), note),))
+    )
+    return tuple(section for section in found if section is not None)
 
 
 def _heads(comparison: Comparison, first: str, *more: str) -> tuple[str, ...]:
-    return (first, comparison.base.name, comparison.new.name, "change", *more)
+    return (first, comparison.base.name, comparison.new.name, *more)
 
 
-def _times(comparison: Comparison) -> Section:
+def _times(comparison: Comparison) -> Section | None:
     """Medians and rates with the interval of their change."""
     rows: list[tuple[str, ...]] = []
     tones: list[Tone] = []
     for timing in every_timing(comparison):
         medians = cells.column([timing.base_median_ms, timing.new_median_ms])
-        rows.append(
-            (timed(timing), *medians, cells.signed(timing.change_percent), cells.interval(timing))
-        )
+        change = cells.signed(timing.change_percent)
+        rows.append((timed(timing), *medians, change, cells.interval(timing)))
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
         if rates_known and timing is not comparison.device:
@@ -108,26 +86,27 @@ def _times(comparison: Comparison) -> Section:
             change = cells.signed((1 / timing.ratio - 1) * 100)
             rows.append(("samples a second", *rates, change, cells.interval(timing, inverse=True)))
             tones.append(tone(timing))
-    heads = _heads(comparison, "median", "95 % interval")
-    return _section("Steady steps", heads, rows, tones=tones)
+    heads = _heads(comparison, "median", "change", "95 % interval")
+    table = Table.of(heads, rows, tones={_CHANGE: tones}, least=_LEAST)
+    return Section("Steady steps", (table,)) if rows else None
 
 
-def _figures(comparison: Comparison) -> Section:
+def _figures(comparison: Comparison) -> Section | None:
     """What was taken once: no interval, so no colour either."""
-    kept = [f for f in comparison.figures if not (comparison.device and f.key == "device_time_ms")]
-    rows = [_figure(each) for each in kept]
+    timed = {"device_time_ms"} if comparison.device else set()
+    rows = [_figure(each) for each in comparison.figures if each.key not in timed]
     note = "taken once on each side: there is no interval"
     if comparison.base.runs or comparison.new.runs:
         note = "of one run on each side, whose median is in the middle: there is no interval"
-    return _section("Figures", _heads(comparison, ""), rows, note=note)
+    table = Table.of(_heads(comparison, "", "change"), rows, least=_LEAST, note=note)
+    return Section("Figures", (table,)) if rows else None
 
 
 def _figure(figure: Figure) -> tuple[str, ...]:
     values = figure.base, figure.new
+    texts = words.column(values, figure.unit)
     if not figure.unit:
         texts = [words.ABSENT if v is None else f"{v:,.0f}" for v in values]
-    else:
-        texts = words.column(values, figure.unit)
     unit = "points" if figure.unit == "%" else "%"
     return (figure.name, *texts, cells.signed(figure.change_percent, unit))
 
@@ -138,11 +117,17 @@ def _moved(comparison: Comparison, share: Share | OpChange) -> bool:
 
 def _shares(
     heading: str, name: str, comparison: Comparison, shares: Sequence[Share], most: int
-) -> Section:
-    counts = [cells.counts(share.base_ops, share.new_ops) for share in shares[:most]]
-    rows = _sided([s.name for s in shares[:most]], comparison, shares[:most], counts)
-    heads = _heads(comparison, name, "ops")
-    return _section(heading + cells.per_sample(comparison), heads, rows, note=_more(shares, most))
+) -> Section | None:
+    shown = shares[:most]
+    counts = [cells.counts(share.base_ops, share.new_ops) for share in shown]
+    table = Table.of(
+        _heads(comparison, name, "change", "ops"),
+        _sided([share.name for share in shown], comparison, shown, counts),
+        foreign=name != "category",
+        least=_LEAST,
+        note=_more(shares, most),
+    )
+    return Section(heading + cells.per_sample(comparison), (table,)) if shown else None
 
 
 def _sided(
@@ -162,26 +147,25 @@ def _more(every: Sequence[object], most: int) -> str:
     return f"{len(every) - most:,} more" if len(every) > most else ""
 
 
-def _ops(comparison: Comparison, most: int) -> list[Section]:
+def _ops(comparison: Comparison, most: int) -> Section | None:
     """The ops whose time differs most, and how many were added, removed, changed."""
     every = comparison.ops
     if every is None:
-        return []
+        return None
     moved = [c for c in every.changes if c.status != "same" or _moved(comparison, c)]
     shown = moved[:most]
     counts = [cells.counts(c.base_count or None, c.new_count or None) for c in shown]
     names, said = [_named(each) for each in shown], [_outcome(each) for each in shown]
-    counted = ", ".join(
-        f"{every.counts.get(status, 0):,} {word}" for status, word in _OUTCOMES.items()
-    )
-    section = _section(
-        f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}",
-        _heads(comparison, "op", "ops", "what"),
+    table = Table.of(
+        _heads(comparison, "op", "change", "ops", "what"),
         _sided(names, comparison, shown, counts, said),
-        text=(0, 5),
+        words=(0, 5),
+        foreign=True,
+        least=_LEAST,
         note="; ".join(note for note in (every.note, _more(moved, most)) if note),
     )
-    return [section]
+    counted = ", ".join(f"{every.counts.get(each, 0):,} {word}" for each, word in _OUTCOMES.items())
+    return Section(f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}", (table,))
 
 
 def _named(change: OpChange) -> str:
@@ -201,18 +185,19 @@ def _outcome(change: OpChange) -> str:
     )
 
 
-def _differences(comparison: Comparison) -> Section:
+def _differences(comparison: Comparison) -> Section | None:
     """What is not the same on both sides, beside the code."""
     every = comparison.differences
-    rows = [(each.what, each.base, each.new, _meaning(each.weight, each.meaning)) for each in every]
-    return _section(
-        "Differences between the two sides",
-        (*_heads(comparison, "")[:3], ""),
-        rows,
-        tones=["room" if each.weight == "doubt" else "plain" for each in every],
-        text=(0, 1, 2, 3),
-    )
-
-
-def _meaning(weight: str, meaning: str) -> str:
-    return meaning or ("may explain a difference" if weight == "doubt" else "")
+    rows = [
+        (
+            each.what,
+            each.base,
+            each.new,
+            each.meaning or ("may explain a difference" if each.weight == "doubt" else ""),
+        )
+        for each in every
+    ]
+    tones: list[Tone] = ["room" if each.weight == "doubt" else "plain" for each in every]
+    heads = _heads(comparison, "", "")
+    table = Table.of(heads, rows, words=range(4), tones={_CHANGE: tones}, least=_LEAST)
+    return Section("Differences between the two sides", (table,)) if rows else None
