@@ -80,23 +80,20 @@ def counters(loop: LoopNode | FunctionNode) -> list[tuple[str, ast.stmt]]:
 def runs_once(loop: LoopNode | FunctionNode, source: Source, statement: ast.stmt) -> bool:
     """Whether only one iteration comes to a statement: `if epoch == first and i == 0:`."""
     name = header_count(loop)
-    return bool(name) and any(
-        isinstance(around, ast.If)
-        and any(contains(inner, statement) for inner in around.body)
-        and any(_is_one(test, name) for test in _all_of(around.test))
+    tests = [
+        around.test
         for around in source.parents(statement)
-        if contains(loop, around)
-    )
-
-
-def _all_of(test: ast.expr) -> list[ast.expr]:
-    whole = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
-    return test.values if whole and isinstance(test, ast.BoolOp) else [test]
+        if isinstance(around, ast.If) and contains(loop, around)
+        if any(contains(inner, statement) for inner in around.body)
+    ]
+    return bool(name) and any(_is_one(test, name) for test in tests)
 
 
 def _is_one(test: ast.expr, name: str) -> bool:
-    """`i == 0`"""
+    """`i == 0`, maybe with other conditions."""
     match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_is_one(value, name) for value in values)
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
             sides = (left, right)
             return name in map(dotted, sides) and any(isinstance(s, ast.Constant) for s in sides)

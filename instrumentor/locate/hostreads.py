@@ -33,13 +33,6 @@ from instrumentor.locate.vocabulary import host_read, is_logging
 from instrumentor_analysis.caveats import Caveat, Weight
 
 
-class HostReads(Struct, frozen=True):
-    """moved: what goes behind the barrier, with what depends on it."""
-
-    moved: list[Deferred]
-    warnings: list[Caveat]
-
-
 def find_host_reads(
     knowledge: Knowledge,
     candidate: Candidate,
@@ -47,8 +40,8 @@ def find_host_reads(
     counter: Counter | None,
     *,
     as_written: bool = False,
-) -> HostReads:
-    """Decide for each host read between begin and end of each region.
+) -> tuple[list[Deferred], list[Caveat]]:
+    """What goes behind the barrier, each host read with what depends on it, and what to tell.
 
     Args:
         as_written: move none, and say which would have been.
@@ -64,7 +57,7 @@ def find_host_reads(
     lines = sorted({line for deferred in moved for line in deferred.reads})
     if lines:
         warnings.append(_measured(knowledge, source, lines, as_written=as_written))
-    return HostReads([] if as_written else moved, warnings)
+    return [] if as_written else moved, warnings
 
 
 def _measured(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,7 +78,7 @@ class Region(Struct, frozen=True, eq=False):
 
 
 class Iteration(Struct, frozen=True):
-    """What the modes look at: the backwards of one path as the plain forward + backward."""
+    """The backwards of one path as plain forward + backward, of which a mode makes what it is."""
 
     knowledge: Knowledge
     options: Options
@@ -100,23 +101,25 @@ class Iteration(Struct, frozen=True):
         """Whether what runs the last backward steps the optimizer as well."""
         return any(u.statement is self.final.statement for u in self.candidate.updates)
 
-    def with_sync(self, statement: ast.stmt) -> ast.stmt:
-        return with_sync(self.knowledge, self.source, statement)
+    def unit(self, update: Update) -> ast.stmt:
+        return update_unit(self.candidate, self.candidate.loop, update)
 
     def end(self, after: ast.stmt, label: str, updates: Iterable[Update] = ()) -> End:
         """An end behind the sync that follows a statement; synced where all these updates sync."""
         helpers = [u.helper for u in updates]
         synced = bool(helpers) and all(syncs_itself(self.knowledge, h) for h in helpers)
-        return End(self.with_sync(after), label, "True" if synced else "")
+        after = with_sync(self.knowledge, self.source, after)
+        return End(after, label, "True" if synced else "")
 
-    def longer(self, at: ast.stmt, message: str) -> tuple[Caveat]:
-        """That a sample is more than forward + backward, and why."""
-        return (Caveat("longer-sample", message, place=self.source.at(at.lineno)),)
+    def whole(self, *ends: End, at: ast.stmt, why: str, **more: Any) -> Region:
+        """A region with the optimizer's step, and why it is more than forward + backward.
 
-    def closed(self, region: Region) -> Region:
-        """The region, with the script's own sync where it ends with one."""
-        sync = own_sync(self.knowledge, self.source, region.end)
-        return region if sync.statement is None else replace(region, sync=sync)
+        Unless told otherwise it ends with the script's own sync where one stands there.
+        """
+        sync = own_sync(self.knowledge, self.source, ends[0].after)
+        told = Caveat("longer-sample", why, place=self.source.at(at.lineno))
+        more = {"sync": self.plain.sync if sync.statement is None else sync, **more}
+        return replace(self.plain, ends=ends, whole=True, warnings=(told,) if why else (), **more)
 
 
 def covered(iteration: Iteration) -> Region:
@@ -125,47 +128,31 @@ def covered(iteration: Iteration) -> Region:
     return next((region for region in found if region is not None), iteration.plain)
 
 
-def _fused_last(it: Iteration) -> Region | None:
-    """The last micro-batch is left pending on purpose: its sample holds the optimizer, too."""
-    found = fused(it.knowledge, it.candidate, it.final) if it.options.scope == "auto" else None
+def _left_pending(it: Iteration) -> Region | None:
+    """The script leaves micro-batches pending on purpose, to be one graph with the optimizer."""
+    if it.options.scope != "auto":
+        return None
+    last = fused(it.knowledge, it.candidate, it.final)
+    found = last
+    if found is None and it.plain.sync.action == "insert":
+        found = syncs_every_n(it.knowledge, it.candidate, it.final)
     if found is None:
         return None
     inner, stepping = found
-    unit = update_unit(it.candidate, it.candidate.loop, stepping)
-    return replace(
-        it.plain,
-        ends=(End(inner), it.end(unit, "fwd+bwd+optimizer", [stepping])),
-        sync=own_sync(it.knowledge, it.source, inner),
-        whole=True,
-        warnings=it.longer(
-            next(it.source.parents(inner), inner),
-            "the last micro-batch is left pending to fuse with the optimizer: its sample is "
-            "forward + backward + optimizer, labelled so",
-        ),
-    )
-
-
-def _synced_every_n(it: Iteration) -> Region | None:
-    """The script syncs only with the optimizer step: the micro-steps ahead of it are one graph."""
-    if it.options.scope != "auto" or it.plain.sync.action == "keep":
-        return None
-    found = syncs_every_n(it.knowledge, it.candidate, it.final)
-    if found is None:
-        return None
-    inner, stepping = found
-    unit = update_unit(it.candidate, it.candidate.loop, stepping)
-    return replace(
-        it.plain,
-        ends=(it.end(max(unit, inner, key=it.candidate.flow.order.__getitem__), "step"),),
-        sync=own_sync(it.knowledge, it.source, inner),
-        whole=True,
-        resume=True,
-        warnings=it.longer(
-            next(it.source.parents(inner), inner),
+    sync, at = own_sync(it.knowledge, it.source, inner), next(it.source.parents(inner), inner)
+    if last is None:
+        end = max(it.unit(stepping), inner, key=it.candidate.flow.order.__getitem__)
+        why = (
             "the script syncs only with the optimizer step: a sample is the whole step, all its "
-            "micro-steps",
-        ),
+            "micro-steps"
+        )
+        return it.whole(it.end(end, "step"), at=at, why=why, sync=sync, resume=True)
+    why = (
+        "the last micro-batch is left pending to fuse with the optimizer: its sample is forward + "
+        "backward + optimizer, labelled so"
     )
+    end_of_last = it.end(it.unit(stepping), "fwd+bwd+optimizer", [stepping])
+    return it.whole(End(inner), end_of_last, at=at, why=why, sync=sync)
 
 
 def _several_updates(it: Iteration) -> Region | None:
@@ -174,48 +161,33 @@ def _several_updates(it: Iteration) -> Region | None:
     if several is None or (it.options.scope == "step" and it.steps_in_helper):
         return None
     begin = beside(it.source, it.plain.begin, several)
-    region = replace(
-        it.plain,
-        begin=begin,
-        ends=(it.end(beside(it.source, several, begin), "step"),),
-        whole=True,
-        warnings=it.longer(
-            several,
-            "one iteration makes several optimizer steps: a sample is all of it, from the "
-            "first forward to the last update",
-        ),
+    why = (
+        "one iteration makes several optimizer steps: a sample is all of it, from the first "
+        "forward to the last update"
     )
-    return it.closed(region)
+    end = it.end(beside(it.source, several, begin), "step")
+    return it.whole(end, at=several, why=why, begin=begin)
 
 
 def _whole_step(it: Iteration) -> Region | None:
     """Asked for, or because the optimizer is stepped where the backward is."""
-    candidate, final = it.candidate, it.final.statement
-    steps = step_updates(candidate, it.plain.sites)
-    units = [update_unit(candidate, candidate.loop, u) for u in steps]
+    steps = step_updates(it.candidate, it.plain.sites)
+    units = [it.unit(u) for u in steps]
     in_branches = _in_branches(it, units)
-    if it.options.scope == "step":
-        told: tuple[Caveat, ...] = ()
-    elif it.options.scope == "auto" and (it.steps_in_helper or in_branches):
-        why = (
-            "the helper also steps the optimizer"
-            if it.steps_in_helper
-            else "this backward runs in one branch only and each branch steps the optimizer"
-        )
-        told = it.longer(final, f"{why}: a sample is forward + backward + optimizer")
-    else:
+    why = ""
+    if it.options.scope == "auto" and it.steps_in_helper:
+        why = "the helper also steps the optimizer"
+    elif it.options.scope == "auto" and in_branches:
+        why = "this backward runs in one branch only and each branch steps the optimizer"
+    elif it.options.scope != "step":
         return None
+    why = why and f"{why}: a sample is forward + backward + optimizer"
+    at = it.final.statement
     if not units:
-        end = End(it.plain.end, "step")
-        return replace(it.plain, ends=(end,), whole=True, warnings=told)
-    region = replace(
-        it.plain,
-        ends=tuple(dict.fromkeys(it.end(unit, "step", steps) for unit in units)),
-        whole=True,
-        resume=not in_branches and _over_iterations(it, units[0]),
-        warnings=told,
-    )
-    return it.closed(region)
+        return it.whole(End(it.plain.end, "step"), at=at, why=why, sync=it.plain.sync)
+    ends = dict.fromkeys(it.end(unit, "step", steps) for unit in units)
+    resume = not in_branches and _over_iterations(it, units[0])
+    return it.whole(*ends, at=at, why=why, resume=resume)
 
 
 def _in_branches(it: Iteration, units: list[ast.stmt]) -> bool:
@@ -242,8 +214,7 @@ def _own_sync(it: Iteration) -> Region | None:
 
 
 MODES: tuple[Callable[[Iteration], Region | None], ...] = (
-    _fused_last,
-    _synced_every_n,
+    _left_pending,
     _several_updates,
     _whole_step,
     _own_sync,

@@ -185,8 +185,11 @@ def _by_line(program: Program, candidates: list[Candidate], file: str, line: int
     if not around:
         raise _no_loop_at(program, candidates, file, line)
     chosen = max(around, key=lambda c: c.loop.lineno)
-    # asked for all the same: the iteration ends with its last statement
-    return chosen if chosen.updates else replace(chosen, updates=(end_of_iteration(chosen),))
+    if not chosen.updates:
+        # asked for all the same: the iteration ends with its last statement
+        return replace(chosen, updates=(end_of_iteration(chosen),))
+    whole = _without_inner(program, [c for c in candidates if c.updates])
+    return next((c for c in whole if c.loop is chosen.loop), chosen)
 
 
 def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: int) -> UsageError:
@@ -227,16 +230,13 @@ def _understand(
     counter = find_counter(candidate, site, first.begin)
     stops = [_behind(candidate, regions, stop) for stop in find_stops(knowledge, candidate)]
     if not stops:
-        told, remedy = (
-            "no optimizer step follows the backward",
-            "A training loop steps an optimizer.",
-        )
-        raise Declined(
-            Reason.at(candidate.source, candidate.loop, "no-optimizer-step", told, remedy)
-        )
+        message = "no optimizer step follows the backward"
+        remedy = "A training loop steps an optimizer."
+        at = candidate.source, candidate.loop
+        raise Declined(Reason.at(*at, "no-optimizer-step", message, remedy))
     skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
-    reads = find_host_reads(knowledge, body, regions, counter, as_written=as_written)
+    moved, told = find_host_reads(knowledge, body, regions, counter, as_written=as_written)
     return Located(
         program,
         knowledge,
@@ -247,15 +247,15 @@ def _understand(
         accumulation_of(knowledge, candidate, site),
         skipped=tuple(skips.skipped),
         kept=tuple(skips.kept),
-        deferred=tuple(reads.moved),
+        deferred=tuple(moved),
         cache_clears=tuple(_cache_clears(knowledge, candidate)),
         warnings=(
             *of_the_program(knowledge, candidate),
-            *(told for region in regions for told in region.warnings),
+            *(caveat for region in regions for caveat in region.warnings),
             *unsampled(regions),
             *of_the_syncs(program, regions),
             *warnings_of(skips),
-            *reads.warnings,
+            *told,
             *dict.fromkeys(of_the_helpers(knowledge, regions)),
         ),
     )

@@ -424,6 +424,14 @@ def test_a_named_loop_that_is_none(place: tuple[str, int]) -> None:
     assert "train.py:5" in caught.value.hint
 
 
+def test_a_named_loop_holds_the_steps_of_a_loop_inside() -> None:
+    source = f"{PREAMBLE}for xs, y in loader:\n    for x in xs:\n{indent(STEP, '        ')}"
+    source += indent(STEP, "    ")
+    for line, label in ((5, "step"), (6, "fwd+bwd")):
+        plan = rewrite(source, Options(loop=("", line)), filename="train.py").plan
+        assert (plan.explanation["loop"]["line"], plan.label) == (line, label)
+
+
 def test_a_loop_that_is_never_reached_is_no_rival() -> None:
     unused = "def other():\n" + indent(LOOP, "    ")
     plan = rewrite(PREAMBLE + unused + LOOP, filename="train.py").plan

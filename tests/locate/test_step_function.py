@@ -12,28 +12,20 @@ class Trainer:
         loss = criterion(model(batch[0]), batch[1])
         if {test}:
             return loss
-        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return loss
 
 trainer = Trainer()
 for batch in loader:
-    loss = trainer.update({arguments})
+    loss = {call}
 """
-
-
-def updating(parameters: str, test: str, arguments: str) -> str:
-    """A helper with a return ahead of its backward."""
-    return HEAD + UPDATE.format(parameters=parameters, test=test, arguments=arguments)
 
 
 def is_inside(source: str) -> bool:
     """Whether the region is begun in a function and not around its call in the loop."""
-    code = rewritten(source).code.decode()
-    begin = next(line for line in code.splitlines() if "_instrument.begin(" in line)
-    call = next(line for line in code.splitlines() if line.startswith("for batch in loader"))
-    return code.index(begin) < code.index(call)
+    ahead, _, _ = rewritten(source).code.decode().partition("_instrument.begin(")
+    return "for batch in loader" not in ahead
 
 
 @pytest.mark.parametrize(
@@ -50,42 +42,30 @@ def is_inside(source: str) -> bool:
     ],
 )
 def test_a_return_that_this_call_rules_out(parameters: str, test: str, arguments: str) -> None:
-    assert not is_inside(updating(parameters, test, arguments))
+    call = f"trainer.update({arguments})"
+    assert not is_inside(HEAD + UPDATE.format(parameters=parameters, test=test, call=call))
 
 
 @pytest.mark.parametrize(
-    ("parameters", "test", "arguments", "when"),
+    ("parameters", "test", "call", "when"),
     [
-        ("eval=False", "eval", "batch, eval=True", "not eval"),
-        ("eval=False", "eval", "batch, flag", "not eval"),
-        ("eval=False", "eval", "*batch", "not eval"),
-        ("eval=False", "eval", "batch, **options", "not eval"),
-        ("eval=1", "eval is not True", "batch", "not eval is not True"),
-        ("eval=False", "eval or loss == 0", "batch", ""),
-        ("eval=False", "loss == 0", "batch", ""),
+        ("eval=False", "eval", "trainer.update(batch, eval=True)", "not eval"),
+        ("eval=False", "eval", "trainer.update(batch, flag)", "not eval"),
+        ("eval=False", "eval", "trainer.update(*batch)", "not eval"),
+        ("eval=False", "eval", "trainer.update(batch, **options)", "not eval"),
+        ("eval=1", "eval is not True", "trainer.update(batch)", "not eval is not True"),
+        ("eval=False", "eval or loss == 0", "trainer.update(batch)", ""),
+        ("eval=True", "eval", "Trainer.update(trainer, False)", "not eval"),
+        # a parameter that is set anew is no constant
+        ("skip=False", "(skip := loss.isnan())", "trainer.update(batch)", ""),
     ],
 )
-def test_a_return_that_may_come(parameters: str, test: str, arguments: str, when: str) -> None:
-    source = updating(parameters, test, arguments)
+def test_a_return_that_may_come(parameters: str, test: str, call: str, when: str) -> None:
+    source = HEAD + UPDATE.format(parameters=parameters, test=test, call=call)
     assert is_inside(source)
-    begin = around(rewritten(source), "_instrument.begin(")
-    assert begin[1] == "loss = criterion(model(batch[0]), batch[1])"
     code = rewritten(source).code.decode()
     assert (f"when={when})" in code) if when else ("when=" not in code)
-
-
-def test_a_method_called_on_its_class() -> None:
-    source = updating("eval=True", "eval", "trainer, False").replace(
-        "trainer.update", "Trainer.fix"
-    )
-    assert is_inside(source.replace("def update", "def fix"))
-
-
-def test_a_parameter_set_anew_is_no_constant() -> None:
-    source = updating("skip=False", "skip", "batch")
-    changed = source.replace("        if skip:", "        skip = loss.isnan()\n        if skip:")
-    assert is_inside(changed)
-    assert "when=" not in rewritten(changed).code.decode()
+    assert around(rewritten(source), "_instrument.begin(")[1].startswith("loss = criterion(")
 
 
 FUNCTIONS = """

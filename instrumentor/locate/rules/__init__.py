@@ -15,10 +15,14 @@ from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.rules.closures import closure
 from instrumentor.locate.rules.compiled_step import compiled_step
-from instrumentor.locate.rules.interleaved import asynchronous, generator
 from instrumentor.locate.rules.own_process import own_process
 from instrumentor.locate.rules.packages import foreign_runtime, manual_backward
-from instrumentor.locate.rules.shape import conditional_step, line_search
+from instrumentor.locate.rules.shape import (
+    asynchronous,
+    conditional_step,
+    generator,
+    line_search,
+)
 
 RULES: tuple[Callable[[Knowledge, Candidate], Iterator[Reason]], ...] = (
     foreign_runtime,

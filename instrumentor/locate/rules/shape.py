@@ -1,4 +1,4 @@
-"""An iteration, or a call in it, that is not one forward + backward."""
+"""An iteration that is not one forward + backward, made without other code in between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.step_function import departures, step_function
-from instrumentor.locate.syntax import FUNCTIONS, contains, own_calls
+from instrumentor.locate.syntax import FUNCTIONS, contains, own_nodes
 
 
 def line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
@@ -25,24 +25,9 @@ def line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
                 break
             if not any(gradients.forwards(source, scope, [loop]).values()):
                 continue
-            if any(knowledge.is_backward(source, scope, c) for c in own_calls(loop)):
-                yield Reason.at(
-                    source,
-                    loop,
-                    "several-steps",
-                    "a loop inside the iteration makes steps of its own: there is no single "
-                    "forward + backward",
-                    "Name one loop with --loop, or give a script that trains one network at a "
-                    "time.",
-                )
-            else:
-                yield Reason.at(
-                    source,
-                    loop,
-                    "line-search",
-                    "a line search: the optimizer is stepped in a loop that runs the forward again",
-                    "Give a script with one optimizer step per backward.",
-                )
+            told = "a line search: the optimizer is stepped in a loop that runs the forward again"
+            remedy = "Give a script with one optimizer step per backward."
+            yield Reason.at(source, loop, "line-search", told, remedy)
 
 
 def conditional_step(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
@@ -66,3 +51,26 @@ def conditional_step(knowledge: Knowledge, candidate: Candidate) -> Iterator[Rea
             remedy = "Call the helper only when it makes a step."
             yield Reason.at(departure.source, told, kind, message, remedy)
         return
+
+
+def generator(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """The loop, or a helper on the way to a backward, yields: its caller goes on in between."""
+    bodies = [(candidate.source, candidate.loop.body)]
+    bodies += [(helper.source, helper.node.body) for helper in candidate.helpers]
+    for source, body in bodies:
+        for node in own_nodes(ast.Module(body, [])):
+            if isinstance(node, (ast.Yield, ast.YieldFrom)):
+                told = (
+                    "the loop yields in the middle of a step: its caller's time would be "
+                    "measured too"
+                )
+                remedy = "Return after the step instead of yielding inside it."
+                yield Reason.at(source, node, "generator", told, remedy)
+
+
+def asynchronous(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+    """The loop or its function is `async`: the event loop switches to other tasks."""
+    source, loop = candidate.source, candidate.loop
+    if isinstance(loop, ast.AsyncFor) or isinstance(candidate.scope, ast.AsyncFunctionDef):
+        told = "the loop is asynchronous: other work runs between its statements"
+        yield Reason.at(source, loop, "async", told, "Use a plain for or while loop.")
