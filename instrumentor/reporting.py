@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import OUTPUT, option
@@ -153,8 +153,14 @@ def report(
         raise UsageError("nothing to report on", "Give a run folder or an ops CSV.")
     options, files = options or ReportOptions(), files or ReportFiles()
     try:
-        _refuse(files, sources)
-        return _report(sources, options, files, flops, peak_tflops)
+        if files.targets:
+            from instrumentor_analysis.render import claimed
+
+            written = claimed(files.targets, stacked=files.stacked)
+            refuse_outputs(written.values(), sources, force=files.force)
+        options.check()
+        found = _analysed(sources, options, flops, peak_tflops)
+        return replace(found, written=_written(found, sources[0], files))
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
     except FileExistsError as error:
@@ -163,24 +169,21 @@ def report(
         raise UsageError(_why(error)) from error
 
 
-def _report(
-    sources: list[Path],
-    options: ReportOptions,
-    files: ReportFiles,
-    flops: float | None,
-    peak_tflops: float | None,
+def _analysed(
+    sources: list[Path], options: ReportOptions, flops: float | None, peak_tflops: float | None
 ) -> Reported:
-    from instrumentor_analysis.errors import NothingMeasured
+    """What there is to say; a run folder's files are made anew, unless this is a passing look."""
     from instrumentor_analysis.report_options import report_of
     from instrumentor_analysis.run_folder import open_run
     from instrumentor_analysis.summary import analyse
 
-    options.check()
     is_run = len(sources) == 1 and open_run(sources[0]).is_run
     passing = not is_run or options.named.given or options.step is not None
-    named = options.named if passing else None
-    analysis = analyse(sources, options.step, options.arch, named)
-    analysis = _with_mfu(analysis, flops, peak_tflops, options.arch)
+    analysis = analyse(sources, options.step, options.arch, options.named if passing else None)
+    if flops is not None or peak_tflops is not None:
+        from instrumentor_analysis.mfu import with_mfu
+
+        analysis = with_mfu(analysis, flops, peak_tflops, options.arch)
     unrefreshed = ""
     if not passing:
         try:
@@ -188,49 +191,35 @@ def _report(
         except OSError as error:
             unrefreshed = f"{sources[0]}: its files could not be refreshed ({_why(error)})"
     ops = None if analysis.device is None else report_of(analysis.device, options)
-    targets = files.targets
-    if targets:
-        from instrumentor_analysis.render import Choices, write_to
-
-        if ops is None and ("csv" in targets or "stacked" in targets):
-            raise NothingMeasured(
-                f"{sources[0]} holds no device ops to write as CSV", "Profile with tracy."
-            )
-        choices = Choices(
-            replace=files.force,
-            raw_op_codes=files.raw_op_codes,
-            advice=files.advice,
-            stacked=files.stacked,
-            classic_colors=files.classic_colors,
-            ops_csv=sources[0] if sources[0].is_file() else None,
-        )
-        root = _source_root(sources[0]) if is_run else None
-        written = write_to(targets, analysis, report=ops, source_root=root, choices=choices)
-        return Reported(analysis.summary, ops, analysis, written, is_run, unrefreshed)
     return Reported(analysis.summary, ops, analysis, is_run=is_run, unrefreshed=unrefreshed)
+
+
+def _written(found: Reported, source: Path, files: ReportFiles) -> tuple[Path, ...]:
+    """The files that were asked for, made."""
+    from instrumentor_analysis.errors import NothingMeasured
+    from instrumentor_analysis.render import Choices, write_to
+
+    targets = files.targets
+    if not targets:
+        return ()
+    if found.ops is None and ("csv" in targets or "stacked" in targets):
+        raise NothingMeasured(
+            f"{source} holds no device ops to write as CSV", "Profile with tracy."
+        )
+    choices = Choices(
+        replace=files.force,
+        raw_op_codes=files.raw_op_codes,
+        advice=files.advice,
+        stacked=files.stacked,
+        classic_colors=files.classic_colors,
+        ops_csv=source if source.is_file() else None,
+    )
+    root = _source_root(source) if found.is_run else None
+    return write_to(targets, found.analysis, report=found.ops, source_root=root, choices=choices)
 
 
 def _why(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-
-
-def _refuse(files: ReportFiles, sources: Sequence[Path]) -> None:
-    if not files.targets:
-        return
-    from instrumentor_analysis.render import claimed
-
-    written = claimed(files.targets, stacked=files.stacked)
-    refuse_outputs(tuple(written.values()), sources, force=files.force)
-
-
-def _with_mfu(
-    analysis: Analysis, flops: float | None, peak_tflops: float | None, arch: str | None = None
-) -> Analysis:
-    if flops is None and peak_tflops is None:
-        return analysis
-    from instrumentor_analysis.mfu import with_mfu
-
-    return with_mfu(analysis, flops, peak_tflops, arch)
 
 
 def refresh(folder: Path) -> Analysis:
@@ -251,7 +240,7 @@ def _refreshed(analysis: Analysis, folder: Path) -> Analysis:
 
     summary = with_artifacts(analysis.summary, folder, _tables(analysis, folder))
     written = write_all(summary, folder, analysis=analysis, source_root=_source_root(folder))
-    return replace(analysis, summary=with_artifacts(summary, folder, written))
+    return structs.replace(analysis, summary=with_artifacts(summary, folder, written))
 
 
 def _tables(analysis: Analysis, folder: Path) -> dict[str, Path]:
@@ -291,7 +280,7 @@ def _are_of_the_window(files: Iterable[Path], window: Window, ops: Path) -> bool
 def with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) -> Summary:
     """The summary with more files of its folder."""
     named = {name: os.path.relpath(path, folder) for name, path in files.items()}
-    return replace(summary, artifacts={**summary.artifacts, **named})
+    return structs.replace(summary, artifacts={**summary.artifacts, **named})
 
 
 def _source_root(folder: Path) -> Path | None:

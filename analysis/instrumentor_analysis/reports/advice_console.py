@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,12 +22,14 @@ MOST_IDS = 6
 
 def advice_lines(report: Report, width: int, paint: Paint) -> list[str]:
     """What to do about host ops, gaps and matmuls; empty when there is nothing to say."""
-    parts = [
-        _fallbacks(report, width),
-        _gaps(report, width),
-        *_matmuls(report, width),
+    lines = [
+        line
+        for first, *rest in (*_fallbacks(report), *_gaps(report), *_matmuls(report))
+        for line in (
+            *indented(words.visible(first), width, "  - "),
+            *(line for text in rest for line in indented(text, width, "      ", "        ")),
+        )
     ]
-    lines = [line for part in parts for line in part]
     return [paint("Advice", "bold"), *lines] if lines else []
 
 
@@ -38,56 +41,43 @@ def ids(numbers: Sequence[int]) -> str:
     return f"{'ID' if len(numbers) == 1 else 'IDs'} {first}{rest}"
 
 
-def _fallbacks(report: Report, width: int) -> list[str]:
+def _fallbacks(report: Report) -> Iterator[list[str]]:
     hosts = report.ops.take(report.ops["is_host"])
-    if not len(hosts):
-        return []
-    names = ", ".join(sorted({words.visible(str(name)) for name in hosts["op"]}))
-    text = f"Move to the device: {names} ({ids(hosts['id'].tolist())})"
-    return indented(text, width, "  - ")
+    if len(hosts):
+        names = ", ".join(sorted({str(name) for name in hosts["op"]}))
+        yield [f"Move to the device: {names} ({ids(hosts['id'].tolist())})"]
 
 
-def _gaps(report: Report, width: int) -> list[str]:
+def _gaps(report: Report) -> Iterator[list[str]]:
     gaps = report.gaps
-    if gaps is None:
-        return []
-    share = "" if gaps.percent is None else f" ({gaps.percent:.1f} % of the time)"
-    text = (
-        f"{words.plural(len(gaps.ids), 'op')} waited more than {GAP_THRESHOLD_US} us for the host "
-        f"({ids(gaps.ids)}): a runtime trace, with gaps of {TRACED_GAP_US:g} us, could save "
-        f"{gaps.saving_us:,.0f} us{share}; "
-        "else look for what the host does between them, or turn runtime arguments of the kernels "
-        "into compile-time ones"
-    )
-    return indented(text, width, "  - ")
+    if gaps is not None:
+        share = "" if gaps.percent is None else f" ({gaps.percent:.1f} % of the time)"
+        yield [
+            f"{words.plural(len(gaps.ids), 'op')} waited more than {GAP_THRESHOLD_US} us for the "
+            f"host ({ids(gaps.ids)}): a runtime trace, with gaps of {TRACED_GAP_US:g} us, could "
+            f"save {gaps.saving_us:,.0f} us{share}; else look for what the host does between them, "
+            "or turn runtime arguments of the kernels into compile-time ones"
+        ]
 
 
-def _matmuls(report: Report, width: int) -> list[list[str]]:
+def _matmuls(report: Report) -> Iterator[list[str]]:
     """One entry per matmul shape and advice, those of most device time first."""
     ops = report.ops
     names, numbers = ops["op"].tolist(), ops["id"].tolist()
     times, bounds = np.nan_to_num(ops["device_time_us"]).tolist(), ops["bound"].tolist()
-    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
     for at, sentences in report.advice.items():
-        groups.setdefault((names[at], sentences), []).append(at)
-    entries: list[tuple[float, list[str]]] = []
+        groups[names[at], sentences].append(at)
+    spent = {key: sum(times[at] for at in rows) for key, rows in groups.items()}
     optimised = 0
-    for (name, sentences), rows in groups.items():
-        if not sentences:
+    for key in sorted(groups, key=lambda key: -spent[key]):
+        (name, sentences), rows = key, groups[key]
+        if sentences:
+            named = ids([int(numbers[at]) for at in rows])
+            head = f"{name}: {len(rows):,} x, {spent[key]:,.0f} us ({named})"
+            yield [head, *map(words.visible, sentences)]
+        else:
             # Without a bound nothing was held against anything.
             optimised += sum(bool(bounds[at]) for at in rows)
-            continue
-        time = sum(times[at] for at in rows)
-        head = (
-            f"{words.visible(name)}: {len(rows):,} x, {time:,.0f} us "
-            f"({ids([int(numbers[at]) for at in rows])})"
-        )
-        lines = indented(head, width, "  - ")
-        for sentence in sentences:
-            lines += indented(words.visible(sentence), width, "      ", "        ")
-        entries.append((time, lines))
-    entries.sort(key=lambda entry: -entry[0])
-    found = [lines for _, lines in entries]
     if optimised:
-        found.append([f"  - {words.plural(optimised, 'matmul')} with nothing to improve"])
-    return found
+        yield [f"{words.plural(optimised, 'matmul')} with nothing to improve"]
