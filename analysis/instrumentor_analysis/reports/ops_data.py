@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -13,10 +13,6 @@ from msgspec.structs import asdict
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.detail import Detail
-
-if TYPE_CHECKING:
-    from instrumentor_analysis.roofline import Architecture
-    from instrumentor_analysis.table import Categorical, Table
 
 #: More rows than this make a page that no browser likes; the slowest are kept.
 MOST_ROWS = 50_000
@@ -27,6 +23,8 @@ _UNSAFE = str.maketrans(
 _NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 560
 #: Only for the colour of the cores.
 _HIDDEN = "grid"
+#: Columns that are made here.
+_SAVES, _NUMBER = "saves_us", "number"
 _COLOURS = (
     f"Red: a gap above {GAP_THRESHOLD_US} us, or fewer than 10 cores of a grid at least twice as "
     "large. Green: the whole grid, or 65 % and more of a peak. Saves: device time beyond the op's "
@@ -55,6 +53,73 @@ class TableColumn(Struct, frozen=True):
     digits: int | None = None
     rule: str = ""
     names: tuple[str, ...] | None = None
+
+
+class _Source(Struct, frozen=True):
+    """Where a column is from; ``width`` None is that of its longest text, which is not cut.
+
+    Attributes:
+        name: of the column of the ops.
+        optional: left out where nothing is known.
+    """
+
+    key: str
+    title: str
+    name: str
+    width: int | None = None
+    digits: int | None = None
+    unit: str = ""
+    rule: str = ""
+    optional: bool = False
+
+    def read(self, values: Any) -> TableColumn:
+        """The column; figures are rounded to what the page can show, and more, to sort by."""
+        if self.digits is None:
+            names = tuple(str(name) for name in values.distinct())
+            at = {name: number for number, name in enumerate(names)}
+            codes = values.spread([at.get(str(value), -1) for value in values.values], -1)
+            found = [None if code < 0 else code for code in codes.tolist()]
+            longest = max(map(words.width, names), default=0)
+            fitting = min(max(round(longest * _NAME_WIDTH) + 20, _NARROWEST), _WIDEST)
+            width = fitting if self.width is None else self.width
+            return TableColumn(self.key, self.title, found, width, rule=self.rule, names=names)
+        figures = [
+            None if not math.isfinite(value) else round(value, 4) if self.digits else int(value)
+            for value in values.tolist()
+        ]
+        shown = self.unit, self.digits, self.rule
+        return TableColumn(self.key, self.title, figures, self.width or 0, *shown)
+
+
+_DEVICE = (
+    _Source("id", "ID", "id", 70, 0),
+    _Source("device", "Device", "device_id", 78, 0),
+    _Source("op", "Op", "op"),
+    _Source("category", "Category", "category", 92),
+    _Source("bound", "Bound", "bound", 72, rule="bound"),
+    _Source("share", "Total", "total_percent", 74, 2, "%"),
+    _Source("time", "Device time", "device_time_us", 122, 1, "us"),
+    _Source("gap", "Gap before", "gap_us", 122, 1, "us", "gap"),
+    _Source("cores", "Cores", "cores", 68, 0, rule="cores"),
+    _Source("dram", "DRAM", "dram_percent", 78, 1, "%", "use"),
+    _Source("flops", "FLOPs", "flops_percent", 82, 1, "%", "use"),
+    _Source("saves", "Saves", _SAVES, 94, 1, "us"),
+    _Source("dram_gbs", "DRAM", "dram_gb_s", 96, 0, "GB/s"),
+    _Source("fidelity", "Math fidelity", "math_fidelity", 190),
+    _Source(_HIDDEN, "Grid", "available_cores", 0, 0),
+    _Source("location", "Location", "location", 320),
+)
+_TORCH = (
+    _Source("id", "No.", _NUMBER, 70, 0),
+    _Source("op", "Op", "op"),
+    _Source("category", "Category", "torch_category", 92),
+    _Source("start", "Start", "start_us", 122, 1, "us"),
+    _Source("duration", "Duration", "duration_us", 122, 1, "us"),
+    _Source("self", "Self time", "self_time_us", 122, 1, "us"),
+    _Source("time", "Device time", "device_time_us", 122, 1, "us", optional=True),
+    _Source("shapes", "Input shapes", "input_shapes", 220, optional=True),
+    _Source("source", "Source", "source", 260, optional=True),
+)
 
 
 class OpsTable(Struct, frozen=True):
@@ -91,123 +156,34 @@ def script_safe(document: Mapping[str, Any]) -> str:
 
 def ops_table(detail: Detail) -> OpsTable | None:
     """The table of a step's ops; None when there are none."""
-    if detail.device_ops is not None:
-        return _device(detail.device_ops, detail.architecture)
-    if detail.torch_ops is not None:
-        return _torch(detail.torch_ops)
-    return None
-
-
-def _device(every: Table, arch: Architecture | None) -> OpsTable:
-    rows = _most(every, "device_time_us")
-    ops, left_out = every.take(rows), len(every) - len(rows)
-
-    def figures(
-        key: str, title: str, name: str, width: int, digits: int, unit: str = "", rule: str = ""
-    ) -> TableColumn:
-        return _figures(key, title, ops[name], width, digits, unit, rule)
-
-    columns = [
-        figures("id", "ID", "id", 70, 0),
-        figures("device", "Device", "device_id", 78, 0),
-        _text("op", "Op", ops["op"]),
-        _text("category", "Category", ops["category"], 92),
-        _text("bound", "Bound", ops["bound"], 72, "bound"),
-        figures("share", "Total", "total_percent", 74, 2, "%"),
-        figures("time", "Device time", "device_time_us", 122, 1, "us"),
-        figures("gap", "Gap before", "gap_us", 122, 1, "us", "gap"),
-        figures("cores", "Cores", "cores", 68, 0, "", "cores"),
-        figures("dram", "DRAM", "dram_percent", 78, 1, "%", "use"),
-        figures("flops", "FLOPs", "flops_percent", 82, 1, "%", "use"),
-        *([] if arch is None else [_saves(ops, arch)]),
-        figures("dram_gbs", "DRAM", "dram_gb_s", 96, 0, "GB/s"),
-        _text("fidelity", "Math fidelity", ops["math_fidelity"], 190),
-        figures(_HIDDEN, "Grid", "available_cores", 0, 0),
-    ]
-    if len({*columns[1].values} - {None}) < 2:
-        del columns[1]
-    if "location" in ops:
-        columns.append(_text("location", "Location", ops["location"], 320))
-    return OpsTable(tuple(columns), len(ops), left_out, "time", ("category", "bound"), _COLOURS)
-
-
-def _saves(ops: Table, arch: Architecture) -> TableColumn:
-    from instrumentor_analysis.savings import above_bound_us
-
-    return _figures("saves", "Saves", above_bound_us(ops, arch), 94, 1, "us")
-
-
-def _torch(every: Table) -> OpsTable:
-    on_device = bool((every["device_time_us"] == every["device_time_us"]).any())
-    sort, basis = ("time", "device_time_us") if on_device else ("self", "self_time_us")
-    rows = _most(every, basis)
-    ops, left_out = every.take(rows), len(every) - len(rows)
-    times = (
-        ("start", "Start", "start_us"),
-        ("duration", "Duration", "duration_us"),
-        ("self", "Self time", "self_time_us"),
-        *([("time", "Device time", "device_time_us")] if on_device else []),
-    )
-    texts = (
-        ("shapes", "input_shapes", "Input shapes", 220),
-        ("source", "source", "Source", 260),
-    )
-    columns = (
-        _figures("id", "No.", [at + 1 for at in rows], 70, 0),
-        _text("op", "Op", ops["op"]),
-        _text("category", "Category", ops["torch_category"], 92),
-        *(_figures(key, title, ops[name], 122, 1, "us") for key, title, name in times),
-        *(
-            _text(key, title, ops[name], width)
-            for key, name, title, width in texts
-            if name in ops and ops[name].known().any()
-        ),
-    )
-    return OpsTable(columns, len(ops), left_out, sort, ("category",))
-
-
-def _most(ops: Table, basis: str) -> list[int]:
-    """The rows that a page can bear, in their order."""
     import numpy as np
 
-    if len(ops) <= MOST_ROWS:
-        return list(range(len(ops)))
-    # NaN sorts behind every figure, so the largest stand first of what is negated.
-    most = np.argsort(-ops[basis], kind="stable")[:MOST_ROWS]
-    return sorted(most.tolist())
+    from instrumentor_analysis.table import any_known
 
+    device, arch = detail.device_ops, detail.architecture
+    every = detail.torch_ops if device is None else device
+    if every is None:
+        return None
+    on_device = device is not None or any_known(every["device_time_us"])
+    sort, basis = ("time", "device_time_us") if on_device else ("self", "self_time_us")
+    rows = np.arange(len(every))
+    if len(every) > MOST_ROWS:
+        # NaN sorts behind every figure, so the largest stand first of what is negated.
+        rows = np.sort(np.argsort(-every[basis], kind="stable")[:MOST_ROWS])
+    ops = every.take(rows)
+    made: dict[str, Any] = {_NUMBER: rows + 1}
+    if device is not None and arch is not None:
+        from instrumentor_analysis.savings import above_bound_us
 
-def _figures(
-    key: str,
-    title: str,
-    values: Iterable[Any],
-    width: int,
-    digits: int,
-    unit: str = "",
-    rule: str = "",
-) -> TableColumn:
-    """Figures rounded to what the page can show (more, to sort by); None for what is none."""
-    found = [
-        None
-        if value is None or not math.isfinite(value)
-        else round(float(value), 4)
-        if digits
-        else int(value)
-        for value in (values.tolist() if hasattr(values, "tolist") else values)
-    ]
-    return TableColumn(key, title, found, width, unit, digits, rule)
-
-
-def _text(
-    key: str, title: str, values: Categorical, width: int | None = None, rule: str = ""
-) -> TableColumn:
-    """Texts; a column without a width has that of its longest text, which is not cut."""
-    names = tuple(str(name) for name in values.distinct())
-    at = {name: number for number, name in enumerate(names)}
-    codes = values.spread([at.get(str(value), -1) for value in values.values], -1).tolist()
-    if width is None:
-        longest = max(map(words.width, names), default=0)
-        width = min(max(round(longest * _NAME_WIDTH) + 20, _NARROWEST), _WIDEST)
-    return TableColumn(
-        key, title, [None if c < 0 else c for c in codes], width, rule=rule, names=names
-    )
+        made[_SAVES] = above_bound_us(ops, arch)
+    columns: list[TableColumn] = []
+    for source in _TORCH if device is None else _DEVICE:
+        if source.name in made or source.name in ops:
+            column = source.read(made[source.name] if source.name in made else ops[source.name])
+            known = len({*column.values} - {None})
+            # One device goes without saying.
+            if known >= (2 if source.key == "device" else source.optional):
+                columns.append(column)
+    filters, legend = (("category",), "") if device is None else (("category", "bound"), _COLOURS)
+    left_out = len(every) - len(rows)
+    return OpsTable(tuple(columns), len(ops), left_out, sort, filters, legend)
