@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import csv
 import io
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from instrumentor_analysis.device import per_op
+from instrumentor_analysis.load import load
+from instrumentor_analysis.roofline import architecture
+from instrumentor_analysis.table import Table
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "ops"
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -150,6 +156,17 @@ def write(path: Path, rows: Iterable[Row]) -> Path:
     """The CSV as a file."""
     path.write_text(text(rows), encoding="utf-8", newline="")
     return path
+
+
+def frame_of(*rows: Row) -> Table:
+    """The rows as they are read."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load(write(Path(folder) / "ops.csv", rows)).frame
+
+
+def per_op_of(*rows: Row, arch: str = "wormhole") -> Table:
+    """The figures of each row."""
+    return per_op(frame_of(*rows), architecture(arch))
 
 
 def _whole(cell: str | None) -> int:

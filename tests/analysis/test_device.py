@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from instrumentor_analysis.device import COLUMNS, per_op, with_totals
-from instrumentor_analysis.load import load
-from instrumentor_analysis.roofline import architecture
-from instrumentor_analysis.table import Table
-from tests.analysis.ops_rows import Row, host_op, matmul, op, signpost, write
+from instrumentor_analysis.device import COLUMNS, with_totals
+from tests.analysis.ops_rows import Row, host_op, matmul, op, per_op_of, signpost
 
 
-def figures(tmp_path: Path, *rows: Row, arch: str = "wormhole") -> Table:
-    """The per-op frame of some rows."""
-    path = write(tmp_path / "x.csv", rows)
-    return per_op(load(path).frame, architecture(arch))
-
-
-def test_columns_and_one_row_per_row(tmp_path: Path) -> None:
-    ops = figures(tmp_path, op(), signpost("s"), op())
+def test_columns_and_one_row_per_row() -> None:
+    ops = per_op_of(op(), signpost("s"), op())
     assert tuple(ops.columns) == COLUMNS
     assert ops["id"].tolist() == [2, 3, 4]
     assert ops["is_signpost"].tolist() == [False, True, False]
     assert ops["op"].tolist()[1] == "s (signpost)"
 
 
-def test_a_matmul_by_hand(tmp_path: Path) -> None:
-    (row,) = figures(tmp_path, matmul(1024, 512, 256, 20.0)).records()
+def test_a_matmul_by_hand() -> None:
+    (row,) = per_op_of(matmul(1024, 512, 256, 20.0)).records()
     flops = 2 * 1024 * 512 * 256
     moved = 2 * (1024 * 512 + 512 * 256 + 1024 * 256)
     assert row["tflops"] == pytest.approx(flops / 20e-6 / 1e12)
@@ -54,13 +43,12 @@ def test_a_matmul_by_hand(tmp_path: Path) -> None:
         (host_op(), "HOST"),
     ],
 )
-def test_bounds(tmp_path: Path, row: Row, bound: str) -> None:
-    assert figures(tmp_path, row)["bound"].tolist() == [bound]
+def test_bounds(row: Row, bound: str) -> None:
+    assert per_op_of(row)["bound"].tolist() == [bound]
 
 
-def test_gaps_are_blank_at_the_start_and_where_they_are_nonsense(tmp_path: Path) -> None:
-    ops = figures(
-        tmp_path,
+def test_gaps_are_blank_at_the_start_and_where_they_are_nonsense() -> None:
+    ops = per_op_of(
         op(gap_us=5.0),
         op(gap_us=7.0),
         signpost("s"),
@@ -75,39 +63,39 @@ def test_gaps_are_blank_at_the_start_and_where_they_are_nonsense(tmp_path: Path)
     np.testing.assert_equal(ops["gap_us"], [nan, 7.0, nan, 8.0, nan, nan, nan, nan, 2000.0])
 
 
-def test_a_broken_clock_costs_the_duration(tmp_path: Path) -> None:
-    ops = figures(tmp_path, op(us=10.0), op(us=10.0, gap_us=-2000.0), op(us=8000.0, gap_us=-2000.0))
+def test_a_broken_clock_costs_the_duration() -> None:
+    ops = per_op_of(op(us=10.0), op(us=10.0, gap_us=-2000.0), op(us=8000.0, gap_us=-2000.0))
     assert ops["invalid_duration"].tolist() == [False, True, False]
     np.testing.assert_equal(ops["device_time_us"], [10.0, np.nan, 8000.0])
 
 
-def test_shares_add_up_to_a_hundred(tmp_path: Path) -> None:
-    ops = figures(tmp_path, op(us=10.0), op(us=20.0, gap_us=10.0), host_op(), signpost("s"))
+def test_shares_add_up_to_a_hundred() -> None:
+    ops = per_op_of(op(us=10.0), op(us=20.0, gap_us=10.0), host_op(), signpost("s"))
     assert ops["total_percent"].tolist()[:2] == [25.0, 75.0]
     assert np.isnan(ops["total_percent"]).tolist() == [False, False, True, True]
     assert with_totals(ops.take(slice(1, None)))["total_percent"].tolist()[0] == 100.0
 
 
-def test_missing_cells_cost_their_figures_only(tmp_path: Path) -> None:
+def test_missing_cells_cost_their_figures_only() -> None:
     no_memory = matmul(64, 64, 64, 5.0) | {"INPUT_0_MEMORY": ""}
     no_fidelity = matmul(64, 64, 64, 5.0, fidelity="")
     no_shape = matmul(64, 64, 64, 5.0) | {"INPUT_1_X_PAD[LOGICAL]": "1e300"}
-    ops = figures(tmp_path, no_memory, no_fidelity, no_shape)
+    ops = per_op_of(no_memory, no_fidelity, no_shape)
     assert np.isnan(ops["dram_percent"]).tolist() == [True, False, True]
     assert np.isnan(ops["flops_percent"]).tolist() == [False, True, True]
     assert np.isnan(ops["tflops"]).tolist() == [False, False, True]
     assert ops["op"].tolist()[2] == "Matmul unknown shape"
 
 
-def test_control_characters_do_not_reach_a_table(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.csv", [op("Bad\x1b[31mOp")])
-    assert per_op(load(path).frame, architecture("n1"))["op"].tolist() == ["Bad[31mOp"]
+def test_control_characters_do_not_reach_a_table() -> None:
+    ops = per_op_of(op("Bad\x1b[31mOp"))
+    assert ops["op"].tolist() == ["Bad[31mOp"]
 
 
-def test_figures_follow_the_architecture(tmp_path: Path) -> None:
+def test_figures_follow_the_architecture() -> None:
     row = matmul(1024, 1024, 1024, 50.0)
-    wormhole = figures(tmp_path, row)
-    p150 = figures(tmp_path, row, arch="p150")
+    wormhole = per_op_of(row)
+    p150 = per_op_of(row, arch="p150")
     assert wormhole["dram_gb_s"].tolist() == p150["dram_gb_s"].tolist()
     assert p150["dram_percent"].tolist()[0] == pytest.approx(
         wormhole["dram_percent"].tolist()[0] * 288 / 512

@@ -11,8 +11,7 @@ from instrumentor_analysis.documents import fitted
 from instrumentor_analysis.flops import ModelFacts, sample_flops
 from instrumentor_analysis.model import Mfu
 from instrumentor_analysis.summary import analyse
-from tests.analysis.test_summary import run_folder
-from tests.analysis.test_throughput import batch, event
+from tests.analysis.records import batch, event, run_folder
 
 MODEL = {"event": "model", "pid": 1, "trainable": 1000, "frozen": 5000, "attention": 64}
 CHIP = {"arch": "blackhole", "chips": 2}
@@ -21,8 +20,7 @@ REPORTED = {"reported_flops": 10**9, "reported_peak": 10**12, "graphs": 2}
 
 def mfu_of(folder: Path, label: str, *events: dict[str, Any], tokens: int | None = 4 * 128) -> Mfu:
     """The MFU of a step of 2 ms with four sequences of 128 tokens."""
-    dtype = "int64" if tokens else "float32"
-    step = event("step_steady_1", 2.0, label=label, **batch(4, 128, dtype=dtype, tokens=tokens))
+    step = event("step_steady_1", 2.0, label=label, **batch(4, 128, tokens=tokens))
     wall = analyse(run_folder(folder / "run", step, *events)).summary.wall_clock
     assert wall.mfu is not None
     return wall.mfu

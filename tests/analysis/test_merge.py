@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,17 +9,11 @@ from hypothesis import strategies as st
 
 from instrumentor_analysis.load import load
 from instrumentor_analysis.merge import merge_devices, valid_duration_ns
-from instrumentor_analysis.table import Table
-from tests.analysis.ops_rows import FIXTURES, Row, host_op, op, signpost, write
+from tests.analysis.ops_rows import FIXTURES, frame_of, host_op, op, signpost
 
 
-def frame_of(path: Path, *rows: Row) -> Table:
-    write(path, rows)
-    return load(path).frame
-
-
-def test_one_device_is_left_as_it_is(tmp_path: Path) -> None:
-    frame = frame_of(tmp_path / "x.csv", op(), host_op(), op())
+def test_one_device_is_left_as_it_is() -> None:
+    frame = frame_of(op(), host_op(), op())
     merged, warnings = merge_devices(frame)
     assert merged is frame
     assert warnings == ()
@@ -47,10 +39,10 @@ def test_devices_that_ran_different_ops_are_aligned_and_announced() -> None:
     assert merged["op_code"].tolist().count("CopyDeviceOperation") == 1
 
 
-def test_rows_that_are_no_device_ops_keep_their_place(tmp_path: Path) -> None:
+def test_rows_that_are_no_device_ops_keep_their_place() -> None:
     pair = [op(us=1.0), op(us=2.0, device=1)]
     lost = op("LostDeviceOperation") | {"DEVICE ID": "-1"}
-    frame = frame_of(tmp_path / "x.csv", *pair, signpost("s"), host_op(), lost, *pair)
+    frame = frame_of(*pair, signpost("s"), host_op(), lost, *pair)
     merged, _ = merge_devices(frame)
     assert merged["op_code"].tolist() == [
         "UnaryDeviceOperation", "s", "(torch) aten::add", "LostDeviceOperation",
@@ -59,12 +51,10 @@ def test_rows_that_are_no_device_ops_keep_their_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("times", [(None, 2.0), (2.0, None), (None, None)])
-def test_an_unusable_duration_never_wins(
-    tmp_path: Path, times: tuple[float | None, float | None]
-) -> None:
+def test_an_unusable_duration_never_wins(times: tuple[float | None, float | None]) -> None:
     rows = [op(us=times[0]), op(us=times[1], device=1)]
     gathers = [row | {"OP CODE": "AllGather"} for row in rows]
-    merged, _ = merge_devices(frame_of(tmp_path / "x.csv", *rows, *gathers))
+    merged, _ = merge_devices(frame_of(*rows, *gathers))
     expected = 2000.0 if any(times) else np.nan
     np.testing.assert_equal(valid_duration_ns(merged), [expected, expected])
 
@@ -78,9 +68,7 @@ def test_the_input_is_not_changed() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(sequences=st.lists(st.lists(st.sampled_from("ab"), max_size=6), min_size=2, max_size=3))
-def test_every_row_is_used_exactly_once(
-    sequences: list[list[str]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_every_row_is_used_exactly_once(sequences: list[list[str]]) -> None:
     rows = [
         op(f"{name}DeviceOperation", us=1.0 + at, device=device)
         for device, names in enumerate(sequences)
@@ -88,7 +76,7 @@ def test_every_row_is_used_exactly_once(
     ]
     if not rows:
         return
-    frame = frame_of(tmp_path_factory.getbasetemp() / "merge.csv", *rows)
+    frame = frame_of(*rows)
     merged, _ = merge_devices(frame)
     longest = max(map(len, sequences))
     assert longest <= len(merged) <= len(rows)

@@ -11,8 +11,7 @@ from instrumentor_analysis.compare import compare, compare_runs, judge
 from instrumentor_analysis.neighbours import doubts, other_cpus
 from instrumentor_analysis.summary import analyse
 from tests.analysis.comparison.sides import side
-from tests.analysis.test_summary import run_folder
-from tests.analysis.test_throughput import event
+from tests.analysis.records import event, run_folder
 from tests.warned import texts
 
 QUIET = {"cpus": 8, "other_cpus": 0.3, "load_before": 0.4, "frequency_mhz_before": 3400.0,

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from instrumentor_analysis.device import per_op
-from instrumentor_analysis.load import load
 from instrumentor_analysis.model import CONDITIONS, Saving
 from instrumentor_analysis.roofline import architecture
 from instrumentor_analysis.savings import above_bound_us, ideal_us, savings
-from instrumentor_analysis.table import Table, concat
-from tests.analysis.ops_rows import Row, host_op, matmul, op, write
+from instrumentor_analysis.table import concat
+from tests.analysis.ops_rows import Row, host_op, matmul, op, per_op_of
 
 WORMHOLE = architecture("wormhole")
 #: FLOPs a second of one core at HiFi4, and FLOPs of 2048 x 2048 x 2048.
@@ -21,18 +17,12 @@ FLOPS = 2 * 2048**3
 SHARDED = "'program_config': 'MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig(in0_block_w=1)'"
 
 
-def per_op_frame(tmp_path: Path, *rows: Row) -> Table:
-    path = write(tmp_path / "x.csv", rows)
-    return per_op(load(path).frame, WORMHOLE)
-
-
 def only(found: tuple[Saving, ...], kind: str) -> list[Saving]:
     return [saving for saving in found if saving.kind == kind]
 
 
-def test_to_the_roofline_and_to_short_gaps(tmp_path: Path) -> None:
-    ops = per_op_frame(
-        tmp_path,
+def test_to_the_roofline_and_to_short_gaps() -> None:
+    ops = per_op_of(
         matmul(512, 512, 512, 60.0),
         op("CopyDeviceOperation", 10.0, 106.5),
         op("MoveDeviceOperation", 10.0, 6.5),
@@ -46,14 +36,13 @@ def test_to_the_roofline_and_to_short_gaps(tmp_path: Path) -> None:
     assert bound.saving_us == pytest.approx(60 - 3 * 512**2 * 2 / 288e3)
 
 
-def test_nothing_to_win_is_nothing(tmp_path: Path) -> None:
-    assert savings(per_op_frame(tmp_path, op(), op()), WORMHOLE) == ()
-    assert savings(per_op_frame(tmp_path, host_op()), WORMHOLE) == ()
+def test_nothing_to_win_is_nothing() -> None:
+    assert savings(per_op_of(op(), op()), WORMHOLE) == ()
+    assert savings(per_op_of(host_op()), WORMHOLE) == ()
 
 
-def test_every_shape_stands_for_itself(tmp_path: Path) -> None:
-    ops = per_op_frame(
-        tmp_path,
+def test_every_shape_stands_for_itself() -> None:
+    ops = per_op_of(
         matmul(64, 64, 64, 40.0, gap_us=None),
         *[matmul(32, 128, 64, 30.0, gap_us=16.5)] * 2,
         host_op("(torch) aten::add", **{"OP TO OP LATENCY [ns]": 26_500}),
@@ -70,11 +59,11 @@ def test_every_shape_stands_for_itself(tmp_path: Path) -> None:
     ]
 
 
-def test_a_few_cores_could_be_all(tmp_path: Path) -> None:
+def test_a_few_cores_could_be_all() -> None:
     on_eight = FLOPS / (CORE * 8) * 1e6
     on_all = FLOPS / (CORE * 64) * 1e6
     now = on_eight / 0.95
-    ops = per_op_frame(tmp_path, matmul(2048, 2048, 2048, now, CORE__COUNT=8))
+    ops = per_op_of(matmul(2048, 2048, 2048, now, CORE__COUNT=8))
     grid, bound = savings(ops, WORMHOLE)
     assert (grid.kind, grid.op, grid.count) == ("grid", "Matmul 2048 x 2048 x 2048", 1)
     # The row has whole nanoseconds.
@@ -97,8 +86,8 @@ def test_a_few_cores_could_be_all(tmp_path: Path) -> None:
          2 * 32 * 2048**2 / CORE * 1e6 - (2048**2 + 2 * 32 * 2048) * 2 / 288e3),
     ],
 )  # fmt: skip
-def test_the_whole_grid(tmp_path: Path, row: Row, expected: float) -> None:
-    (grid,) = only(savings(per_op_frame(tmp_path, row), WORMHOLE), "grid")
+def test_the_whole_grid(row: Row, expected: float) -> None:
+    (grid,) = only(savings(per_op_of(row), WORMHOLE), "grid")
     assert grid.saving_us == pytest.approx(expected, abs=1e-3)
 
 
@@ -114,13 +103,12 @@ def test_the_whole_grid(tmp_path: Path, row: Row, expected: float) -> None:
         op("SoftmaxDeviceOperation", 50.0, CORE__COUNT=8),
     ],
 )
-def test_more_cores_would_not_help(tmp_path: Path, row: Row) -> None:
-    assert only(savings(per_op_frame(tmp_path, row), WORMHOLE), "grid") == []
+def test_more_cores_would_not_help(row: Row) -> None:
+    assert only(savings(per_op_of(row), WORMHOLE), "grid") == []
 
 
-def test_pauses_are_nothing_to_win(tmp_path: Path) -> None:
-    ops = per_op_frame(
-        tmp_path,
+def test_pauses_are_nothing_to_win() -> None:
+    ops = per_op_of(
         op("CopyDeviceOperation", 60.0, None),
         op("CopyDeviceOperation", 60.0, 5_000_000.0),
         op("CopyDeviceOperation", 60.0, 10_000.0),
@@ -131,9 +119,10 @@ def test_pauses_are_nothing_to_win(tmp_path: Path) -> None:
     assert gap.percent == pytest.approx((10_000 - 6.5) / (200 + 10_000) * 100)
 
 
-def test_savings_of_pooled_steps_are_those_of_one(tmp_path: Path) -> None:
-    once = per_op_frame(
-        tmp_path, matmul(512, 512, 512, 60.0, CORE__COUNT=2), op("CopyDeviceOperation", 9.0, 50.0)
+def test_savings_of_pooled_steps_are_those_of_one() -> None:
+    once = per_op_of(
+        matmul(512, 512, 512, 60.0, CORE__COUNT=2),
+        op("CopyDeviceOperation", 9.0, 50.0),
     )
     thrice = concat([once] * 3)
     for one, pooled in zip(savings(once, WORMHOLE), savings(thrice, WORMHOLE, 3), strict=True):
@@ -143,8 +132,8 @@ def test_savings_of_pooled_steps_are_those_of_one(tmp_path: Path) -> None:
         )
 
 
-def test_time_beyond_the_bound_of_each_op(tmp_path: Path) -> None:
-    ops = per_op_frame(tmp_path, matmul(512, 512, 512, 60.0), op(), host_op(),
+def test_time_beyond_the_bound_of_each_op() -> None:
+    ops = per_op_of(matmul(512, 512, 512, 60.0), op(), host_op(),
                        matmul(512, 512, 512, 1.0))  # fmt: skip
     first, second, third, last = above_bound_us(ops, WORMHOLE).tolist()
     assert first == pytest.approx(60 - 3 * 512**2 * 2 / 288e3)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 from instrumentor_analysis.load import load
 from instrumentor_analysis.scan import Signpost
-from instrumentor_analysis.table import Table
 from instrumentor_analysis.window import (
     Named,
     StepChoice,
@@ -20,16 +17,12 @@ from instrumentor_analysis.window import (
     signposts_of,
     steps,
 )
-from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, write
+from tests.analysis.ops_rows import FIXTURES, frame_of, op, signpost, step
 
 
 def marks_of(*names: str) -> tuple[StepMarks, ...]:
     """The steps of signposts on every tenth line."""
     return steps([Signpost(name, 10 * at, -1, -1) for at, name in enumerate(names, 1)])
-
-
-def frame_of(tmp_path: Path, rows: list[Row]) -> Table:
-    return load(write(tmp_path / "x.csv", rows)).frame
 
 
 COMPILED = ("step_compile_start", "step_compile_end")
@@ -121,12 +114,10 @@ def test_a_step_holds_its_ops_by_position_in_the_file() -> None:
         (Named(ignore=True), [*range(2, 12)], "the whole file"),
     ],
 )
-def test_the_window_of_tt_perf_report(
-    tmp_path: Path, named: Named, lines: list[int], said: str
-) -> None:
+def test_the_window_of_tt_perf_report(named: Named, lines: list[int], said: str) -> None:
     names = ("a", "c", "a", "b", "b")
     rows = [row for name in names for row in (signpost(name), op())]
-    window, how = named.select(frame_of(tmp_path, rows))
+    window, how = named.select(frame_of(*rows))
     assert window["line"].tolist() == lines
     assert said in how
 
@@ -140,24 +131,22 @@ def test_the_window_of_tt_perf_report(
         ("x", "y", "no signpost 'x'"),
     ],
 )
-def test_a_signpost_that_is_not_there_is_no_window(
-    tmp_path: Path, start: str, end: str, said: str
-) -> None:
+def test_a_signpost_that_is_not_there_is_no_window(start: str, end: str, said: str) -> None:
     rows = [row for name in ("a", "c", "b") for row in (signpost(name), op())]
     with pytest.raises(NoSuchSignpost, match=said) as caught:
-        Named(start, end).select(frame_of(tmp_path, rows))
+        Named(start, end).select(frame_of(*rows))
     assert caught.value.hint == "It has: a, c, b."
     with pytest.raises(NoSuchSignpost) as caught:
-        Named(start, end).select(frame_of(tmp_path, [op()]))
+        Named(start, end).select(frame_of(op()))
     assert "--ignore-signposts" in caught.value.hint
 
 
-def test_an_empty_window_says_what_was_found_instead(tmp_path: Path) -> None:
-    frame = frame_of(tmp_path, [*step("step_steady_1", [op(), op()]), signpost("done")])
+def test_an_empty_window_says_what_was_found_instead() -> None:
+    frame = frame_of(*step("step_steady_1", [op(), op()]), signpost("done"))
     with pytest.raises(EmptyWindow) as caught:
         Named().select(frame)
     said = "2 ops and 3 signposts (step_steady_1_start, step_steady_1_end, done)"
     assert said in caught.value.message and "--start-signpost" in caught.value.hint
     with pytest.raises(EmptyWindow) as caught:
-        Named(ignore=True).select(frame_of(tmp_path, [signpost("a")]))
+        Named(ignore=True).select(frame_of(signpost("a")))
     assert "recorded no ops" in caught.value.hint
