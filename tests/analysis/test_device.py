@@ -90,13 +90,3 @@ def test_missing_cells_cost_their_figures_only() -> None:
 def test_control_characters_do_not_reach_a_table() -> None:
     ops = per_op_of(op("Bad\x1b[31mOp"))
     assert ops["op"].tolist() == ["Bad[31mOp"]
-
-
-def test_figures_follow_the_architecture() -> None:
-    row = matmul(1024, 1024, 1024, 50.0)
-    wormhole = per_op_of(row)
-    p150 = per_op_of(row, arch="p150")
-    assert wormhole["dram_gb_s"].tolist() == p150["dram_gb_s"].tolist()
-    assert p150["dram_percent"].tolist()[0] == pytest.approx(
-        wormhole["dram_percent"].tolist()[0] * 288 / 512
-    )

@@ -73,19 +73,25 @@ def test_gaps_of_pooled_steps_are_those_of_one() -> None:
     assert of_two.p95_us == 20_000.0
 
 
-def test_pauses_are_remarked_on() -> None:
-    steady = per_op_of(op(), op(gap_us=10_000.0))
-    assert not any("pause" in remark for remark in texts(figures.remarks(steady)))
-    one = per_op_of(op(), op(gap_us=12_000.0))
-    assert texts(figures.remarks(one)) == [
-        "1 gap above 10 ms (12 ms) is a pause of the host, such as compilation: it is left out "
-        "of the potential savings (choose a steady step)"
-    ]
-    two = per_op_of(op(), op(gap_us=12_000.0), op(gap_us=1_400_000.0))
-    assert texts(figures.remarks(two)) == [
-        "2 gaps above 10 ms (1.4 s together) are pauses of the host, such as compilation: they "
-        "are left out of the potential savings (choose a steady step)"
-    ]
+@pytest.mark.parametrize(
+    ("gaps_us", "said"),
+    [
+        ((10_000.0,), ""),
+        (
+            (12_000.0,),
+            "1 gap above 10 ms (12 ms) is a pause of the host, such as compilation: it is",
+        ),
+        (
+            (12_000.0, 1_400_000.0),
+            "2 gaps above 10 ms (1.4 s together) are pauses of the host, such as compilation: they "
+            "are",
+        ),
+    ],
+)
+def test_pauses_are_remarked_on(gaps_us: tuple[float, ...], said: str) -> None:
+    ops = per_op_of(op(), *(op(gap_us=gap_us) for gap_us in gaps_us))
+    left_out = " left out of the potential savings (choose a steady step)"
+    assert texts(figures.remarks(ops)) == ([said + left_out] if said else [])
 
 
 def test_remarks_on_pooled_steps_are_of_one() -> None:

@@ -9,9 +9,9 @@ import pytest
 from instrumentor_analysis.host_layers import ZONES, Zone, host_layers, read_zones
 from instrumentor_analysis.model import HostLayer
 from instrumentor_analysis.reports.summary import markdown
-from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import op, step, text
+from tests.analysis.records import run_folder
 
 EXPORT = """\
 name,src_file,src_line,zone_name,zone_text,ns_since_start,exec_time_ns,thread,value,special_parent_text
@@ -76,19 +76,16 @@ def test_several_steps_are_their_mean_and_what_is_not_there_is_absent() -> None:
 
 
 def test_a_report_shows_them(tmp_path: Path) -> None:
-    logs = tmp_path / "tracy_profile" / ".logs"
-    logs.mkdir(parents=True)
-    (tmp_path / "tracy_perf").mkdir()
     rows = text(step("step_steady_1", [op(us=5.0), op(us=6.0)]))
-    (tmp_path / "tracy_perf" / "ops_perf_results.csv").write_text(rows, encoding="utf-8")
-    assert analyse(tmp_path).summary.host_layers == ()
-    begin = analyse(tmp_path).device
-    assert begin.marks[0].start.host_ns is not None
-    start = begin.marks[0].start.host_ns
+    folder = run_folder(tmp_path, ops=rows)
+    without = analyse(folder)
+    assert without.summary.host_layers == ()
+    start = without.device.marks[0].start.host_ns
+    logs = folder / "tracy_profile" / ".logs"
+    logs.mkdir(parents=True)
     head = EXPORT.splitlines()[0]
-    lines = [head, f"tt_crank::ExecutionPayload::run,x.cpp,3,,,{start},2500000,8,,"]
-    (logs / "tracy_ops_times.csv").write_text("\n".join(lines) + "\n")
-    assert RunFolder(tmp_path).tracy_log(ZONES) == logs / "tracy_ops_times.csv"
+    zones = f"tt_crank::ExecutionPayload::run,x.cpp,3,,,{start},2500000,8,,"
+    (logs / ZONES).write_text(f"{head}\n{zones}\n")
     summary = analyse(tmp_path).summary
     assert summary.host_layers == (HostLayer("run", 2.5, 1, ("ExecutionPayload::run",)),)
     assert summary.to_json()["host_layers"][0]["time_ms"] == 2.5

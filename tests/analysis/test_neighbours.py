@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -45,9 +44,7 @@ def test_how_busy_others_were() -> None:
 
 
 def test_a_report_warns_of_it(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path / "run", event("step_steady_1", 2.0))
-    facts = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**facts, "machine": BUSY}))
+    folder = run_folder(tmp_path / "run", event("step_steady_1", 2.0), machine=BUSY)
     summary = analyse(folder).summary
     assert any(text.startswith("the machine was busy") for text in texts(summary.warnings))
     assert summary.run["machine"] == BUSY

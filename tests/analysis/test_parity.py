@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
@@ -28,12 +28,11 @@ class Case:
 
     files: tuple[str, ...]
     options: ReportOptions
-    arguments: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """For the test's id."""
-        return "+".join(self.files) + " " + " ".join(self.arguments)
+        return "+".join(self.files) + " " + " ".join(arguments(self.options))
 
     @property
     def sources(self) -> list[Path]:
@@ -41,68 +40,58 @@ class Case:
         return [(REAL if (REAL / name).is_file() else FIXTURES) / name for name in self.files]
 
 
+def arguments(options: ReportOptions) -> list[str]:
+    """Our options as theirs, whose names they bear."""
+    found: list[str] = []
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if value != field.default:
+            found.append("--" + field.name.replace("_", "-"))
+            found += [] if value is True else [str(value)]
+    return found
+
+
 REAL_FILES = ("bh20_oft_integral_image_trace.csv", "bh_p100_dlv3.csv", "wh_clip_encoder_2.csv")
-WHOLE = Case(("training_v2_1.csv",), ReportOptions(ignore_signposts=True), ("--ignore-signposts",))
+FILES = ("training_v2_1.csv", "models_v2_1.csv", "v2_plain.csv", "two_devices_v1.csv",
+         "uneven_devices_v1.csv", "sub_devices.csv", "replay.csv", "locations.csv",
+         *REAL_FILES)  # fmt: skip
 
 
 def cases() -> list[Case]:
     """Each fixture as a whole, and each option where it makes a difference."""
-    found: list[Case] = []
-    for name in ("training_v2_1.csv", "models_v2_1.csv", "v2_plain.csv", "two_devices_v1.csv",
-                 "uneven_devices_v1.csv", "sub_devices.csv", "replay.csv", "locations.csv",
-                 *REAL_FILES):  # fmt: skip
-        found += [
-            Case((name,), ReportOptions(ignore_signposts=True), ("--ignore-signposts",)),
-            Case(
-                (name,),
-                ReportOptions(ignore_signposts=True, group_by="op", arch="P150"),
-                ("--ignore-signposts", "--group-by", "op", "--arch", "P150"),
-            ),
-        ]
-    window = ("step_steady_1_start", "step_steady_1_end")
-    step = ReportOptions(start_signpost=window[0], end_signpost=window[1])
-    between = ("--start-signpost", window[0], "--end-signpost", window[1])
-    posts = ReportOptions(ignore_signposts=True, print_signposts=True)
-    oft = ("bh20_oft_integral_image_trace.csv",)
-    found += [
-        Case(("training_v2_1.csv",), step, between),
-        Case(("replay.csv",), step, between),
-        Case(
-            ("training_v2_1.csv",),
+    whole = ReportOptions(ignore_signposts=True)
+    others = replace(whole, group_by="op", arch="P150")
+    step = ReportOptions(start_signpost="step_steady_1_start", end_signpost="step_steady_1_end")
+    integral = "integral_image_start"
+    asked = {
+        "training_v2_1.csv": [
+            step,
             ReportOptions(end_signpost="step_compile_end", print_signposts=True),
-            ("--end-signpost", "step_compile_end", "--print-signposts"),
-        ),
-        Case(
-            ("training_v2_1.csv",),
             ReportOptions(start_signpost="step_steady_2_start"),
-            ("--start-signpost", "step_steady_2_start"),
-        ),
-        Case(
-            ("replay.csv",),
-            ReportOptions(ignore_signposts=True, tracing_mode=True),
-            ("--ignore-signposts", "--tracing-mode"),
-        ),
-        Case(("v2_plain.csv",), ReportOptions()),
-        Case(("v2_plain.csv",), ReportOptions(no_host_ops=True), ("--no-host-ops",)),
-        Case(("v2_plain.csv",), posts, ("--ignore-signposts", "--print-signposts")),
-        Case(("models_v2_1.csv",), ReportOptions(id_range="5-12"), ("--id-range", "5-12")),
-        Case(("models_v2_1.csv",), ReportOptions(id_range="31-"), ("--id-range", "31-")),
-        Case(("models_v2_1.csv",), ReportOptions(id_range="-7"), ("--id-range", "-7")),
-        Case(("models_v2_1.csv",), ReportOptions(group_by="category"), ("--group-by", "category")),
-        Case(("two_devices_v1.csv",), ReportOptions(no_merge_devices=True), ("--no-merge-devices",)),  # noqa: E501
-        Case(("sub_devices.csv",), ReportOptions(active_experts=2), ("--active-experts", "2")),
+        ],
+        "replay.csv": [step, replace(whole, tracing_mode=True)],
+        "v2_plain.csv": [
+            ReportOptions(),
+            ReportOptions(no_host_ops=True),
+            replace(whole, print_signposts=True),
+        ],
+        "models_v2_1.csv": [
+            *(ReportOptions(id_range=ids) for ids in ("5-12", "31-", "-7")),
+            ReportOptions(group_by="category"),
+        ],
+        "two_devices_v1.csv": [ReportOptions(no_merge_devices=True)],
+        "sub_devices.csv": [ReportOptions(active_experts=2)],
+        "bh_p100_dlv3.csv": [ReportOptions(arch="p100")],
+        "bh20_oft_integral_image_trace.csv": [
+            ReportOptions(),
+            ReportOptions(start_signpost=integral, end_signpost=integral),
+        ],
+    }
+    return [
+        *(Case((name,), options) for name in FILES for options in (whole, others)),
+        *(Case((name,), options) for name, several in asked.items() for options in several),
         Case(("two_devices_v1.csv",) * 2, ReportOptions()),
-        Case(("bh_p100_dlv3.csv",), ReportOptions(arch="p100"), ("--arch", "p100")),
-        Case(oft, ReportOptions()),
-        Case(
-            oft,
-            ReportOptions(
-                start_signpost="integral_image_start", end_signpost="integral_image_start"
-            ),
-            ("--start-signpost", "integral_image_start", "--end-signpost", "integral_image_start"),
-        ),
-    ]  # fmt: skip
-    return found
+    ]
 
 
 CASES = cases()
@@ -113,7 +102,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[Case, Theirs]:
     """What tt-perf-report says to all cases whose files are there."""
     there = [case for case in CASES if all(path.is_file() for path in case.sources)]
     out = tmp_path_factory.mktemp("theirs")
-    found = run([(case.sources, case.arguments) for case in there], out)
+    found = run([(case.sources, arguments(case.options)) for case in there], out)
     return dict(zip(there, found, strict=True))
 
 
@@ -140,19 +129,10 @@ def test_a_window_cut_out_of_the_bytes_is_the_same(
 
 
 RANDOM_OPTIONS = (
-    (ReportOptions(ignore_signposts=True), ("--ignore-signposts",)),
-    (
-        ReportOptions(start_signpost="a", end_signpost="b", print_signposts=True),
-        ("--start-signpost", "a", "--end-signpost", "b", "--print-signposts"),
-    ),
-    (
-        ReportOptions(ignore_signposts=True, no_merge_devices=True, group_by="op"),
-        ("--ignore-signposts", "--no-merge-devices", "--group-by", "op"),
-    ),
-    (
-        ReportOptions(ignore_signposts=True, active_experts=3, no_host_ops=True),
-        ("--ignore-signposts", "--active-experts", "3", "--no-host-ops"),
-    ),
+    ReportOptions(ignore_signposts=True),
+    ReportOptions(start_signpost="a", end_signpost="b", print_signposts=True),
+    ReportOptions(ignore_signposts=True, no_merge_devices=True, group_by="op"),
+    ReportOptions(ignore_signposts=True, active_experts=3, no_host_ops=True),
 )
 
 
@@ -161,9 +141,10 @@ def test_random_rows_are_the_same(tmp_path: Path) -> None:
     for seed, path in enumerate(paths):
         path.write_text(random_csv(seed), encoding="utf-8", newline="")
     asked = [RANDOM_OPTIONS[seed % len(RANDOM_OPTIONS)] for seed in range(len(paths))]
-    answers = run([([p], options) for p, (_, options) in zip(paths, asked, strict=True)], tmp_path)
+    questions = zip(paths, asked, strict=True)
+    answers = run([([path], arguments(options)) for path, options in questions], tmp_path)
     compared = 0
-    for path, (options, _), theirs in zip(paths, asked, answers, strict=True):
+    for path, options, theirs in zip(paths, asked, answers, strict=True):
         assert theirs.crashed is None
         try:
             ours = per_op_report(path, options)

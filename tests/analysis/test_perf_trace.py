@@ -7,6 +7,7 @@ from pathlib import Path
 from instrumentor_analysis.perf_trace import read_messages
 from instrumentor_analysis.summary import analyse
 from tests.analysis.ops_rows import op, step, text
+from tests.analysis.records import run_folder
 
 MESSAGES = """\
 MessageName;total_ns
@@ -37,12 +38,11 @@ def test_each_op_bears_the_location_before_it(tmp_path: Path) -> None:
 
 
 def test_a_run_without_loc_column_is_located_by_messages(tmp_path: Path) -> None:
-    (tmp_path / "tracy_perf").mkdir()
-    (tmp_path / "tracy_profile" / ".logs").mkdir(parents=True)
     rows = text(step("step_steady_1", [op(us=5.0), op(us=6.0), op(us=7.0), op(us=8.0)]))
-    (tmp_path / "tracy_perf" / "ops_perf_results.csv").write_text(rows, encoding="utf-8")
-    assert analyse(tmp_path).summary.locations.lines == ()
-    log = tmp_path / "tracy_profile" / ".logs" / "tracy_ops_data.csv"
+    folder = run_folder(tmp_path, ops=rows)
+    assert analyse(folder).summary.locations.lines == ()
+    log = folder / "tracy_profile" / ".logs" / "tracy_ops_data.csv"
+    log.parent.mkdir(parents=True)
     log.write_text(MESSAGES, encoding="utf-8")
     locations = analyse(tmp_path).summary.locations
     assert [(e.line, e.device_time_ms, e.const_eval) for e in locations.lines] == [

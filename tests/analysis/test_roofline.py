@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from instrumentor_analysis.device import per_op
 from instrumentor_analysis.errors import BadOption
-from instrumentor_analysis.load import load
+from instrumentor_analysis.load import Ops, load
 from instrumentor_analysis.roofline import architecture, known, resolve
-from tests.analysis.ops_rows import FIXTURES, Row, host_op, matmul, op, text, write
+from tests.analysis.ops_rows import FIXTURES, frame_of, host_op, matmul, op
 from tests.warned import texts
 
 
@@ -48,60 +46,64 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert "wormhole" in caught.value.hint
 
 
-def test_the_file_names_it_and_the_largest_grid() -> None:
-    arch, notes = resolve(load(FIXTURES / "sub_devices.csv"))
-    assert (arch.name, arch.worker_cores) == ("wormhole", 64)
-    assert notes == ()
+ASSUMED = "the file names no architecture; wormhole is assumed (--arch changes it)"
+UNKNOWN = (
+    "quasar: no peaks known for this architecture: utilisation is blank (--arch NAME compares the "
+    "ops with the peaks of another one)"
+)
 
 
-def test_a_file_without_one_is_assumed_to_be_wormhole_and_says_so() -> None:
+def of_archs(*names: str, cores: str = "64") -> Ops:
+    """A file whose rows name these architectures, and a core budget."""
+    rows = [op() | {"DEVICE ARCH": name, "AVAILABLE WORKER CORE COUNT": cores} for name in names]
+    return Ops(frame_of(*rows), "v2.1", ())
+
+
+@pytest.mark.parametrize(
+    ("named", "override", "resolved", "notes"),
+    [
+        (("wormhole_b0",), None, ("wormhole", 48, True), []),
+        (("wormhole_b0",), "p100", ("blackhole_p100", 48, True), []),
+        (("",), None, ("wormhole", 48, True), [ASSUMED]),
+        (("wormhole_b0", "blackhole"), None, ("wormhole_b0", 48, True),
+         ["several architectures in the file (wormhole_b0, blackhole); wormhole_b0 is used"]),
+        (("quasar",), None, ("quasar", 48, False), [UNKNOWN]),
+        (("quasar",), "p100", ("blackhole_p100", 48, True), []),
+    ],
+)  # fmt: skip
+def test_the_architecture_is_the_options_else_the_files(
+    named: tuple[str, ...],
+    override: str | None,
+    resolved: tuple[str, int, bool],
+    notes: list[str],
+) -> None:
+    arch, told = resolve(of_archs(*named, cores="48"), override)
+    name, cores, peaks = resolved
+    # A name of a board is that of its chip.
+    assert arch.name == (architecture(name).name if peaks else name)
+    assert (arch.worker_cores, arch.has_peaks) == (cores, peaks)
+    assert texts(told) == notes
+
+
+def test_only_the_newest_format_says_how_many_cores_there_are() -> None:
     arch, notes = resolve(load(FIXTURES / "v2_plain.csv"))
     assert arch == architecture("wormhole")
-    assert "assumed" in notes[0].message
-    arch, notes = resolve(load(FIXTURES / "v2_plain.csv"), "p100")
-    assert (arch.name, notes) == ("blackhole_p100", ())
-
-
-def test_several_architectures_are_announced(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.csv", [op(), op() | {"DEVICE ARCH": "blackhole"}])
-    arch, notes = resolve(load(path))
-    assert arch.name == "wormhole"
-    assert "several architectures" in notes[0].message
-
-
-def written(folder: Path, rows: list[Row], arch: str = "quasar", cores: str = "64") -> Path:
-    """A file whose rows name an architecture and a core budget."""
-    more = {"DEVICE ARCH": arch, "AVAILABLE WORKER CORE COUNT": cores}
-    (folder / "ops.csv").write_text(text([row | more for row in rows]), encoding="utf-8")
-    return folder / "ops.csv"
-
-
-def test_a_file_of_an_unknown_architecture_has_no_peaks_and_says_so(tmp_path: Path) -> None:
-    path = written(tmp_path, [op()])
-    arch, notes = resolve(load(path))
-    assert (arch.name, arch.worker_cores, arch.has_peaks) == ("quasar", 64, False)
-    assert tuple(texts(notes)) == (
-        "quasar: no peaks known for this architecture: utilisation is blank (--arch NAME compares "
-        "the ops with the peaks of another one)",
-    )
-    arch, notes = resolve(load(path), "p100")
-    assert (arch.name, arch.has_peaks, notes) == ("blackhole_p100", True, ())
+    assert texts(notes) == [ASSUMED]
     with pytest.raises(BadOption, match="'quasar'"):
-        resolve(load(path), "quasar")
+        resolve(of_archs("wormhole_b0"), "quasar")
 
 
-def test_the_name_of_an_unknown_architecture_is_short_and_clean(tmp_path: Path) -> None:
-    arch, _ = resolve(load(written(tmp_path, [op()], "qua\x1b[31msar" + "x" * 99)))
+def test_the_name_of_an_unknown_architecture_is_short_and_clean() -> None:
+    arch, _ = resolve(of_archs("qua\x1b[31msar" + "x" * 99))
     assert arch.name == "qua[31msar" + "x" * 22
-    arch, notes = resolve(load(written(tmp_path, [op()], "  ")))
-    assert arch.name == "wormhole" and "assumed" in notes[0].message
 
 
 @pytest.mark.parametrize("cores", ["64", ""])
-def test_ops_without_peaks_have_rates_and_no_utilisation(tmp_path: Path, cores: str) -> None:
+def test_ops_without_peaks_have_rates_and_no_utilisation(cores: str) -> None:
     sharded = "'program_config': 'MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig(x=1)'"
     rows = [matmul(512, 512, 512, 60.0), matmul(64, 64, 64, 9.0, attributes=sharded), host_op()]
-    file = load(written(tmp_path, rows, cores=cores))
+    more = {"DEVICE ARCH": "quasar", "AVAILABLE WORKER CORE COUNT": cores}
+    file = Ops(frame_of(*(row | more for row in rows)), "v2.1", ())
     ops = per_op(file.frame, resolve(file)[0])
     assert ops["bound"].tolist() == ["", "", "HOST"]
     for name in ("dram_percent", "flops_percent", "peak_flops"):

@@ -8,12 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.figures import unbalanced
-from instrumentor_analysis.load import load
 from instrumentor_analysis.model import Devices
 from instrumentor_analysis.reports.summary import console, html, markdown
 from instrumentor_analysis.skew import compare_devices
 from instrumentor_analysis.summary import summarise
-from tests.analysis.ops_rows import FIXTURES, Row, op, signpost, step, write
+from tests.analysis.ops_rows import FIXTURES, Row, frame_of, op, signpost, step, write
 
 
 def on(times: tuple[float | None, ...], code: str = "RingJointSDPADeviceOperation") -> list[Row]:
@@ -25,21 +24,20 @@ def gather(*times: float) -> list[Row]:
     return on(times, "AllGatherAsyncDeviceOperation")
 
 
-def devices(path: Path, *rows: Row) -> Devices:
-    write(path, rows)
-    found = compare_devices(load(path).frame)
+def devices(*rows: Row) -> Devices:
+    found = compare_devices(frame_of(*rows))
     assert found is not None
     return found
 
 
 def test_a_single_device_is_held_against_none(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.csv", [op(), signpost("s"), op()])
-    assert compare_devices(load(path).frame) is None
-    assert summarise(path).devices is None
+    rows = [op(), signpost("s"), op()]
+    assert compare_devices(frame_of(*rows)) is None
+    assert summarise(write(tmp_path / "x.csv", rows)).devices is None
 
 
-def test_the_slowest_device_and_its_op(tmp_path: Path) -> None:
-    found = devices(tmp_path / "x.csv", *on((350.0, 691.0)), *on((10.0, 11.0), "Unary"))
+def test_the_slowest_device_and_its_op() -> None:
+    found = devices(*on((350.0, 691.0)), *on((10.0, 11.0), "Unary"))
     assert [(row.device_time_ms, row.op_count) for row in found.rows] == [(0.36, 2), (0.702, 2)]
     assert found.max_over_mean == pytest.approx(0.702 / 0.531)
     assert found.collectives == () and found.rows[0].waited_ms is None
@@ -57,17 +55,17 @@ def test_the_slowest_device_and_its_op(tmp_path: Path) -> None:
     assert unbalanced(replace(found, max_over_mean=1.04)) == []
 
 
-def test_skew_adds_up_call_by_call(tmp_path: Path) -> None:
+def test_skew_adds_up_call_by_call() -> None:
     """Devices that are slow by turns have equal sums, and wait for each other all the same."""
-    found = devices(tmp_path / "x.csv", *on((10.0, 50.0)), *on((52.0, 10.0)))
+    found = devices(*on((10.0, 50.0)), *on((52.0, 10.0)))
     (skew,) = found.ops
     assert (skew.count, skew.skew_us) == (2, 82.0)
     assert (skew.fastest_us, skew.slowest_us, skew.worst_id) == (60.0, 62.0, 4)
 
 
-def test_the_shortest_in_a_collective_arrived_last(tmp_path: Path) -> None:
+def test_the_shortest_in_a_collective_arrived_last() -> None:
     rows = [*gather(30.0, 10.0, 25.0), *gather(12.0, 10.0, 11.0), *gather(5.0, 9.0, 6.0)]
-    found = devices(tmp_path / "x.csv", *rows)
+    found = devices(*rows)
     assert found.ops == ()
     (wait,) = found.collectives
     assert (wait.last_device, wait.last_calls, wait.calls) == (1, 2, 3)
@@ -78,9 +76,9 @@ def test_the_shortest_in_a_collective_arrived_last(tmp_path: Path) -> None:
     assert [row.waited_ms for row in found.rows] == pytest.approx([0.022, 0.004, 0.017])
 
 
-def test_what_a_device_lacks_is_counted_and_compared_with_nothing(tmp_path: Path) -> None:
+def test_what_a_device_lacks_is_counted_and_compared_with_nothing() -> None:
     rows = [*on((10.0, 90.0)), *gather(8.0, 3.0), *on((70.0,)), *on((None, 5.0), "Unary")]
-    found = devices(tmp_path / "x.csv", *rows)
+    found = devices(*rows)
     assert [row.missing_ops for row in found.rows] == [0, 1]
     assert [row.device_time_ms for row in found.rows] == pytest.approx([0.088, 0.098])
     assert [each.skew_us for each in found.ops] == [80.0]
