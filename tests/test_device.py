@@ -102,13 +102,6 @@ def test_one_user_waits_for_the_run_of_another(shared_tmp: Path) -> None:
     as_another_user(take)
 
 
-def test_a_lock_is_given_back_and_passes_errors_on(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), held([DEVICE], tmp_path):
-        raise KeyError
-    with held([DEVICE], tmp_path), pytest.raises(NotReady), held([DEVICE], tmp_path):
-        pass
-
-
 def test_a_blocked_write_inside_the_block_is_not_taken_for_a_lock(tmp_path: Path) -> None:
     with pytest.raises(BlockingIOError), held([DEVICE], tmp_path):
         raise BlockingIOError
@@ -183,12 +176,6 @@ def test_devices_are_held_all_or_none_and_one_lock_a_device(tmp_path: Path) -> N
         pass
 
 
-def test_a_process_that_is_gone_has_ended() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        pass
-    assert end_gently([process.pid], grace_s=0.1) == ()
-
-
 def test_smi_is_found_beside_the_interpreter_first(tmp_path: Path) -> None:
     assert find_smi(tmp_path / "python", {"PATH": str(BIN)}) == SMI
     own = tmp_path / "tt-smi"
@@ -204,12 +191,6 @@ def test_a_reset_is_verified(tmp_path: Path) -> None:
     assert boards(SMI, env) == 1
     assert reset(SMI, env) < 30
     assert state.read_text() == "reset\n"
-
-
-def test_a_failed_reset_says_why() -> None:
-    env = {**os.environ, "STANDIN_TT_SMI_FAIL": "error"}
-    with pytest.raises(NotReady, match="failed to reset the board"):
-        reset(SMI, env)
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
@@ -231,11 +212,6 @@ def test_a_reset_that_only_says_so_is_not_believed(tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="0 of 1 boards"):
         reset(SMI, env, on_wait=waits.append, timeout_s=2.0)
     assert waits
-
-
-def test_a_missing_smi_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="could not be run"):
-        reset(tmp_path / "tt-smi", dict(os.environ))
 
 
 def made_smi(folder: Path, answers: str) -> Path:

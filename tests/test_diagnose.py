@@ -41,63 +41,19 @@ EXAMPLES = [
         "dispatch-timeout",
         "TT_THROW: TIMEOUT: device timeout in fetch queue wait, potential hang detected",
     ),
-    (
-        "device-missing-in-report",
-        "an error with exception=Device 4 present in host logs but missing from "
-        "cpp_device_perf_report.csv",
-    ),
-    ("markers-dropped", "TT_FATAL: End marker found without a corresponding start marker."),
     ("pandas-3", "TypeError: Invalid value for dtype 'str'. Value should be a string or missing"),
     ("legalize", "error: failed to legalize operation `ttir.convolution`"),
     ("kernel-build", "                 Always | FATAL    | brisc build failed"),
     ("trace-older", "Enqueue Record Event cannot be used with tracing"),
     ("shared-library", "ImportError: libmpi.so.40: cannot open shared object file: No such file"),
-    ("device-locked", LOCK.format(12345)),
-    ("device-locked-elsewhere", LOCK.format(1)),
-    ("device-stuck", "Timeout waiting for Ethernet core service remote IO request."),
-    ("plugin-out-of-step", "cannot import name 'setup_tt_metal_home' from 'pjrt_plugin_tt' (x)"),
-    ("tracy-payload-missing", "ModuleNotFoundError: No module named 'tracy._original'"),
-    ("tracy-payload-missing", "ModuleNotFoundError: No module named 'pjrt_plugin_tt'"),
     ("tracy-payload-missing", "No module named 'websockets'"),
-    ("tracy-payload-missing", "ModuleNotFoundError: No module named 'loguru'"),
-    (
-        "tools-not-found",
-        "Tracy tools were not found. Please make sure you are on a Tracy-enabled build (default).",
-    ),
-    ("tools-folder-missing", "Tracy tools folder /opt/x does not exist"),
     ("capture-died", "tracy capture out not found, will try again in 1 second. Run in verbose"),
     ("capture-died", "tracy capture output file /a/b.tracy was not generated. Run in verbose"),
-    (
-        "capture-died",
-        "Tracy capture tool (tracy-capture) exited with code 1 before writing a trace. The",
-    ),
-    ("no-profiling-data", "Tracy capture did not finish within 120 seconds after the test exited."),
-    ("no-profiling-data", "No profiling data could be captured. Please make sure you are on a"),
-    (
-        "port-busy",
-        "Command '/t/bin/capture-release -o tracy_profile_log_host.tracy -f -p 8086' timed out "
-        "after 15 seconds",
-    ),
-    ("no-port", "No available port found"),
-    ("buffer-overflow", "Profiler DRAM buffers were full, markers were dropped! device 0, worker"),
-    (
-        "buffer-overflow",
-        "Device data missing: Op 51200 not present in cpp_device_perf_report.csv for device 0",
-    ),
-    ("buffer-overflow", "Device data mismatch: Expected 1203 but received 1000 ops on device 0"),
-    ("markers-dropped", "End marker BRISC-FW found without a corresponding start marker"),
     ("pandas-3", "TypeError: Invalid value '[1 2]' for dtype 'str'. Value should be a string"),
     ("trace-and-profiler", "TT_FATAL @ mesh_device.cpp:104: !trace_id_.has_value()"),
     ("trace-and-profiler", "Reads are not supported during trace capture."),
     ("trace-shape", "Host tensor has different shape"),
     ("trace-region", "Creating trace buffers of size 73400320B on MeshDevice 1, but only 0B is"),
-    (
-        "device-out-of-memory",
-        "Out of Memory: Not enough space to allocate 268435456 B DRAM buffer across 12 banks",
-    ),
-    ("no-device-operations", "No device operations found in the CSV data."),
-    ("blacksmith-not-found", "ModuleNotFoundError: No module named 'blacksmith'"),
-    ("module-not-found", "ModuleNotFoundError: No module named 'datasets'"),
 ]
 
 

@@ -239,25 +239,6 @@ def test_an_older_tracy_is_told_by_what_it_lacks(make_planned: MakePlanned) -> N
     assert "without --op-support-count" in named(checks, "tracy").text
 
 
-def test_a_process_that_holds_the_device_is_named(
-    make_planned: MakePlanned, tmp_path: Path
-) -> None:
-    with subprocess.Popen(
-        [STANDINS / "bin" / "hold-device", tmp_path / "devices" / "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        stopped = failed(doctor(make_planned()))
-        process.terminate()
-    (check,) = stopped
-    assert check.name == "device-in-use"
-    assert f"process {process.pid} of" in check.text
-    assert "hold-device" in check.text
-    assert f"kill -INT {process.pid}" in check.remedy
-
-
 @pytest.mark.parametrize(
     ("free", "status"), [(2**20, Status.FAILED), (2**30, Status.WARNING), (2**33, Status.OK)]
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import STANDINS
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read, records, script
 from tests.warned import texts
@@ -137,16 +136,6 @@ def test_auto_takes_tracy_where_device_and_package_are(
     chosen = "tracy" if here == "tracy and a device" else "torch"
     assert f"INSTRUMENT_PROFILER={chosen}" in ran.err
     assert f"Profiler {chosen}: " in ran.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", ["0.65", "0.75"])
-def test_older_versions_of_tracy(measured: Measure, tracy: dict[str, str], version: str) -> None:
-    tools = "tools-release" if version == "0.65" else "tools-tracy"
-    tracy["INSTRUMENT_TRACY_TOOLS_FOLDER"] = str(STANDINS / tools)
-    ran = measured(script(), profiler="tracy", env={**tracy, "STANDIN_TRACY_VERSION": version})
-    assert ran.code == 0, ran.err
-    assert read(ran.folder)["op_count"] == 18
 
 
 def test_iterations_that_do_not_train_leave_no_signpost(

@@ -321,15 +321,6 @@ def test_a_limit_on_files_is_told(git_repo: RepoFactory) -> None:
     assert "error: File too large\nhint: Raise the limit on the size of files" in done.stderr
 
 
-def test_records_of_the_script_itself_are_no_samples(measured: Measure) -> None:
-    forged = (
-        "import json\nwith open(os.environ['INSTRUMENT_RECORD'], 'a') as stream:\n"
-        '    stream.write(\'{"event": "sample", "ms": 1}\\n[1]\\n{"event": "warning"}\\n\')'
-    )
-    ran = measured(script(before=forged))
-    assert ran.code == 0, ran.err
-
-
 @pytest.mark.parametrize("profiler", ["wallclock", "tracy"])
 def test_an_absolute_path_stays_one(
     measure: Measure, git_repo: RepoFactory, tracy: dict[str, str], profiler: str

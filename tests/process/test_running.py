@@ -132,19 +132,15 @@ def test_the_script_begins_as_from_a_shell(tmp_path: Path) -> None:
     assert said(sys.executable, "-c", code) == [str(int(signal.SIGINT)), "True"]
 
 
-def test_a_missing_program_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="No such file"):
-        run(Launch(("/nowhere/python",), {}, tmp_path, "test"), log=tmp_path / "log")
-
-
-def test_a_missing_working_directory_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="gone"):
-        run(launch(tmp_path / "gone", "pass"), log=tmp_path / "log")
-
-
-def test_a_crash_tells_its_signal(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "import os; os.kill(os.getpid(), 11)")
-    assert (ended.returncode, ended.signal) == (-11, 11)
+@pytest.mark.parametrize(
+    ("program", "folder", "said"),
+    [("/nowhere/python", "", "No such file"), (sys.executable, "gone", "gone: No such file")],
+)
+def test_a_missing_program_or_folder_is_an_error(
+    tmp_path: Path, program: str, folder: str, said: str
+) -> None:
+    with pytest.raises(NotReady, match=said):
+        run(Launch((program,), {}, tmp_path / folder, "test"), log=tmp_path / "log")
 
 
 def test_the_time_limit_ends_the_run_gently(tmp_path: Path) -> None:

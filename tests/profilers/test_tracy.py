@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from instrumentor.diagnose import diagnose, last_traceback
+from instrumentor.diagnose import diagnose
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.interpreter import Package
 from instrumentor.process import Finished, Stall, Stop, Watch, run
@@ -27,7 +26,6 @@ from instrumentor.profilers import (
 )
 from instrumentor.profilers.base import RUNTIME
 from instrumentor.profilers.tracy import (
-    check_port,
     newest_report,
     shell_safe,
 )
@@ -401,20 +399,6 @@ def test_tracy_is_found_where_the_users_path_says_and_not_beside_the_script(
     assert "-r" in TRACY.launch(replace(request, env=env)).argv
 
 
-def test_no_tracy_at_all(make_request: RequestFactory) -> None:
-    with pytest.raises(NotReady, match="No module named"):
-        TRACY.launch(make_request())
-
-
-def test_a_syntax_error_is_found_behind_the_wrapper(
-    make_tracy_request: RequestFactory, tmp_path: Path
-) -> None:
-    _, log = start(make_tracy_request("x = = 1\n"), tmp_path / "out")
-    traceback = last_traceback(log)
-    assert traceback is not None
-    assert traceback.endswith("SyntaxError: invalid syntax")
-
-
 HELP = """\
 Usage: python3 -m tracy [-m module | scriptfile] [arg] ...
 
@@ -442,21 +426,3 @@ def test_newest_report_wins(tmp_path: Path) -> None:
     found = newest_report(tmp_path)
     assert found is not None
     assert found.parent.name == "2026_01_02_09_00_00"
-
-
-@pytest.mark.parametrize(
-    ("text", "safe"), [("/tmp/a-b_c.d", True), ("/a b", False), ("/a;b", False), ("", False)]
-)
-def test_shell_safe(text: str, safe: bool) -> None:
-    assert shell_safe(text) is safe
-
-
-def test_a_port_that_is_taken_is_refused() -> None:
-    with socket.socket() as busy:
-        busy.bind(("", 0))
-        port = busy.getsockname()[1]
-        busy.listen()
-        with pytest.raises(NotReady, match=f"port {port} cannot be used by Tracy: ") as raised:
-            check_port(port)
-        assert "--port" in raised.value.hint
-    check_port(port)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -44,19 +42,6 @@ def pair() -> Iterator[tuple[guard.Guard, socket.socket]]:
         yield guard.Guard(theirs, 1), ours
 
 
-def test_codes_of_ended_processes() -> None:
-    assert guard.code_of(3 << 8) == 3
-    assert guard.code_of(signal.SIGKILL) == -signal.SIGKILL
-
-
-def test_states(child: subprocess.Popen[bytes]) -> None:
-    assert guard.alive(child.pid) and guard.state_of(child.pid)[1] == os.getpid()
-    child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert guard.state_of(child.pid)[0] == "Z" and not guard.alive(child.pid)
-    assert guard.state_of(2**22 + 1) == ("", 0) and not guard.alive(2**22 + 1)
-
-
 def test_a_program_may_be_called_anything(tmp_path: Path) -> None:
     """The name stands in parentheses before the state, as it is."""
     odd = tmp_path / "a) Z 1 (b"
@@ -66,23 +51,6 @@ def test_a_program_may_be_called_anything(tmp_path: Path) -> None:
             assert guard.state_of(process.pid)[1] == os.getpid() and guard.alive(process.pid)
         finally:
             process.kill()
-
-
-def test_members_come_newest_first_and_through_any_number_of_parents(
-    child: subprocess.Popen[bytes],
-) -> None:
-    code = f"import subprocess; subprocess.run({SLEEP!r})"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as parent:
-        assert parent.stdout is not None
-        parent.stdout.readline()
-        found = guard.members(os.getpid(), "no run", {os.getpid()})
-        grandchild = [pid for pid in found if guard.state_of(pid)[1] == parent.pid]
-        assert len(grandchild) == 1 and {child.pid, parent.pid} <= set(found)
-        assert found == sorted(found, reverse=True)
-        assert guard.members(os.getpid(), "no run", {os.getpid(), parent.pid}) == [child.pid]
-        parent.communicate(b"\n")
 
 
 def test_members_are_descendants_and_those_that_bear_the_mark(
@@ -132,67 +100,6 @@ def test_the_order_may_come_in_parts_and_the_end_right_behind_it(pair) -> None:
     assert watcher.read_order() and watcher.order == {"run_id": "x"}
 
 
-def test_a_tool_that_is_gone_gives_no_order(pair) -> None:
-    watcher, ours = pair
-    ours.close()
-    assert not watcher.read_order()
-    watcher.tell(event="nobody listens")
-
-
-def told(ours: socket.socket) -> list[dict[str, object]]:
-    ours.setblocking(False)
-    try:
-        return [json.loads(line) for line in ours.recv(65536).splitlines()]
-    except BlockingIOError:
-        return []
-
-
-def test_one_that_is_silent_tells_nothing(pair) -> None:
-    watcher, ours = pair
-    watcher.silent = True
-    watcher.tell(event="x")
-    assert told(ours) == []
-    watcher.silent = False
-    watcher.tell(event="x", n=1)
-    assert told(ours) == [{"event": "x", "n": 1}]
-
-
-def test_only_the_end_of_the_main_process_is_the_end_of_the_run(pair) -> None:
-    watcher, ours = pair
-    watcher.reap()  # without any child
-    pids = [os.fork() or os._exit(code) for code in (3, 4)]
-    watcher.main = pids[1]
-    for pid in pids:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    watcher.reap()
-    assert watcher.status == 4 << 8
-    assert told(ours) == [{"event": "exited", "code": 4}]
-
-
-def test_the_tool_s_word_or_its_end_ends_the_watch(pair) -> None:
-    watcher, ours = pair
-    wake, waker = os.pipe()
-    os.set_blocking(wake, False)
-    ours.sendall(b"{}\n")
-    watcher.watch(wake)
-    assert watcher.asked and watcher.status is None
-    watcher.watch(wake)  # at once
-    os.close(wake)
-    os.close(waker)
-
-
-def test_signals_are_told_with_who_got_them(pair, child: subprocess.Popen[bytes]) -> None:
-    watcher, ours = pair
-    assert watcher.signal([child.pid, 2**22 + 1], signal.SIGTERM) == {child.pid}
-    told = json.loads(ours.recv(4096))
-    assert told == {"event": "signalled", "signal": "SIGTERM", "pids": [child.pid]}
-    assert child.wait() == -signal.SIGTERM
-    assert watcher.signal([], signal.SIGINT) == set()
-    ours.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        ours.recv(1)
-
-
 def test_the_scripts_process_is_the_one_that_was_noted(
     pair, child: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
@@ -211,15 +118,3 @@ def test_the_scripts_process_is_the_one_that_was_noted(
     assert watcher.script_pid() == 2**22 + 1
     noted.write_text("")
     assert watcher.script_pid() == 7
-
-
-def test_waiting_ends_when_they_are_gone(pair, child: subprocess.Popen[bytes]) -> None:
-    watcher, _ = pair
-    watcher.order = {"run_id": "run-1"}
-    start = os.times().elapsed
-    watcher.wait(0.3, [child.pid])
-    assert os.times().elapsed - start >= 0.29
-    watcher.wait(60, [2**22 + 1])
-    child.kill()
-    child.wait()
-    watcher.wait(60, [child.pid])

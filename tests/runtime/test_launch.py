@@ -186,13 +186,6 @@ def test_counts_the_processes_of_the_script(launcher: Launcher, script: Path) ->
     assert launcher.run(script).outcome == {"exit_code": 0, "exception": None, "workers": 2}
 
 
-def test_traceback_names_the_script(launcher: Launcher, script: Path) -> None:
-    script.write_text("def f():\n    raise ValueError('no such thing')\nf()\n")
-    ran = launcher.run(script)
-    assert f'File "{script}", line 2, in f' in ran.stderr
-    assert "raise ValueError('no such thing')" in ran.stderr
-
-
 def test_an_interrupted_script_lets_the_wrapper_make_its_report(
     launcher: Launcher, script: Path
 ) -> None:
@@ -202,12 +195,6 @@ def test_an_interrupted_script_lets_the_wrapper_make_its_report(
     assert ran.returncode == 0
     assert ran.stderr == "KeyboardInterrupt: the script was interrupted\n"
     assert "wrapper goes on" in ran.stdout
-
-
-def test_writes_down_its_process(launcher: Launcher, script: Path) -> None:
-    script.write_text("import os; print(os.getpid())")
-    ran = launcher.run(script)
-    assert (launcher.folder / "launch.pid").read_text() == ran.stdout.split()[0]
 
 
 def test_reads_the_scripts_declared_encoding(launcher: Launcher, script: Path) -> None:

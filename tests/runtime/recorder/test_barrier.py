@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from instrumentor.runtime.recorder.recorder import Recorder
-from tests.runtime.recorder.tensors import Tensor
+from tests.runtime.recorder.tensors import Tensor, events
 
 
 def on(device: str) -> Tensor:
@@ -184,8 +183,7 @@ def trained_on(
             device.run(0.04, gradient)
         recorder.end(*([loss, leaves] if seen else [SimpleNamespace(device=loss.device, dtype="")]))
         device.run(0.05, *leaves)
-    events = [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
-    return [e["ms"] for e in events if e["event"] == "sample"], events
+    return [e["ms"] for e in events(folder, "sample")], events(folder)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +205,11 @@ def test_the_cheapest_way_that_leaves_nothing_is_kept(
     method: str,
 ) -> None:
     device = Simulated(reads_in_order=reads_in_order, synchronize=synchronize)
-    samples, events = trained_on(device, monkeypatch, tmp_path)
+    samples, recorded = trained_on(device, monkeypatch, tmp_path)
     assert len(samples) == 8
     assert samples == pytest.approx([300.0] * 8, rel=0.05)  # the reads themselves take a little
-    assert [e["barrier"] for e in events if e["event"] == "sample"][-1] == method
-    checks = [e for e in events if e["event"] == "barrier"]
+    assert [e["barrier"] for e in recorded if e["event"] == "sample"][-1] == method
+    checks = events(tmp_path, "barrier")
     assert (checks[-1]["method"], checks[-1]["idle"]) == (method, True)
     assert all(check["left_ms"] > 100 for check in checks if not check["idle"])
 
@@ -220,13 +218,13 @@ def test_without_anything_to_read_no_sample_is_taken(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     device = Simulated(reads_in_order=True)
-    samples, events = trained_on(device, monkeypatch, tmp_path, seen=False)
+    samples, recorded = trained_on(device, monkeypatch, tmp_path, seen=False)
     assert samples == []
-    refused = [e for e in events if e["event"] == "refused"]
+    refused = events(tmp_path, "refused")
     assert (
         len(refused) == 8 and "nothing proves that the device npu is idle" in refused[0]["reason"]
     )
-    assert events[-1]["event"] == "complete"
+    assert recorded[-1]["event"] == "complete"
 
 
 class Node:
@@ -258,7 +256,6 @@ def test_a_step_on_a_device_that_returns_its_loss_on_the_host(
     device.run(0.3, leaf)
     recorder.end(loss)
     assert recorder.barrier.device == "npu"
-    events = [json.loads(line) for line in (tmp_path / "record.jsonl").read_text().splitlines()]
-    (sample,) = (each for each in events if each["event"] == "sample")
+    (sample,) = events(tmp_path, "sample")
     assert sample["ms"] == pytest.approx(300.0, rel=0.05)
     assert sample["device"] == "npu"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,17 +12,12 @@ import pytest
 
 from instrumentor.runtime.recorder.facts import counted
 from instrumentor.runtime.recorder.recorder import Recorder
-from tests.runtime.recorder.tensors import Tensor
-
-
-def samples(folder: Path) -> list[dict[str, Any]]:
-    events = [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
-    return [event for event in events if event["event"] == "sample"]
+from tests.runtime.recorder.tensors import Tensor, events
 
 
 def sample(tmp_path: Path) -> dict[str, Any]:
     """What the one sample says of its batch."""
-    (found,) = samples(tmp_path)
+    (found,) = events(tmp_path, "sample")
     return {key.removeprefix("batch_"): found[key] for key in found if key.startswith("batch_")}
 
 
@@ -127,13 +121,13 @@ def test_a_step_in_which_torch_xla_compiled(recorder: Recorder, tmp_path: Path, 
         xla.compiled += compiled
         recorder.end(1.0)
         xla.compiled += 1  # between two steps: the optimizer's graph is not theirs
-    assert [each["kind"] for each in samples(tmp_path)] == [
+    assert [each["kind"] for each in events(tmp_path, "sample")] == [
         "compile",
         "compile",
         "steady",
         "steady",
     ]
-    assert [each.get("compiled") for each in samples(tmp_path)] == [
+    assert [each.get("compiled") for each in events(tmp_path, "sample")] == [
         {"torch_xla": 1}, {"torch_xla": 2}, None, None,
     ]  # fmt: skip
 
@@ -146,7 +140,7 @@ def test_a_step_in_which_dynamo_compiled(
         dynamo["stats"] = Counter(unique_graphs=unique)
         recorder.begin(resume=True)
         recorder.end(1.0)
-    assert [each["kind"] for each in samples(tmp_path)] == ["compile", "steady", "compile"]
+    assert [each["kind"] for each in events(tmp_path, "sample")] == ["compile", "steady", "compile"]
 
 
 def test_nothing_is_loaded_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,4 +163,4 @@ def test_metrics_that_the_script_clears_are_no_compilation(
         recorder.begin()
         xla.compiled = compiled
         recorder.end(1.0)
-    assert [each["kind"] for each in samples(tmp_path)] == ["compile", "steady"]
+    assert [each["kind"] for each in events(tmp_path, "sample")] == ["compile", "steady"]

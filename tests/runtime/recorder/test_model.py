@@ -16,6 +16,7 @@ from instrumentor.runtime.recorder.model import described, facts_of
 from instrumentor.runtime.recorder.recorder import Recorder
 from instrumentor_analysis.flops import flops_per_token
 from instrumentor_analysis.roofline import architecture
+from tests.runtime.recorder.tensors import events
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
 nn = torch.nn
@@ -187,8 +188,7 @@ def test_the_first_sample_tells_it_once(
         loss = model(x).sum()
         loss.backward()
         recorder.end(loss)
-    events = [json.loads(line) for line in (tmp_path / "record.jsonl").read_text().splitlines()]
-    (told,) = [e for e in events if e["event"] == "model"]
+    (told,) = events(tmp_path, "model")
     assert (told["trainable"], told["frozen"]) == (18, 0)
     assert told["counted_flops"] == 2 * 2 * 4 * 8 * 2  # no gradient of the input
     assert told["counted_samples"] == 4

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from instrumentor.runtime.recorder.recorder import Recorder
+from tests.runtime.recorder.tensors import events
 
 
 def test_what_stays_ahead_of_the_first_sample_is_named_with_its_time(
@@ -15,8 +15,7 @@ def test_what_stays_ahead_of_the_first_sample_is_named_with_its_time(
     recorder.aside("validation at train.py:14")
     recorder.aside()
     recorder.aside()  # nothing is open
-    lines = (tmp_path / "record.jsonl").read_text().splitlines()
-    (text,) = (e["text"] for e in map(json.loads, lines) if e["event"] == "warning")
+    (text,) = (e["text"] for e in events(tmp_path, "warning"))
     assert re.fullmatch(
         r"validation at train\.py:14 stays and took \d+\.\d s before the first sample", text
     )
@@ -31,7 +30,5 @@ def test_an_iteration_that_does_not_train_begins_nothing(
         recorder.begin(when=training)
         if training:
             recorder.end()
-    lines = (tmp_path / "record.jsonl").read_text().splitlines()
-    events = [e["event"] for e in map(json.loads, lines)]
-    assert events.count("sample") == 2 and "cancelled" not in events
+    assert len(events(tmp_path, "sample")) == 2 and not events(tmp_path, "cancelled")
     assert [post.rsplit("_", 1)[1] for post in posts] == ["start", "end", "start", "end"]

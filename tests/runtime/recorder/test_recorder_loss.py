@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from instrumentor.runtime.recorder.recorder import Recorder
+from tests.runtime.recorder.tensors import events
 
 
 class Loss:
@@ -33,15 +33,14 @@ def recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *values: Any, on: bool = True
 ) -> list[dict[str, Any]]:
     """The records of one sample that ends with these values."""
-    path = tmp_path / "timings.jsonl"
-    monkeypatch.setenv("INSTRUMENT_RECORD", str(path))
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "record.jsonl"))
     monkeypatch.setenv("INSTRUMENT_PROFILER", "wallclock")
     if on:
         monkeypatch.setenv("INSTRUMENT_LOSS", "1")
     recorder = Recorder(steps=2, warmup=1, profiler="auto")
     recorder.begin()
     recorder.end(*values)
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return events(tmp_path)
 
 
 def sample(records: list[dict[str, Any]]) -> dict[str, Any]:

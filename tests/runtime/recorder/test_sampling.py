@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.sampling import Sampling, far_above
+from tests.runtime.recorder.tensors import events
 
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the record."""
     monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "record.jsonl"))
-    return tmp_path / "record.jsonl"
-
-
-def events(record: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in record.read_text().splitlines()]
+    return tmp_path
 
 
 def taken(
@@ -54,7 +50,7 @@ def test_one_within_the_warm_up_costs_no_steady_sample(record: Path) -> None:
 def test_a_script_that_always_compiles_comes_to_an_end(record: Path) -> None:
     kinds = taken(Sampling(5, 1, Records()), set(range(99)))
     assert kinds == ["compile"] * 10
-    (warning,) = (event["text"] for event in events(record) if event["event"] == "warning")
+    (warning,) = (event["text"] for event in events(record, "warning"))
     assert warning == "more than 5 later steps compiled: no more than 10 samples are taken"
 
 
@@ -63,7 +59,7 @@ def test_a_step_far_above_the_others_is_one_once_they_confirm_it(record: Path) -
     for at, ms in enumerate((90_000.0, 70_000.0, 12.0, 13.0)):
         sampling.add("fwd+bwd", f"step_{at}", ms, False)
     assert not sampling.enough(4, "tt")
-    (event,) = (each for each in events(record) if each["event"] == "compiled")
+    (event,) = events(record, "compiled")
     assert (event["name"], event["why"]) == ("step_1", "far above the others")
     sampling.add("fwd+bwd", "step_4", 12.5, False)
     assert sampling.enough(5, "tt")
