@@ -16,10 +16,11 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from instrumentor.errors import NotReady
+from instrumentor.runtime.guard import alive
 
 #: Where every user can make a file, and nobody can remove another one's.
 LOCKS = Path("/tmp")
@@ -117,20 +118,11 @@ def end_gently(pids: Sequence[int], grace_s: float = 10.0) -> tuple[int, ...]:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
         limit = time.monotonic() + grace_s
-        while (left := [pid for pid in left if _alive(pid)]) and time.monotonic() < limit:
+        while (left := [pid for pid in left if alive(pid)]) and time.monotonic() < limit:
             time.sleep(0.05)
         if not left:
             break
     return tuple(left)
-
-
-def _alive(pid: int) -> bool:
-    import psutil
-
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def find_smi(python: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -142,18 +134,13 @@ def find_smi(python: Path | None, env: Mapping[str, str]) -> Path | None:
 
 
 def reset(
-    smi: Path,
-    env: Mapping[str, str],
-    expected: int = 1,
-    on_wait: Callable[[float], None] | None = None,
-    timeout_s: float = BACK_TIMEOUT_S,
+    smi: Path, env: Mapping[str, str], expected: int = 1, timeout_s: float = BACK_TIMEOUT_S
 ) -> float:
     """Reset all boards and wait until they answer.
 
     Args:
         smi: the tt-smi program.
         expected: how many boards must be there afterwards.
-        on_wait: gets the seconds waited so far.
         timeout_s: how long the boards may take to come back.
 
     Returns:
@@ -163,7 +150,7 @@ def reset(
         NotReady: the reset failed, or the boards did not come back; tt-smi may exit 0 after a
             failed reset, so its word is not taken for it.
     """
-    done = _ask(smi, "-r", env, RESET_TIMEOUT_S)
+    done = _ask(smi, "-r", env)
     if done.returncode != 0:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         raise NotReady(
@@ -182,14 +169,12 @@ def reset(
                 f"After the reset {found} of {expected} boards answer, {waited:.0f} s later.",
                 f"See `{smi} -ls`; a board that stays away needs a reboot of the machine.",
             )
-        if on_wait is not None:
-            on_wait(waited)
         time.sleep(min(POLL_S, timeout_s))
 
 
 def boards(smi: Path, env: Mapping[str, str]) -> int:
     """How many boards tt-smi's snapshot lists; 0 when it gives none."""
-    done = _ask(smi, "-s", env, RESET_TIMEOUT_S)
+    done = _ask(smi, "-s", env)
     try:
         # some versions print a line before the JSON
         return len(json.loads(done.stdout[done.stdout.index("{") :])["device_info"])
@@ -197,9 +182,7 @@ def boards(smi: Path, env: Mapping[str, str]) -> int:
         return 0
 
 
-def _ask(
-    smi: Path, option: str, env: Mapping[str, str], timeout_s: float
-) -> subprocess.CompletedProcess[str]:
+def _ask(smi: Path, option: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             [str(smi), option],
@@ -208,7 +191,7 @@ def _ask(
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=timeout_s,
+            timeout=RESET_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -71,6 +71,7 @@ def device_holders(root: Path | None = None) -> tuple[Holder, ...]:
 
 def opened_below(pid: int, prefix: str) -> list[str]:
     """Files below a folder that a process has open, as far as this user may see."""
+    # Not psutil's open_files: it lists regular files only, and these are device nodes.
     opened = set()
     try:
         for link in Path(f"/proc/{pid}/fd").iterdir():

@@ -149,10 +149,6 @@ class Discovery(InstrumentedRun[Observed]):
         """For as long as it runs."""
         return self.thrown_away / "run"
 
-    def plan_json(self) -> Mapping[str, Any]:
-        """There is none yet."""
-        return {}
-
     def measure(self) -> None:
         """One process, under the observer alone."""
         self.process(WALLCLOCK)

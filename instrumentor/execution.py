@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from instrumentor import process
 from instrumentor.diagnose import Diagnosis, diagnose, last_traceback, reasons, relevant_tail
 from instrumentor.errors import InstrumentError, Interrupted, RunFailed
-from instrumentor.profilers import Artifacts, Launch, LaunchRequest, NoDeviceOperations, Profiler
+from instrumentor.profilers import Artifacts, Launch, LaunchRequest, Profiler
 from instrumentor_analysis.caveats import Caveat
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Execution(Struct, frozen=True):
 
     launch: Launch
     finished: process.Finished
-    artifacts: Artifacts | None
+    artifacts: Artifacts
     records: tuple[Mapping[str, Any], ...]
     exit_code: int | None
     failure: InstrumentError | None
@@ -101,19 +101,19 @@ def execute(
         settle_s=None if profiler.name == "tracy" else SETTLE_S,
     )
     finished = process.run(launch, log=log, record=request.record, watch=watch)
+    # Only of a run that failed: of a good one it would be noise behind the script's last words.
     if finished.returncode != 0 and launch.side_log is not None:
         _append(launch.side_log, log)
     text = process.excerpt(log)
     code = 0 if finished.outlived else finished.returncode  # our ending is no failure of its own
-    collected, failure = _collect(profiler, request.scratch, output, text, code)
-    hidden = collected.script_exit_code if collected else None
+    collected = profiler.collect(request.scratch, output, text, code)
     made = Execution(
         launch=launch,
         finished=finished,
         artifacts=collected,
         records=tuple(told.records),
-        exit_code=_script_code(launch, hidden, code),
-        failure=failure,
+        exit_code=_script_code(launch, collected.script_exit_code, code),
+        failure=collected.failure,
         overflowed=any(each.name == OVERFLOW for each in diagnose(text)),
     )
     return replace(made, failure=_failure(made, text, log, timeout_s))
@@ -194,17 +194,6 @@ class _Listener:
                 f"ending the run gently (pids {pids}), which releases the device; "
                 "Ctrl-C again stops waiting for it"
             )
-
-
-def _collect(
-    profiler: Profiler, scratch: Path, output: Path, text: str, code: int
-) -> tuple[Artifacts | None, InstrumentError | None]:
-    try:
-        return profiler.collect(scratch, output, text, code), None
-    except NoDeviceOperations as error:
-        return error.artifacts, error
-    except InstrumentError as error:
-        return None, error
 
 
 def _failure(

@@ -75,6 +75,7 @@ def _load() -> float | None:
 def _frequency_mhz() -> float | None:
     import psutil
 
+    # Virtual machines and containers have no cpufreq: psutil then says None, or fails in many ways.
     try:
         found = psutil.cpu_freq()
     except (OSError, RuntimeError, NotImplementedError):

@@ -131,9 +131,9 @@ class InstrumentedRun(Pipeline[Result]):
     def wanted_folder(self) -> Path:
         """The run folder, unless there is something of that name."""
 
-    @abstractmethod
     def plan_json(self) -> Mapping[str, Any]:
-        """The document plan.json."""
+        """The document plan.json; empty where nothing is planned."""
+        return {}
 
     @abstractmethod
     def measure(self) -> None:
@@ -175,6 +175,7 @@ class InstrumentedRun(Pipeline[Result]):
 
         prepared = self.prepared
         self.folder = self._new_folder()
+        # The script, too, where only a module of it or nothing at all is rewritten.
         watched = dict.fromkeys([*prepared.replacements, prepared.script])
         originals = Originals.take(prepared.project, watched)
         try:

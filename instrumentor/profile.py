@@ -199,6 +199,7 @@ class CommandRun(Pipeline[Profiled]):
         if not ops.is_file():
             return None
         messages = collected / FOLDER / ".logs" / MESSAGES
+        # Beside the table: an earlier one is replaced in one step, or not at all.
         part = self.output.with_name(f".{self.output.name}.{os.getpid()}.part")
         try:
             joined = join(ops, messages if messages.is_file() else None, part)

@@ -191,6 +191,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
     def _observe(self, doing: str, machine: Machine | None = None) -> Observed:
         """Run the script as it is; raises as :class:`Discovery`."""
         self.progress.stage("discover", doing)
+        # Its copy ends with it: what the script writes in these two steps is in no later one.
         path = script_path(self.script)
         run = Discovery(path, self.arguments, self.options, self.progress, machine)
         run.told = self.told
@@ -227,6 +228,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         count = self.options.op_support_count or self._foreseen()
         made = self.process(self.profiler, programs_per_read=count)
         if made.overflowed and self.profiler.name == "tracy" and not made.finished.interrupted:
+            # How many it takes is not known: what did not fit was dropped without being counted.
             count = max(4 * (count or PROGRAMS_PER_READ), 10 * PROGRAMS_PER_READ)
             self.progress.note(
                 "Tracy's buffers on the device were full: running once more with room for "
@@ -402,8 +404,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.progress.stage("analysing", str(shown))
         assert self.last is not None
         samples = self.last.samples
-        if self.last.artifacts is not None:
-            self.warnings.extend(self.last.artifacts.warnings)
+        self.warnings.extend(self.last.artifacts.warnings)
         warned = (r for r in self.last.records if r.get("event") == "warning")
         self.warnings.extend(map(recorded, warned))
         if samples and self.failure is None and len(samples) < self.prepared.plan.options.steps:
@@ -471,7 +472,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "first_attempt_log": "first_attempt_run.log",
         }
         attempt = self.last if self.last is not self.untraced else None
-        made = attempt.artifacts.files if attempt and attempt.artifacts else {}
+        made = attempt.artifacts.files if attempt else {}
         here = {name: path for name, path in named.items() if (self.folder / path).is_file()}
         return here | {name: os.path.relpath(path, self.folder) for name, path in made.items()}
 

@@ -150,6 +150,7 @@ def orphans() -> Iterator[tuple[int, int, str]]:
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
+            # The program, or the second word where an interpreter runs it.
             if not any(word.rpartition("/")[2] in names for word in words[:2]):
                 continue
             if any(_runs_tracy(parent.cmdline()) for parent in process.parents()):

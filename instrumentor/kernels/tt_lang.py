@@ -88,7 +88,7 @@ class TtLang(Struct, frozen=True):
             # Without -v it shows the last 30 lines only. The record would be a file of another
             # machine: the gate prints its events instead.
             argv = (str(self.run_test), "-v", *_FLAGS[self.mode], "--hw", *argv)
-        return Launch(argv, variables, request.cwd, "the kernel script")
+        return Launch(argv, variables, request.cwd)
 
     def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
         """Nothing to move: the gate's records and the log hold it all."""

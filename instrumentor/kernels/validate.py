@@ -74,7 +74,7 @@ class Validation(Struct, frozen=True):
             last[:] = [line.strip()] if line.strip() else last
 
         variables = {**without_profilers(env), "PYTHONUNBUFFERED": "1"}
-        launch = Launch(tuple(argv), variables, cwd, said)
+        launch = Launch(tuple(argv), variables, cwd)
         watch = process.Watch(on_line=keep, timeout_s=self.timeout_s)
         try:
             ended = process.run(launch, log=self.log, watch=watch)

@@ -86,6 +86,8 @@ class _Run:
             self.log.path.parent.mkdir(parents=True, exist_ok=True)
             with self.log.path.open("ab") as output, theirs:
                 self.log.offset = output.tell()
+                # In a session of its own: a terminal's Ctrl-C reaches us alone, and we end the run
+                # gently. Without site: no .pth file of an environment may run in the guard.
                 self.guard = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(RUNTIME / "guard.py"), str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,

@@ -6,7 +6,7 @@ from instrumentor.environment import Machine
 from instrumentor.errors import NotReady, UsageError
 from instrumentor.profilers.base import Artifacts, Launch, LaunchRequest, Profiler
 from instrumentor.profilers.torch import TorchProfiler
-from instrumentor.profilers.tracy import NoDeviceOperations, Tracy
+from instrumentor.profilers.tracy import Tracy
 from instrumentor.profilers.wallclock import Wallclock
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Artifacts",
     "Launch",
     "LaunchRequest",
-    "NoDeviceOperations",
     "Profiler",
     "choose",
 ]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from instrumentor.bundle import MODULE
+from instrumentor.errors import RunFailed
 from instrumentor_analysis.caveats import Caveat
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
@@ -84,7 +85,6 @@ class Launch(Struct, frozen=True):
         argv: program and arguments; no shell is involved.
         env: the whole environment.
         cwd: working directory.
-        description: one line for the console.
         pid_file: names the process that runs the script when it is not the one we start.
         finish_s: time that the profiler may take for its report after the script has ended.
         side_log: where a program of the profiler's speaks; of interest when the run failed.
@@ -93,7 +93,6 @@ class Launch(Struct, frozen=True):
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: Path
-    description: str
     pid_file: Path | None = None
     finish_s: float = 0.0
     side_log: Path | None = None
@@ -108,12 +107,14 @@ class Artifacts(Struct, frozen=True):
         ops_csv: the table of operations for the analysis, if there is one.
         warnings: for the summary.
         script_exit_code: the script's own code where the profiler hides it, else None.
+        failure: the run ended well, but what it wrote cannot be used.
     """
 
     files: Mapping[str, Path] = field(default_factory=dict)
     ops_csv: Path | None = None
     warnings: tuple[Caveat, ...] = ()
     script_exit_code: int | None = None
+    failure: RunFailed | None = None
 
 
 class Profiler(Protocol):
@@ -138,9 +139,6 @@ class Profiler(Protocol):
         Args:
             log: whole output of the run.
             returncode: of the started process.
-
-        Raises:
-            RunFailed: the run ended well but what it wrote cannot be used.
         """
         ...
 
@@ -153,12 +151,14 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
         paths.append(env["PYTHONPATH"])  # as it is: an empty entry in it means something
     if paths:
         env["PYTHONPATH"] = os.pathsep.join(paths)
+    # As in the activated environment: scripts start `python` and `torchrun` by name.
     env["PATH"] = os.pathsep.join([str(request.python.parent), env.get("PATH", os.defpath)])
     if request.command is None:
         env["INSTRUMENT_RECORD"] = str(request.record)
         env["INSTRUMENT_PROFILER"] = profiler
         env["INSTRUMENT_STEPS"] = str(request.steps)
         env["INSTRUMENT_WARMUP"] = str(request.warmup)
+        # Five steps are no experiment: none is to show among the user's, or to wait for a network.
         env["WANDB_MODE"] = "disabled"
     return env
 

@@ -43,12 +43,7 @@ class TorchProfiler(Struct, frozen=True):
         env = base_environment(request, self.name)
         env["INSTRUMENT_HOOK"] = str(hook)
         env["INSTRUMENT_HOOK_OUTPUT"] = str(folder)
-        return Launch(
-            argv=direct_argv(request),
-            env=env,
-            cwd=request.cwd,
-            description="torch.profiler over one extra step",
-        )
+        return Launch(direct_argv(request), env, request.cwd)
 
     def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
         """Move the table and the trace; without them the wall clock still stands."""

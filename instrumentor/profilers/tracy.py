@@ -57,18 +57,6 @@ LEFT_EARLY = (
 _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
-class NoDeviceOperations(RunFailed):
-    """The run ended well, but Tracy's report holds no device operation.
-
-    Attributes:
-        artifacts: what was moved all the same.
-    """
-
-    def __init__(self, message: str, hint: str, artifacts: Artifacts) -> None:
-        super().__init__(message, hint)
-        self.artifacts = artifacts
-
-
 def shell_safe(path: Path | str) -> bool:
     """Whether a shell takes this text as one plain word."""
     return _SHELL_SAFE.fullmatch(str(path)) is not None
@@ -144,6 +132,7 @@ class Tracy(Struct, frozen=True):
         env = _environment(request)
         options = read_options(request.python, env, request.cwd)
         launcher = _write_launcher(request, env)
+        # Tracy is started in another folder, where a relative entry would lead elsewhere.
         env["PYTHONPATH"] = absolute_entries(env.get("PYTHONPATH"), request.cwd)
         for folder in (OUT, WORK):
             (scratch / folder).mkdir(parents=True, exist_ok=True)
@@ -160,7 +149,6 @@ class Tracy(Struct, frozen=True):
             ),
             env=env,
             cwd=scratch / WORK,
-            description="Tracy",
             pid_file=scratch / LAUNCHED,
             side_log=scratch / CAPTURE_LOG,
             finish_s=FINISH_S,
@@ -169,8 +157,7 @@ class Tracy(Struct, frozen=True):
     def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
         """Move Tracy's folder and pick the newest report's table of operations.
 
-        Raises:
-            NoDeviceOperations: the run ended well and the report is empty.
+        A run that ended well and has an empty report is a failure, and is moved all the same.
         """
         target = output / FOLDER
         if (scratch / OUT).is_dir():
@@ -204,12 +191,11 @@ class Tracy(Struct, frozen=True):
                     files[name] = folder / file
         if ops_csv is None and returncode != 0:
             warnings.append(Caveat("no-report", "Tracy made no report"))
-        artifacts = Artifacts(files, ops_csv, tuple(warnings), script_outcome(scratch))
+        code, failure = script_outcome(scratch), None
         if ops_csv is None and returncode == 0:
-            if artifacts.script_exit_code is None and (scratch / LAUNCHED).is_file():
-                raise NoDeviceOperations(*LEFT_EARLY, artifacts)
-            raise NoDeviceOperations(*NOTHING_ON_DEVICE, artifacts)
-        return artifacts
+            left_early = code is None and (scratch / LAUNCHED).is_file()
+            failure = RunFailed(*(LEFT_EARLY if left_early else NOTHING_ON_DEVICE))
+        return Artifacts(files, ops_csv, tuple(warnings), code, failure)
 
 
 def _environment(request: LaunchRequest) -> dict[str, str]:

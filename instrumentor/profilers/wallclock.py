@@ -22,12 +22,7 @@ class Wallclock(Struct, frozen=True):
 
     def launch(self, request: LaunchRequest) -> Launch:
         """The script's own command."""
-        return Launch(
-            argv=direct_argv(request),
-            env=base_environment(request, self.name),
-            cwd=request.cwd,
-            description="timers only",
-        )
+        return Launch(direct_argv(request), base_environment(request, self.name), request.cwd)
 
     def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
         """Nothing to move: the samples stand in the record file."""

@@ -83,8 +83,6 @@ def main() -> None:
         json.dumps(
             {
                 "version": ".".join(map(str, sys.version_info[:3])),
-                "executable": sys.executable,
-                "prefix": sys.prefix,
                 "packages": packages(sys.argv[1:]),
             }
         )

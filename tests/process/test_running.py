@@ -30,7 +30,7 @@ GENTLE: dict[str, Any] = {"grace_s": HANG_S, "linger_s": 0.2}
 
 def launch(folder: Path, source: str, **changes: Any) -> Launch:
     argv = (sys.executable, "-c", textwrap.dedent(source))
-    return Launch(argv, dict(os.environ), folder, "test", **changes)
+    return Launch(argv, dict(os.environ), folder, **changes)
 
 
 def finished(folder: Path, source: str, stop: Stop | None = None, **watch: Any) -> Finished:
@@ -103,7 +103,7 @@ def test_records_come_as_they_are_written(tmp_path: Path) -> None:
 def test_arguments_and_environment_arrive_exactly(tmp_path: Path) -> None:
     argv = (sys.executable, "-c", "import sys, os; print(ascii([sys.argv[1:], os.environ['E']]))")
     extra = ("a b", "$(x)", "it's", "new\nline", "\udcff", "")
-    order = Launch((*argv, *extra), {**os.environ, "E": "\udcfe é"}, tmp_path, "test")
+    order = Launch((*argv, *extra), {**os.environ, "E": "\udcfe é"}, tmp_path)
     run(order, log=tmp_path / "log")
     told = (tmp_path / "log").read_text().strip()
     assert told == ascii([list(extra), "\udcfe é"])
@@ -114,7 +114,7 @@ def test_the_script_begins_as_from_a_shell(tmp_path: Path) -> None:
 
     def said(*argv: str) -> list[str]:
         log = tmp_path / f"{argv[0].rpartition('/')[2]}.log"
-        order = Launch(argv, dict(os.environ), tmp_path, "test")
+        order = Launch(argv, dict(os.environ), tmp_path)
         run(order, log=log, watch=Watch(**QUICK))
         return log.read_text().split()
 
@@ -140,7 +140,7 @@ def test_a_missing_program_or_folder_is_an_error(
     tmp_path: Path, program: str, folder: str, said: str
 ) -> None:
     with pytest.raises(NotReady, match=said):
-        run(Launch((program,), {}, tmp_path / folder, "test"), log=tmp_path / "log")
+        run(Launch((program,), {}, tmp_path / folder), log=tmp_path / "log")
 
 
 def test_the_time_limit_ends_the_run_gently(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_what_holds_a_device_is_never_killed(tmp_path: Path, stubborn: list[int]
     devices = tmp_path / "tenstorrent"
     devices.mkdir()
     (devices / "0").touch()
-    order = Launch((str(HOLD), str(devices / "0"), "--stubborn"), dict(os.environ), tmp_path, "t")
+    order = Launch((str(HOLD), str(devices / "0"), "--stubborn"), dict(os.environ), tmp_path)
     clock = Clock()
     watch = Watch(timeout_s=9, on_line=clock.go, clock=clock, **QUICK)
     ended = run(order, log=tmp_path / "log", watch=watch, device_folder=devices)
@@ -450,7 +450,7 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
 print(os.getpid(), child.pid, "ready", flush=True)
 time.sleep(600)
 '''
-order = Launch((sys.executable, "-c", code), dict(os.environ), folder, "test")
+order = Launch((sys.executable, "-c", code), dict(os.environ), folder)
 finished = run(order, log=folder / "log", watch=Watch(grace_s=60.0, linger_s=0.2))
 print(json.dumps([finished.returncode, finished.interrupted]))
 """

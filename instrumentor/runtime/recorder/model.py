@@ -100,6 +100,7 @@ def models_of(leaves: List[Any]) -> Iterator[Any]:
 def living_modules() -> List[Any]:
     """Every torch module of the process."""
     module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
+    # issubclass of the type: isinstance asks a proxy for its __class__, which may run its code.
     return [each for each in gc.get_objects() if module and issubclass(type(each), module)]
 
 

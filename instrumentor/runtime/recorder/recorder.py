@@ -88,6 +88,7 @@ class Recorder:
         """
         if self.name is None or not self.records.ours:
             return
+        # Before the barrier, too: finding out that nothing is pending must not count.
         stopped = time.perf_counter()
         waited = self.barrier.wait(values, synced)
         if waited.method:  # else nothing was pending
@@ -119,6 +120,7 @@ class Recorder:
         self.model.end(values, sample["batch_samples"])
         compiled = "compiled" in sample
         if self.taken <= self.sampling.warmup or not self.barrier.settled:
+            # Reading to the host would slow every step: it stops once nothing was found left.
             # What compiles takes too long to tell a part of it from what is left.
             later = self.barrier.check(values, 0.0 if self.taken == 0 or compiled else milliseconds)
             if later is not None:

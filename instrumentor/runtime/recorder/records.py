@@ -51,5 +51,6 @@ class Records:
     def append(self, event: Dict[str, Any]) -> None:
         """Write one line."""
         if self.file is not None:
+            # One write a line: O_APPEND keeps lines of several processes whole.
             line = json.dumps({**event, "pid": os.getpid()})
             os.write(self.file, (line + "\n").encode())

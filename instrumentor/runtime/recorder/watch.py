@@ -44,6 +44,7 @@ class Watch:
             self.replace(torch.autograd, "_engine_run_backward", self.backward)
         else:
             self.replace(torch.autograd.Variable, "_execution_engine", self.engine)
+        # torch sets it around the step of every subclass, also around a compiled one.
         self.replace(torch.autograd.profiler.record_function, "__enter__", self.mark)
         self.replace(torch.nn.Module, "train", self.mode)
 

@@ -242,6 +242,7 @@ class Witness:
 
     # -- failures of our own ----------------------------------------------------------------------
 
+    # Whatever goes wrong in here, the user's training must go on as if nobody had looked.
     def guarded(self, action: Callable[[], None]) -> None:
         if self.idle:
             return
