@@ -71,16 +71,6 @@ def test_a_file_of_the_user_is_replaced_only_by_force(
     assert "b against a" in mine.read_text()
 
 
-def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    html = tmp_path / "missing" / "c.html"
-    pair = run(tmp_path / "a"), run(tmp_path / "b")
-    code, _, err = compared(capsys, *pair, "--html", html)
-    assert code == 2 and f"{html.parent}: no such folder" in err
-    html.mkdir(parents=True)
-    code, _, err = compared(capsys, *pair, "--html", html, "--force")
-    assert code == 2 and "cannot be written" in err
-
-
 def repeats(folder: Path, *factors: float) -> list[Path]:
     """Runs of one code."""
     return [run(folder.with_name(f"{folder.name}{at}"), each) for at, each in enumerate(factors)]

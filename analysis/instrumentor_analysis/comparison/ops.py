@@ -74,6 +74,7 @@ def _pair(
     """Pair the n-th op of a key with the n-th; the pairs, and what is left of both."""
     keys = [[key(kind) for kind in side.kinds] for side in (base, new)]
     waiting: dict[object, list[int]] = defaultdict(list)
+    # Reversed, so that pop() below takes the first.
     for at in reversed(left[1]):
         waiting[keys[1][new.sequence[at]]].append(at)
     pairs: list[Pair] = []

@@ -32,6 +32,7 @@ def render(document: Document) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Not in the macros, one by one: a text that is forgotten there is one too many.
         finalize=_visible,
     )
     environment.globals |= {"colours": COLOURS, "next": NEXT}

@@ -45,6 +45,7 @@ def _blocks(document: Document) -> Iterator[str]:
     yield from map(_figures, document.figures)
     warnings = [escape(str(each)) for each in document.warnings]
     if document.folded:
+        # In a pull request the discussion below must stay in reach, and what to doubt in sight.
         yield "\n".join(["> [!WARNING]", *(f"> {text}  " for text in warnings)]) if warnings else ""
         yield from map(_tables, document.sections[:1])
         yield from map(_folded, document.sections[1:])

@@ -47,6 +47,7 @@ def _lines(lines: list[SourceLine], text: str | None, most: float) -> tuple[Code
     shown: dict[int, list[CodeLine]] = {}
     for each in sorted(lines, key=lambda each: (each.line, each.const_eval)):
         for number in range(each.line - CONTEXT_LINES, each.line + CONTEXT_LINES + 1):
+            # The line of a trace may lie beyond a file that was cut or generated.
             if 1 <= number <= len(known):
                 shown.setdefault(number, [])
         once = ", evaluated once" if each.const_eval else ""

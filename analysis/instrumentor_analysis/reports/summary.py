@@ -68,6 +68,7 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
     Args:
         detail: the single ops and what belongs to them; without it the page shows less.
     """
+    # A page has room for what is there, a text says as well what is not.
     figures = (f for f in headline.figures(summary) if any(e.tone != "absent" for e in f.lines))
     sections = (s for s in _page_sections(summary, detail or Detail()) if _holds(s))
     document = replace(

@@ -106,6 +106,7 @@ def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], 
     def wanted() -> int:
         return sum(min(max(c.comfort, c.least) or size, size) + gap for c, size in shown) - gap
 
+    # Leaving a column out reads better than names that nobody can tell apart.
     while wanted() > room and any(column.optional for column, _ in shown):
         last = max(at for at, (column, _) in enumerate(shown) if column.optional)
         del shown[last]
@@ -179,6 +180,7 @@ class _Page:
             yield self._figures(figures)
         for section in document.sections:
             yield self._section(section)
+        # Near the end: that is what stays in sight of a terminal.
         yield warning_lines(document.warnings, self.width, self.paint)
         yield self._files(document.files)
 
@@ -261,6 +263,7 @@ class _Page:
             heat = line.heat or 0.0
             tone = "red" if heat > 0.5 else "yellow" if heat > 0.2 else ""
             shown = f"{text}  {_HEAT[min(round(heat * 8), 8)]} {words.visible(line.text)}"
+            # Cut, not wrapped: in wrapped code nobody sees the indentation.
             if line.heat is not None or line.text.strip():
                 yield self.paint(shown[: self.width], "dim" if line.heat is None else tone)
 

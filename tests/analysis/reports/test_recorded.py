@@ -44,12 +44,3 @@ def test_every_report_of_ops(path: Path, options: str) -> None:
     assert Page(html(summary, detail)).errors == []
     json.loads(perfetto.render(summary, detail))
     plots.figures(summary, detail)
-
-
-def test_devices_apart_have_tracks_of_their_own() -> None:
-    path = FIXTURES / "two_devices_v1.csv"
-    report = per_op_report(path, OPTIONS["devices_apart"])
-    events = json.loads(perfetto.render(analyse(path).summary, details.of(report=report)))
-    names = [e["args"]["name"] for e in events["traceEvents"] if e["name"] == "thread_name"]
-    assert names[1:] == ["ops 0", "gaps 0", "ops 1", "gaps 1", "ops"]
-    assert "Device" in ops_console.render_ops(report, width=120).splitlines()[2]

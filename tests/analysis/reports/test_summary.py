@@ -124,9 +124,3 @@ def test_hostile_names_are_shown_not_obeyed() -> None:
     assert "\\x1b[31mred" in text
     tables = [line for line in text.splitlines() if "tracy_profile" not in line]
     assert max(map(words.width, tables)) <= 80
-
-
-def test_the_chart_and_the_host_trace_are_named() -> None:
-    text = console(tracy())
-    assert re.search(r"chart +tracy_perf/tt_perf_report_stacked\.png", text)
-    assert re.search(r"host trace +tracy_profile/\S+\.tracy", text)
