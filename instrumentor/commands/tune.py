@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -56,7 +56,7 @@ def tune(
     from instrumentor.tune.tuning import resume as resume_tuning
     from instrumentor.tune.tuning import tune as tune_script
 
-    options = replace(options, rewrite=rewrite, run=_run_options(run))
+    options = replace(options, rewrite=rewrite, run=run)
     narrator = Narrator(quiet=shown.quiet)
     if (asked.resume is None) == (script is None):
         if script is None:
@@ -128,14 +128,3 @@ def _fate(folder: Path, *, quiet: bool) -> str:
         )
     whole = all(run.get("linked_whole", True) for run in runs)
     return UsersFiles(linked_changed=tuple(changed), linked_whole=whole).fate
-
-
-def _run_options(run: RunOptions) -> dict[str, Any]:
-    """What each run is told beside its setting; plain values, for the journal."""
-    given = {
-        "python": run.python,
-        "tt_xla": str(run.tt_xla.absolute()) if run.tt_xla else None,
-        "link": [str(path) for path in run.link],
-        "no_link": [str(path) for path in run.no_link],
-    }
-    return {name: value for name, value in given.items() if value}

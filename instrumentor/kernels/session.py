@@ -70,39 +70,38 @@ class Session(Struct, frozen=True):
 
     Attributes:
         settings: what must stay the same for the numbers to be comparable.
-        best: number of the fastest version that is surely so.
     """
 
     folder: Path
     settings: Mapping[str, Any]
     versions: tuple[Version, ...] = ()
-    best: int = 0
 
     @property
     def best_version(self) -> Version | None:
-        """The version that others are held against."""
-        return next((v for v in self.versions if v.number == self.best), None)
+        """The fastest version that is surely so: each one is held against the best before it."""
+        faster = (v for v in reversed(self.versions) if v.state in ("baseline", "faster"))
+        return next(faster, None)
+
+    @property
+    def best(self) -> int:
+        """Its number; 0 before anything was measured."""
+        return self.best_version.number if self.best_version else 0
 
     def add(self, version: Version, texts: Mapping[str, bytes]) -> Session:
         """Append a version with its files' texts, on disk too."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         keep = self.folder / "versions" / str(version.number)
         for name, data in texts.items():
             path = keep / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        best = version.number if version.state in ("baseline", "faster") else self.best
-        session = replace(self, versions=(*self.versions, version), best=best)
-        session.save()
+        session = replace(self, versions=(*self.versions, version))
+        write_json(self.folder / FILE, session.to_json())  # as a whole, or not at all
         return session
 
     def text_of(self, version: Version, name: str) -> bytes:
         """A file as it was in a version."""
         return (self.folder / "versions" / str(version.number) / name).read_bytes()
-
-    def save(self) -> None:
-        """Write session.json as a whole, or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / FILE, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """The document `instrument-kernel-session/1`."""
@@ -119,7 +118,6 @@ class _Saved(msgspec.Struct):
 
     settings: dict[str, Any]
     versions: tuple[Version, ...]
-    best: int
 
 
 def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
@@ -147,7 +145,7 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
             f"{settings[other[0]]!r}",
             "The numbers would not be comparable: start a new session with --session DIR.",
         )
-    return Session(folder, settings, found.versions, found.best)
+    return Session(folder, settings, found.versions)
 
 
 def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:

@@ -56,7 +56,6 @@ def summary_lines(session: Session) -> Iterator[str]:
 
 def summary_json(session: Session) -> dict[str, Any]:
     """The session with its outcome."""
-    document = session.to_json()
     best = session.best_version
     baseline = session.versions[0] if session.versions else None
     speedup, sentence = None, ""
@@ -65,7 +64,7 @@ def summary_json(session: Session) -> dict[str, Any]:
         if held is not None:
             speedup, sentence = 1 / held[0].value, held[1]
     return {
-        **document,
+        **session.to_json(),
         "baseline_us": baseline.median_us if baseline else None,
         "final_us": best.median_us if best else None,
         "speedup": speedup,

@@ -30,7 +30,6 @@ ENUMERATED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 _ENUMERATIONS = "tt_crank.torch._compile"
 _MEMBERS = {"optimization_level": "OPT_LEVEL"}
-_DEPTH = 3
 _LONG = 76  # with the indentation of a function or two, still a line
 _OPENS_DEVICE = ("torch_xla.device", "xm.xla_device", "xla_model.xla_device", "xla_device")
 
@@ -242,41 +241,30 @@ def _module_name(source: Source) -> tuple[str | None, bool]:
 
 
 def _lookup(
-    source: Source,
-    scope: ScopeNode,
-    given: ast.expr | None,
-    keys: Collection[str],
-    depth: int = 0,
+    source: Source, scope: ScopeNode, given: ast.expr | None, keys: Collection[str]
 ) -> ast.expr | None:
-    """The expression that an option gets, through a name of the scope or the module."""
-    match given:
-        case ast.Dict():
-            pairs = reversed([*zip(given.keys, given.values, strict=True)])
-            return next((v for k, v in pairs if _is_constant(k, keys) or dotted(k) in keys), None)
-        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-            return next((k.value for k in keywords if k.arg in keys), None)
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            found = _lookup(source, scope, right, keys, depth)
-            return found or _lookup(source, scope, left, keys, depth)
-        case ast.Name(id=name) if depth <= _DEPTH:
-            return _of_name(source, scope, name, keys, depth + 1)
-    return None
+    """The expression that an option gets in a dictionary that is written out, or bound to a name.
 
-
-def _of_name(
-    source: Source, scope: ScopeNode, name: str, keys: Collection[str], depth: int
-) -> ast.expr | None:
-    """`name = {...}` and `name["option"] = value`; the last one counts."""
+    Of `name = {...}` and `name["option"] = value`, in the scope or the module, the last one counts.
+    """
+    if not isinstance(given, ast.Name):
+        return _in_literal(given, keys)
     found: ast.expr | None = None
     for statement, place in source.places.items():
-        if not isinstance(statement, ast.Assign) or place.scope not in (scope, source.tree):
-            continue
-        for bound in statement.targets:
-            if isinstance(bound, ast.Name) and bound.id == name:
-                found = _lookup(source, scope, statement.value, keys, depth) or found
-            elif isinstance(bound, ast.Subscript) and dotted(bound.value) == name:
-                found = statement.value if _is_constant(bound.slice, keys) else found
+        if isinstance(statement, ast.Assign) and place.scope in (scope, source.tree):
+            for bound in statement.targets:
+                if isinstance(bound, ast.Name) and bound.id == given.id:
+                    found = _in_literal(statement.value, keys) or found
+                elif isinstance(bound, ast.Subscript) and dotted(bound.value) == given.id:
+                    found = statement.value if _is_constant(bound.slice, keys) else found
     return found
+
+
+def _in_literal(node: ast.expr | None, keys: Collection[str]) -> ast.expr | None:
+    if not isinstance(node, ast.Dict):
+        return None
+    pairs = reversed([*zip(node.keys, node.values, strict=True)])
+    return next((v for k, v in pairs if _is_constant(k, keys) or dotted(k) in keys), None)
 
 
 def _is_constant(node: ast.expr | None, values: Collection[object]) -> bool:

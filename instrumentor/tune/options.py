@@ -10,6 +10,7 @@ from typing import Any
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
 from instrumentor.options import Options, names
+from instrumentor.run_options import RunOptions
 from instrumentor.tune.settings import SETTINGS, setting
 
 EXECUTORS = ("local", "slurm")
@@ -65,7 +66,7 @@ class TuneOptions(Checked):
 
     Attributes:
         budget_s: no trial is started after that time, and none runs on beyond it.
-        run: further choices for each run (python, tt_xla, link, no_link).
+        run: of each trial's run, what says where it runs: python, tt_xla, link, no_link.
 
     Raises:
         UsageError: a value out of range.
@@ -138,7 +139,7 @@ class TuneOptions(Checked):
         type=list[str] | None,
         convert=parse_parameters,
     )
-    run: Mapping[str, Any] = field(default_factory=dict)
+    run: RunOptions = field(default_factory=RunOptions)
     cwd: Path | None = None
 
     def __post_init__(self) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.run_options import RunOptions
 from instrumentor.tune import outcome as words
 from instrumentor.tune.executors import Executor, Job, runs
 from instrumentor.tune.journal import Journal
@@ -112,13 +111,13 @@ class Trials(Struct):
         self.narrator.begins(trial, number, self.left, self._left_s())
         folder = self.journal.path.parent / "trials" / f"{number:02d}_{trial.slug}"
         folder.mkdir(parents=True)
-        options = RunOptions(
+        options = dataclasses.replace(
+            self.options.run,
             profiler="wallclock",
             label=trial.slug,
             rewrite=self.options.rewrite,
             cwd=self.target.cwd,
             timeout_s=limit,
-            **_as_paths(self.options.run),
         )
         spec = Spec(
             self.target.script,
@@ -188,10 +187,3 @@ class Trials(Struct):
             return None
         left, rest = self.left * sum(times) / len(times) / self.executor.jobs, self._rest_s()
         return left if rest is None else max(0.0, min(left, rest))
-
-
-def _as_paths(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Choices of a run out of a journal, where paths are texts."""
-    folders = {name: tuple(map(Path, told[name])) for name in ("link", "no_link") if name in told}
-    tt_xla = {"tt_xla": Path(told["tt_xla"])} if told.get("tt_xla") else {}
-    return {**told, **folders, **tt_xla}

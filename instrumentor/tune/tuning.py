@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from msgspec import Struct
 from instrumentor.errors import UsageError
 from instrumentor.options import Options
 from instrumentor.outputs import new_folder
+from instrumentor.run_options import RunOptions
 from instrumentor.runner import run_name
 from instrumentor.tune import batch_size
 from instrumentor.tune.edits import Applicable, Survey, missing_needs, survey
@@ -29,7 +30,7 @@ from instrumentor.tune.target import NotApplicable, Target, read_target
 from instrumentor.tune.trials import Trials
 
 #: What is tried: the choices that a journal keeps.
-_KEPT = ("settings", "batch_sizes", "strategy", "loss_tolerance", "run")
+_KEPT = ("settings", "batch_sizes", "strategy", "loss_tolerance")
 
 
 class Tuned(Struct, frozen=True):
@@ -73,8 +74,9 @@ def tune(
         "arguments": target.arguments,
         "cwd": str(cwd),
         "digest": target.digest(),
-        "rewrite": _values(options.rewrite, [f.name for f in fields(options.rewrite)]),
-        **_values(options, _KEPT),
+        "rewrite": _rewrite_json(options.rewrite),
+        "run": _run_json(options.run),
+        **{name: getattr(options, name) for name in _KEPT},
     }
     return _go(target, found, Journal.create(folder, header), options, narrator)
 
@@ -91,9 +93,9 @@ def resume(
     """
     journal = Journal.open(folder.absolute())
     told, cwd = journal.header, Path(journal.header["cwd"])
-    rewrite = Options(**_values(told["rewrite"], told["rewrite"]))
-    kept = _values(told, _KEPT)
-    options = replace(options or TuneOptions(), rewrite=rewrite, cwd=cwd, **kept)
+    rewrite, run = Options(**_tuples(told["rewrite"])), _run_of(told["run"])
+    kept = _tuples({name: told[name] for name in _KEPT})
+    options = replace(options or TuneOptions(), rewrite=rewrite, run=run, cwd=cwd, **kept)
     check(options.executor)
     target = read_target(Path(told["script"]), told["arguments"], cwd, rewrite)
     if target.digest() != told["digest"]:
@@ -104,17 +106,31 @@ def resume(
     return _go(target, _survey(target, options), journal, options, narrator)
 
 
-def _values(options: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Options for a journal, or out of one, where JSON made lists of the tuples.
+def _rewrite_json(rewrite: Options) -> dict[str, Any]:
+    """All but the variant, which each trial brings itself."""
+    names = (each.name for each in fields(rewrite))
+    return {name: getattr(rewrite, name) for name in names if name != "variant"}
 
-    A variant is left out: it is what a trial adds.
-    """
-    told = options if isinstance(options, Mapping) else {n: getattr(options, n) for n in names}
-    return {
-        name: tuple(told[name]) if isinstance(told[name], list) else told[name]
-        for name in names
-        if name != "variant"
-    }
+
+def _tuples(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Options out of a journal, where JSON made lists of the tuples."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+
+
+def _run_json(run: RunOptions) -> dict[str, Any]:
+    """Where trials run; absolute, for --resume may be typed in another folder."""
+    links = {name: [*map(str, getattr(run, name))] for name in ("link", "no_link")}
+    tt_xla = str(run.tt_xla.absolute()) if run.tt_xla else None
+    return {"python": run.python, "tt_xla": tt_xla, **links}
+
+
+def _run_of(told: Mapping[str, Any]) -> RunOptions:
+    return RunOptions(
+        python=told.get("python"),
+        tt_xla=Path(told["tt_xla"]) if told.get("tt_xla") else None,
+        link=tuple(map(Path, told.get("link", ()))),
+        no_link=tuple(map(Path, told.get("no_link", ()))),
+    )
 
 
 def _settings(options: TuneOptions) -> list[Setting]:

@@ -59,13 +59,6 @@ def test_threads_and_buffers_of_a_whole_kernel() -> None:
     assert kernel.parameters == ("a", "b", "out")
 
 
-def test_a_decorator_that_is_called_on_a_function() -> None:
-    source = "import ttl\ndef body(a, out):\n    pass\nk = ttl.kernel(grid=(1, 1))(body)\nk(1, 2)\n"
-    result = found(source)
-    assert [(k.name, k.bound) for k in result.kernels] == [("body", "k")]
-    assert [i.leaf.line for i in result.invocations] == [5]
-
-
 def test_a_kernel_in_a_factory_says_so() -> None:
     (kernel,) = found((FIXTURES / "factory.py").read_text(encoding="utf-8")).kernels
     assert (kernel.qualified, kernel.factory) == ("make_relu.relu", "make_relu")

@@ -27,8 +27,6 @@ _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("report", re.compile(r"^\W*TTLANG AUTO-PROFILE REPORT\W*$")),
 )
 _RULE = re.compile(r"^={20,}$")
-# The words that a heading must hold: most lines of a log are told apart by them.
-_WORDS = ("SUMMARY", "THREAD:", "ANALYSIS", "Program ", "GRAPH", "PROFILE")
 
 
 def parse_log(text: str) -> KernelLog:
@@ -86,17 +84,14 @@ class _Part:
 
 
 def _headings(lines: Sequence[str]) -> list[tuple[str, int]]:
+    """The kind of each section, and where it begins."""
     found: list[tuple[str, int]] = []
     for at, line in enumerate(lines):
-        if not any(word in line for word in _WORDS):
-            continue
-        for kind, pattern in _MARKERS:
-            if not pattern.match(line):
-                continue
-            # Program blocks belong to the summary that they follow.
-            if pattern is not programs.HEAD or not found or found[-1][0] != "programs":
-                found.append((kind, at))
-            break
+        pattern, kind = next(((p, k) for k, p in _MARKERS if p.match(line)), (None, ""))
+        # Program blocks belong to the summary that they follow.
+        of_summary = pattern is programs.HEAD and found and found[-1][0] == "programs"
+        if pattern is not None and not of_summary:
+            found.append((kind, at))
     return found
 
 
