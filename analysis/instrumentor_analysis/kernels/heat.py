@@ -45,9 +45,8 @@ def heat_map(rows: Sequence[LineCycles], source: Sequence[str]) -> tuple[HotLine
     for row in rows:
         by_line.setdefault(row.line, []).append(row)
     first, last = min(by_line), max(by_line)
-    if last - first > 4000:  # a damaged line number: only the measured lines
-        return tuple(_hot(number, by_line[number], source) for number in sorted(by_line))
-    lines = range(first, last + 1)
+    damaged = last - first > 4000  # one of the numbers is none of a line: no page full of gaps
+    lines = sorted(by_line) if damaged else range(first, last + 1)
     return tuple(_hot(number, by_line.get(number, []), source) for number in lines)
 
 
