@@ -78,7 +78,14 @@ class Bindings(Struct, eq=False, dict=True):
         for statement, place in self.source.places.items():
             self._bind(statement, place.scope, self._table(statement))
         for node in self.source.nodes:
-            self._bind_in_expression(node)
+            if isinstance(node, (ast.comprehension, ast.NamedExpr)):
+                scope = self.source.scope_of(node)
+                for target, bound in _bound_by(node):
+                    self._target(scope, self._of(scope), target, bound)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in ("append", "add", "extend") and len(node.args) == 1:
+                    added = Bound(node.args[0], (None,) if node.func.attr == "extend" else ())
+                    self.puts.append(Put(self.source.scope_of(node), node.func.value, "", added))
         self._share_globals()
 
     def _of(self, scope: ScopeNode) -> Table:
@@ -124,26 +131,6 @@ class Bindings(Struct, eq=False, dict=True):
             parameter = Parameter(function, argument, at if at < positional else -1)
             self._of(function)[argument.arg].append(parameter)
 
-    def _bind_in_expression(self, node: ast.AST) -> None:
-        """Comprehensions, `:=` and `list.append(value)`: bound below statements."""
-        if isinstance(node, ast.comprehension):
-            self._bind_below(node.iter, node.target, Bound(node.iter, (None,)))
-        elif isinstance(node, ast.NamedExpr):
-            self._bind_below(node, node.target, Bound(node.value))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            fills = node.func.attr in ("append", "add", "extend") and len(node.args) == 1
-            owner = self.source.statement_of(node) if fills else None
-            if owner is not None:
-                path: Path = (None,) if node.func.attr == "extend" else ()
-                scope = self.source.scope_of(owner)
-                self.puts.append(Put(scope, node.func.value, "", Bound(node.args[0], path)))
-
-    def _bind_below(self, node: ast.expr, target: ast.expr, bound: Bound) -> None:
-        owner = self.source.statement_of(node)
-        if owner is not None:
-            scope = self.source.scope_of(owner)
-            self._target(scope, self._of(scope), target, bound)
-
     def _share_globals(self) -> None:
         """What a function binds under `global` or `nonlocal` is bound in the scope around it."""
         for statement, place in self.source.places.items():
@@ -162,15 +149,17 @@ class Bindings(Struct, eq=False, dict=True):
         return [b for b in found if isinstance(b, Imported)]
 
 
-def _bound_by(statement: ast.stmt) -> Iterator[tuple[ast.expr, Bound]]:
-    """Targets of a statement's own header, each with what it is bound to."""
-    match statement:
+def _bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, Bound]]:
+    """Targets of a statement's own header or an expression, each with what it is bound to."""
+    match node:
         case ast.Assign(targets=targets, value=value):
             yield from ((target, Bound(value)) for target in targets)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             yield target, Bound(value)
-        case ast.For(target=target, iter=walked) | ast.AsyncFor(target=target, iter=walked):
-            yield target, Bound(walked, (None,))
+        case ast.NamedExpr(target=target, value=value):
+            yield target, Bound(value)
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            yield node.target, Bound(node.iter, (None,))
         case ast.With(items=items) | ast.AsyncWith(items=items):
             for item in items:
                 if item.optional_vars is not None:
@@ -178,7 +167,7 @@ def _bound_by(statement: ast.stmt) -> Iterator[tuple[ast.expr, Bound]]:
         case ast.Match(subject=subject, cases=cases):
             for case in cases:
                 yield from _captured(case.pattern, subject)
-    for handler in getattr(statement, "handlers", ()):
+    for handler in getattr(node, "handlers", ()):
         if handler.name and handler.type is not None:
             yield ast.Name(handler.name, ast.Store()), Bound(handler.type, (None,))
 

@@ -306,8 +306,10 @@ SPELLED_FORWARD = Spelling(
     re.I,
 )
 SPELLED_PREPARATION = Spelling(
-    r"prepare|shard|register|watch|save|load|log|print|count|freeze|setup|init|sync|copy|update|"
-    r"accumulate|clip|append|unwrap|isinstance",
+    r"accumulate|adjust|append|augment|batch|buffer|clear|clip|collate|configure|copy|count|data|"
+    r"env|eval|freeze|generate|get|init|isinstance|label|load|log|lr|mask|memory|next|noise|on_|"
+    r"prepare|print|random|register|repackage|replay|reset|sample|save|schedul|seed|set_|setup|"
+    r"shard|shuffle|step|sync|target|time|token|train|transform|unwrap|update|watch|zero_grad",
     re.I,
 )
 SPELLED_VALIDATION = Spelling(

@@ -7,7 +7,6 @@ a number, the result of NumPy) is never taken for one, whatever the call is name
 from __future__ import annotations
 
 import ast
-import re
 
 from msgspec import Struct
 
@@ -34,12 +33,6 @@ _PASSING = frozenset(
 )
 #: Kinds that a forward may be run of.
 _RUN = frozenset({Kind.MODEL, Kind.ENGINE, Kind.AVERAGE})
-_PREPARES = re.compile(
-    r"batch|data|load|sample|prepare|collate|transform|token|label|target|noise|mask|augment|"
-    r"random|generate|shuffle|buffer|memory|replay|env|repackage|schedul|adjust|lr|seed|next|get|"
-    r"time|step|train|eval|zero_grad|reset|update|set_|init|clear|configure|freeze|register|on_",
-    re.I,
-)
 
 
 class Effect(Struct, frozen=True):
@@ -170,7 +163,7 @@ class _Unread(Struct, frozen=True):
             return NOTHING
         if catalogue.SPELLED_FORWARD.search(word):
             return Effect(Evidence.SPELLING, what=name)
-        if catalogue.SPELLED_PREPARATION.search(word) or _PREPARES.search(word):
+        if catalogue.SPELLED_PREPARATION.search(word):
             return Effect(Evidence.PREPARATION, what=name)
         by = Evidence.SPELLING if self._is_given_a_model() else Evidence.UNREAD
         return Effect(by, what=name)

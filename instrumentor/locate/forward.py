@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from itertools import chain
+from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor.locate.catalogue import Evidence
 from instrumentor.locate.counter import runs_once
 from instrumentor.locate.dataflow import binds, effects, uses
-from instrumentor.locate.gradients import SURE, Gradients
+from instrumentor.locate.gradients import Gradients
 from instrumentor.locate.held import Made
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
@@ -29,36 +31,8 @@ from instrumentor.locate.syntax import (
     receiver,
 )
 
-
-class Forward(Struct, frozen=True):
-    """Where the forward of a backward starts.
-
-    Attributes:
-        unit: statement of the loop's scope, before which a region may begin.
-        statement: the statement that runs the model, maybe in a helper, in `source`.
-        evidence: how it is known to make what the backward differentiates.
-        what: the type, the qualified name or the spelling that tells.
-    """
-
-    unit: ast.stmt
-    statement: ast.stmt
-    source: Source
-    evidence: Evidence = Evidence.TYPE
-    what: str = ""
-
-    @property
-    def certain(self) -> bool:
-        """Whether a model or a parameter was seen, not only a call that cannot be read."""
-        return self.evidence in SURE
-
-    @property
-    def is_typed(self) -> bool:
-        """Whether no name had to be guessed from."""
-        return self.evidence in (Evidence.TYPE, Evidence.USE)
-
-
-#: The first of these groups that has any is asked; in it the first statement is the start.
-_SURE = (SURE, (Evidence.UNREAD,), (Evidence.PREPARATION,))
+#: Where the forward of a backward starts: `unit` is where a region may begin.
+Forward: TypeAlias = Made
 
 
 def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forward]:
@@ -80,12 +54,14 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
             knowledge, candidate.source, candidate.scope, unit
         )
         if not rollout:
-            found[site] = Forward(unit, first.statement, first.source, first.evidence, first.what)
+            found[site] = replace(first, unit=unit)
     return found
 
 
 def _first(made: Sequence[Made]) -> Made | None:
-    return next((m for group in _SURE for m in made if m.evidence in group), None)
+    """What is known best: an unread call counts where nothing is certain."""
+    unread = [m for m in made if m.evidence is Evidence.UNREAD]
+    return next(chain((m for m in made if m.certain), unread, made), None)
 
 
 _WORLD = re.compile(r"(^|[._])(envs?|environment|game|sim|simulator|world|gym)$", re.I)
@@ -129,13 +105,9 @@ def leading_to(candidate: Candidate, site: Site) -> set[ast.stmt]:
 def call_of(
     knowledge: Knowledge, caller: Function, function: Function
 ) -> tuple[ast.Call, ast.stmt] | None:
-    for call, statement in knowledge.program.calls.get(caller.node, ()):
-        if any(
-            t.node is function.node
-            for t in knowledge.program.resolve(caller.source, caller.node, call)
-        ):
-            return call, statement
-    return None
+    """Where one function calls another, at first."""
+    calls = knowledge.program.callers.get(function.node, ())
+    return next(((call, at) for scope, call, at in calls if scope is caller.node), None)
 
 
 def _bound_by_header(around: ast.stmt) -> list[tuple[ast.expr, ast.expr]]:

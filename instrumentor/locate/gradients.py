@@ -9,9 +9,8 @@ that is there. Values made under `no_grad`, indices, numbers and what NumPy retu
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -39,8 +38,6 @@ from instrumentor.locate.syntax import (
 )
 from instrumentor.locate.values import Group, Object, Opaque
 
-#: A model or a parameter was seen, not only a call that cannot be read.
-SURE = (Evidence.TYPE, Evidence.USE, Evidence.SPELLING)
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
 
@@ -233,8 +230,34 @@ class _Walk:
         """What an expression's value is made of; nothing where gradients are off."""
         if node is None or isinstance(node, ast.Constant):
             return NO_VALUE
-        found = _EXPRESSIONS.get(type(node), _Walk._parts)(self, node)
+        found = self._value(node)
         return found if self.enabled else NO_VALUE
+
+    def _value(self, node: ast.AST) -> Value:
+        match node:
+            case ast.Name() | ast.Attribute():
+                return self._variable(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.BinOp():
+                return self._computed(node)
+            case ast.Subscript(value=whole, slice=index):
+                self.value(index)
+                return self.value(whole)
+            case ast.IfExp(test=test, body=one, orelse=other):
+                self.value(test)
+                return self.value(one) | self.value(other)
+            case ast.NamedExpr(target=target, value=part):
+                value = self.value(part)
+                self.held.bind(target, value)
+                return value
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self._comprehension(node)
+            case ast.Compare() | ast.JoinedStr():
+                return self._no_value(node)
+            case ast.Lambda():  # until it is called
+                return NO_VALUE
+        return self._parts(node)
 
     def _parts(self, node: ast.AST) -> Value:
         return NO_VALUE.union(*[self.value(child) for child in children(node)])
@@ -268,10 +291,6 @@ class _Walk:
         owners = self.knowledge.values(self.source, self.scope, node.value)
         return NO_VALUE.union(*[self.ran[owner] for owner in owners if owner in self.ran])
 
-    def _item(self, node: ast.Subscript) -> Value:
-        self.value(node.slice)
-        return self.value(node.value)
-
     def _computed(self, node: ast.AST) -> Value:
         """Arithmetic: with a parameter in it the result is differentiable."""
         return self._parts(node) | self._of_parameters(children(node))
@@ -281,17 +300,8 @@ class _Walk:
             if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
                 node = node.value if isinstance(node, ast.Attribute) else node
                 if is_parameter(self.knowledge, self.source, self.scope, node):
-                    return self._made(Evidence.TYPE, dotted(node))
+                    return self.made(Evidence.TYPE, dotted(node))
         return NO_VALUE
-
-    def _named(self, node: ast.NamedExpr) -> Value:
-        value = self.value(node.value)
-        self.held.bind(node.target, value)
-        return value
-
-    def _choice(self, node: ast.IfExp) -> Value:
-        self.value(node.test)
-        return self.value(node.body) | self.value(node.orelse)
 
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -302,7 +312,7 @@ class _Walk:
                 self.value(test)
         return self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
 
-    def _made(self, evidence: Evidence, what: str) -> Value:
+    def made(self, evidence: Evidence, what: str) -> frozenset[Made]:
         return frozenset({Made(self.at, self.at, self.source, evidence, what)})
 
     # -- calls -----------------------------------------------------------------------------
@@ -338,10 +348,11 @@ class _Walk:
     def _new(self, call: ast.Call, effect: Effect, found: Value) -> Value:
         """With the value that a call makes itself; where it runs a model, that is noted."""
         source, scope = self.source, self.scope
-        if effect.made in SURE or self.knowledge.is_model(source, scope, call.func):
+        made = self.made(effect.made, effect.what) if effect.made is not None else frozenset()
+        if any(m.certain for m in made) or self.knowledge.is_model(source, scope, call.func):
             self.runs[self.at] = self.enabled and effect.made is not None
         if effect.made is not None:
-            found |= self._made(effect.made, effect.what)
+            found |= made
             self.ran.update(dict.fromkeys(self.knowledge.values(source, scope, call.func), found))
         return found
 
@@ -389,7 +400,7 @@ class _Walk:
         summary = self.gradients.summary(function)
         if summary.runs:
             self.runs[self.at] = self.enabled
-        put = _Call(self.held, self.value, function, call, self.at, self.source)
+        put = _Call(self, function, call)
         for key, value in summary.stores.items():
             here = put.key(key)
             stored = put.value(value) if self.enabled else NO_VALUE
@@ -438,34 +449,27 @@ def _functions(value: resolved.Value) -> Iterator[Function]:
 
 
 class _Call(Struct, frozen=True, dict=True):
-    """A call as the bridge between a function's variables and those of its caller."""
+    """A call as the bridge between a function's variables and those of the walk that meets it."""
 
-    held: Held
-    evaluate: Callable[[ast.AST], Value]
+    walk: _Walk
     function: Function
     call: ast.Call
-    at: ast.stmt
-    source: Source
 
     def value(self, inner: Value, *, inside: bool = False) -> Value:
         """A value of the function in terms of the caller; inside: it is used in the function."""
         found = NO_VALUE
-        here = Made(self.at, self.at, self.source, Evidence.TYPE, "")
         for part in inner:
-            if isinstance(part, Made) and inside:
-                found |= {replace(part, unit=self.at)}
-            elif isinstance(part, Made):
-                found |= {replace(here, evidence=part.evidence, what=part.what)}
-            else:
+            if isinstance(part, Given):
                 found |= self._given(part.key)
+            elif inside:
+                found |= {replace(part, unit=self.walk.at)}
+            else:
+                found |= self.walk.made(part.evidence, part.what)
         return found
 
     def _given(self, key: Key) -> Value:
         here = self.key(key)
-        if here is not None:
-            return self.held.read(here)
-        outside = self._outside(key)
-        return self.evaluate(outside) if outside is not None else NO_VALUE
+        return self.walk.value(self._outside(key)) if here is None else self.walk.held.read(here)
 
     def key(self, key: Key) -> Key | None:
         """The caller's variable behind one of the function's; None when there is no such name."""
@@ -474,7 +478,7 @@ class _Call(Struct, frozen=True, dict=True):
         outside = self._outside(key)
         if outside is None:
             return key if key[0] is None and self._shares_self() else None
-        whole = self.held.key(outside)
+        whole = self.walk.held.key(outside)
         if whole is None or isinstance(outside, ast.Subscript):
             return None
         rest = key[1].partition(".")[2]
@@ -486,7 +490,7 @@ class _Call(Struct, frozen=True, dict=True):
             return True
         first = next(iter(all_parameters(self.function.node)), None)
         return (first is None or first.arg not in ("self", "cls")) and (
-            self.function.source is self.source
+            self.function.source is self.walk.source
         )
 
     def _outside(self, key: Key) -> ast.expr | None:
@@ -506,21 +510,3 @@ class _Call(Struct, frozen=True, dict=True):
         for name, value in passed(self.call, self.function.node, bound=is_method(self.function)):
             found.setdefault(name, []).append(value)
         return found
-
-
-_EXPRESSIONS: dict[type[ast.AST], Callable[[_Walk, Any], Value]] = {
-    ast.Name: _Walk._variable,
-    ast.Attribute: _Walk._variable,
-    ast.Subscript: _Walk._item,
-    ast.Call: _Walk._call,
-    ast.BinOp: _Walk._computed,
-    ast.Compare: _Walk._no_value,
-    ast.JoinedStr: _Walk._no_value,
-    ast.Lambda: lambda walk, node: NO_VALUE,
-    ast.NamedExpr: _Walk._named,
-    ast.IfExp: _Walk._choice,
-    ast.ListComp: _Walk._comprehension,
-    ast.SetComp: _Walk._comprehension,
-    ast.GeneratorExp: _Walk._comprehension,
-    ast.DictComp: _Walk._comprehension,
-}

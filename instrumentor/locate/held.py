@@ -13,11 +13,11 @@ from instrumentor.locate.syntax import ScopeNode, Source, dotted
 
 
 class Made(Struct, frozen=True):
-    """A differentiable value.
+    """A differentiable value, or what stands for one where a region begins.
 
     Attributes:
         unit: the statement of the walked scope that makes it, itself or by a call.
-        statement: the innermost statement that does, in `source`.
+        statement: the innermost statement that does, maybe in a helper, in `source`.
         evidence: how it is known that this value is differentiable.
         what: what tells: a qualified name, a type, or a spelling.
     """
@@ -25,8 +25,18 @@ class Made(Struct, frozen=True):
     unit: ast.stmt
     statement: ast.stmt
     source: Source
-    evidence: Evidence
-    what: str
+    evidence: Evidence = Evidence.TYPE
+    what: str = ""
+
+    @property
+    def certain(self) -> bool:
+        """Whether a model or a parameter was seen, not only a call that cannot be read."""
+        return self.is_typed or self.evidence is Evidence.SPELLING
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether no name had to be guessed from."""
+        return self.evidence in (Evidence.TYPE, Evidence.USE)
 
 
 #: A variable by the scope that binds it, with attributes: (scope, "batch.x"); of `self`, no scope.

@@ -265,8 +265,7 @@ class _End(Struct, frozen=True, dict=True):
         return found | dict.fromkeys((models or list(filter(self._holds, shared)))[:1], True)
 
     def _holds(self, name: str) -> bool:
-        asked = self.knowledge.is_model_named, self.knowledge.is_optimizer_named
-        return any(ask(*self.where, name) for ask in asked)
+        return self.knowledge.holds_parameters(*self.where, name)
 
     def _is_code(self, name: str) -> bool:
         """Whether it is a function, class or module of the program, and no object."""
@@ -337,13 +336,11 @@ def _keeps_parameters(knowledge: Knowledge, function: Function) -> bool:
     if node is None:
         return False
     cls = Class(function.source, node)
-    held = (knowledge.is_model_named, knowledge.is_optimizer_named)
     return knowledge.kinds.of_class(cls) in (Kind.MODEL, Kind.LOSS) or any(
-        ask(owner.source, function.node, dotted(n))
+        knowledge.holds_parameters(owner.source, function.node, dotted(n))
         for owner in knowledge.program.bases(cls)
         for n in ast.walk(owner.node)
         if isinstance(n, ast.Attribute) and dotted(n) == f"self.{n.attr}"
-        for ask in held
     )
 
 

@@ -164,7 +164,7 @@ class Kinds:
         return found
 
     def _values(self, source: Source, node: ast.expr) -> Values:
-        return self.names.of(source, self.program.scope_of(source, node), node)
+        return self.names.of(source, source.scope_of(node), node)
 
     # -- parameters ------------------------------------------------------------------------
 

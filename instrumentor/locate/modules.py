@@ -93,6 +93,8 @@ class Modules(Struct, eq=False, dict=True):
             made: dict[ast.stmt | None, list[ast.Call]] = defaultdict(list)
             for call in source.calls:
                 made[source.statement_of(call)] += [call] if call not in later else []
+            # not in source order: module level goes before the functions, so that what a script
+            # itself passes is met before what a helper passes on (the first value names the type)
             for statement, place in source.places.items():
                 table[place.scope] += [(call, statement) for call in made.get(statement, ())]
         for entries in table.values():
@@ -145,8 +147,7 @@ class Modules(Struct, eq=False, dict=True):
     @staticmethod
     def scope_of(source: Source, node: ast.AST) -> ScopeNode:
         """The scope in which an expression stands."""
-        statement = source.statement_of(node)
-        return source.tree if statement is None else source.scope_of(statement)
+        return source.scope_of(node)
 
     def puts_of(self, attribute: str) -> list[tuple[Source, Put]]:
         """Where an attribute of that name is set, on any object; '' for elements."""
@@ -235,7 +236,7 @@ def modules_of(
     """Files of the modules that a call may import, in the roots; none when any module may be."""
     if not call.args:
         return
-    pattern = _pattern(bindings, Modules.scope_of(source, call), call.args[0])
+    pattern = _pattern(bindings, source.scope_of(call), call.args[0])
     if re.search(r"[^*./]", pattern) is None or pattern.startswith((".", _ANY)):
         return
     for root in roots:

@@ -479,19 +479,18 @@ class Names(Modules, eq=False, dict=True):
         return found[:_MANY]
 
     def _annotated(self, source: Source, scope: ScopeNode, annotation: ast.expr) -> Values:
-        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            try:
-                annotation = ast.parse(annotation.value, mode="eval").body
-            except SyntaxError:
-                return NOTHING
-        if isinstance(annotation, ast.Subscript):  # Optional[Model]; a container tells nothing
-            inner = self.qualified(source, scope, annotation.value)
-            if not inner.endswith("Optional"):
-                return NOTHING
-            annotation = annotation.slice
-        if isinstance(annotation, ast.BinOp):
-            sides = (annotation.left, annotation.right)
-            return _union(self._annotated(source, scope, side) for side in sides)
+        match annotation:
+            case ast.Constant(value=str(text)):
+                try:
+                    inner = ast.parse(text, mode="eval").body
+                except SyntaxError:
+                    return NOTHING
+                return self._annotated(source, scope, inner)
+            case ast.Subscript(value=of, slice=inner):  # Optional[Model]; a container tells nothing
+                optional = self.qualified(source, scope, of).endswith("Optional")
+                return self._annotated(source, scope, inner) if optional else NOTHING
+            case ast.BinOp(left=one, right=other):
+                return _union(self._annotated(source, scope, side) for side in (one, other))
         return tuple(
             Object(value)
             for value in self.of(source, scope, annotation)

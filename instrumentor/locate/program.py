@@ -103,7 +103,7 @@ class Program(Names, eq=False, dict=True):
                 if not isinstance(node, (ast.Name, ast.Attribute)) or node in called:
                     continue
                 if last(dotted(node)) in words and isinstance(node.ctx, ast.Load):
-                    scope = self.scope_of(source, node)
+                    scope = source.scope_of(node)
                     for value in self.of(source, scope, node):
                         if isinstance(value, Function):
                             found[value.node].append((scope, node))
@@ -115,7 +115,7 @@ class Program(Names, eq=False, dict=True):
         found: dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]] = defaultdict(list)
         for source in self.sources.values():
             for call in (c for inner in source.lambdas for c in own_calls(inner)):
-                scope = self.scope_of(source, call)
+                scope = source.scope_of(call)
                 for function in self.resolve(source, scope, call):
                     found[function.node].append((scope, call))
         return found

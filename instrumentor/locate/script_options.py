@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
 from instrumentor.locate.constants import decided
 from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import Source, dotted, parse
+from instrumentor.locate.syntax import Source, dotted, parse, source_of
 from instrumentor.locate.values import Item, Member, Object, Value
 
 #: Keywords of `add_argument` that a value hangs on.
@@ -37,31 +37,18 @@ class ScriptOptions:
 
         Every line keeps its number.
         """
-        source = self.program.entry
-        lines = source.data.split(b"\n")
-        dead, end = sorted(self._ruled_out(source)), 0
-        for first, last, stays in dead:
-            if first <= end:  # within one that is gone
+        entry, ruled_out = self.program.entry, False
+        tree = parse(entry.path, entry.data).tree
+        for node, twin in zip(ast.walk(entry.tree), ast.walk(tree), strict=True):
+            if not (isinstance(node, ast.If) and isinstance(twin, ast.If)):
                 continue
-            end = last
-            indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
-            lines[first - 1 : last] = [b""] * (last - first + 1)
-            lines[first - 1] = indent + b"pass" if stays else b""
-        return parse(source.path, b"\n".join(lines)) if dead else None
-
-    def _ruled_out(self, source: Source) -> Iterator[tuple[int, int, bool]]:
-        """First and last lines of branches that do not run, and whether a suite must stay."""
-        for statement in source.places:
-            if not isinstance(statement, ast.If):
-                continue
-            answer = self._decided(source, statement.test)
-            if answer is None:
-                continue
-            suite = statement.orelse if answer else statement.body
-            if suite and suite[0].lineno > statement.lineno:
-                first = min(n.lineno for n in (suite[0], *getattr(suite[0], "decorator_list", ())))
-                elif_ = suite is statement.orelse and suite[0].col_offset == statement.col_offset
-                yield first, suite[-1].end_lineno or first, not elif_
+            answer = self._decided(entry, node.test)
+            if answer is False:
+                twin.body = [ast.copy_location(ast.Pass(), twin.body[0])]
+            elif answer:
+                twin.orelse = []
+            ruled_out |= answer is False or bool(answer and node.orelse)
+        return source_of(entry.path, entry.data, tree) if ruled_out else None
 
     def _decided(self, source: Source, test: ast.expr) -> bool | None:
         known = {
@@ -75,8 +62,7 @@ class ScriptOptions:
 
     def _is_parsed(self, source: Source, node: ast.expr) -> bool:
         """Whether an expression is what `parse_args()` returned."""
-        scope = self.program.scope_of(source, node)
-        values = self.program.names.of(source, scope, node)
+        values = self.program.of(source, source.scope_of(node), node)
         return bool(values) and all(map(_is_namespace, values))
 
     @cached_property

@@ -286,8 +286,10 @@ class Source(Struct, eq=False, dict=True):
             child = parent
         return found
 
-    def scope_of(self, statement: ast.stmt) -> ScopeNode:
-        return self.places[statement].scope
+    def scope_of(self, node: ast.AST) -> ScopeNode:
+        """The scope in which a statement or an expression stands."""
+        statement = node if isinstance(node, ast.stmt) else self.statement_of(node)
+        return self.tree if statement is None else self.places[statement].scope
 
 
 def path_to(source: Source, loop: ast.AST, statement: ast.stmt) -> list[tuple[list[ast.stmt], int]]:
@@ -340,6 +342,11 @@ def parse(path: Path, data: bytes) -> Source:
             tree = ast.parse(data, filename=str(path))
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(str(error)) from error
+    return source_of(path, data, tree)
+
+
+def source_of(path: Path, data: bytes, tree: ast.Module) -> Source:
+    """A parsed tree with the place of each of its statements."""
     source = Source(path, data, tree)
     stack: list[tuple[list[ast.stmt], ast.AST, ScopeNode]] = [(tree.body, tree, tree)]
     while stack:
