@@ -10,7 +10,7 @@ from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts
 from instrumentor_analysis.kernels.findings import GOALS, Finding, used_cores
 from instrumentor_analysis.kernels.heat import HotLine, heat_map
-from instrumentor_analysis.kernels.model import BufferUse, Program
+from instrumentor_analysis.kernels.model import Program
 from instrumentor_analysis.kernels.report import KernelReport
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import terminal
@@ -25,7 +25,7 @@ from instrumentor_analysis.reports.document import (
     Table,
     Verdict,
 )
-from instrumentor_analysis.reports.kernel_graph import graph
+from instrumentor_analysis.reports.kernel_graph import flow, graph
 from instrumentor_analysis.reports.words import size
 
 _FAILED = "The validation failed: nothing below says that it is faster."
@@ -144,20 +144,11 @@ def _code_line(hot: HotLine) -> CodeLine:
 
 def _flows(facts: Facts) -> Iterator[str]:
     """Each buffer with what fills and empties it."""
-    for buffer in facts.log.buffers:
-        name = buffer.name or f"buffer {buffer.index}"
-        moved = [f"DRAM {_ends([c])}" for c in buffer.copies if c.direction == "read"]
-        source = " + ".join(moved) or _ends(buffer.producers)
-        target = _ends(buffer.consumers)
-        out = [_ends([c]) for c in buffer.copies if c.direction == "write"]
-        tail = f" --> DRAM {' + '.join(out)}" if out else ""
-        yield f"{source or '?'} --> [{name}] --> {target or '?'}{tail}"
+    for name, *ends in map(flow, facts.log.buffers):
+        filled, emptied = (" + ".join(each) or "?" for each in ends)
+        yield f"{filled} --> [{name}] --> {emptied}"
     for pipe in facts.log.pipes:
         yield f"pipe {pipe.source} --> {pipe.target}"
-
-
-def _ends(uses: Sequence[BufferUse]) -> str:
-    return " + ".join(dict.fromkeys(f"{use.function}:{use.line}" for use in uses))
 
 
 def _remark(finding: Finding) -> Statement:

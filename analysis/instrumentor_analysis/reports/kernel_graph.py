@@ -18,11 +18,9 @@ def graph(buffers: Sequence[Buffer]) -> Drawing | None:
     shapes: list[Shape] = []
     top = 10.0
     for buffer in buffers:
-        sides = (
-            (_FROM, _ends(buffer, "read", buffer.producers)),
-            (_TO, _ends(buffer, "write", buffer.consumers)),
-        )
-        rows = max(1, *(len(texts) for _, texts in sides))
+        name, filled, emptied = flow(buffer)
+        sides = (_FROM, filled), (_TO, emptied)
+        rows = max(1, len(filled), len(emptied))
         middle = top + (rows * (_HEIGHT + _GAP) - _GAP) / 2
         for x, texts in sides:
             for number, text in enumerate(texts):
@@ -30,11 +28,17 @@ def graph(buffers: Sequence[Buffer]) -> Drawing | None:
                 shapes += _box(x, y, text, "line", 1)
                 here, there = (x, y + _HEIGHT / 2), (_BUFFER, middle)
                 shapes += _arrow(here, there) if x == _FROM else _arrow(there, here)
-        name = buffer.name or f"buffer {buffer.index}"
         shapes += _box(_BUFFER, middle - _HEIGHT / 2, name, "compute", 2)
         top += rows * (_HEIGHT + _GAP) + _GAP
     says = "Dataflow buffers with their producers and consumers"
     return Drawing("Dataflow buffers", says, (0, 0, 800, top), tuple(shapes)) if buffers else None
+
+
+def flow(buffer: Buffer) -> tuple[str, list[str], list[str]]:
+    """A buffer's name, what fills it, and what empties it."""
+    name = buffer.name or f"buffer {buffer.index}"
+    filled, emptied = ("read", buffer.producers), ("write", buffer.consumers)
+    return name, _ends(buffer, *filled), _ends(buffer, *emptied)
 
 
 def _ends(buffer: Buffer, direction: str, uses: Sequence[BufferUse]) -> list[str]:

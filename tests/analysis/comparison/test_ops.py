@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -48,15 +49,14 @@ def test_a_fused_op_is_removed() -> None:
     assert (found.changes[0].op, found.changes[0].change_ms) == ("Gelu", -0.03)
 
 
-def test_other_memory_types_and_shapes_are_changes() -> None:
-    for new, parts in (
-        (IN_L1, ("memory",)),
-        (BFP8, ("types", "memory")),
-        (LARGER, ("shapes",)),
-    ):
-        found = match(op_list((MATMUL, 100.0)), op_list((new, 60.0)))
-        assert counts(found) == (0, 1, 0, 0)
-        assert found.changes[0].changed == parts
+@pytest.mark.parametrize(
+    ("new", "parts"),
+    [(IN_L1, ("memory",)), (BFP8, ("types", "memory")), (LARGER, ("shapes",))],
+)
+def test_other_memory_types_and_shapes_are_changes(new: OpKind, parts: tuple[str, ...]) -> None:
+    found = match(op_list((MATMUL, 100.0)), op_list((new, 60.0)))
+    assert counts(found) == (0, 1, 0, 0)
+    assert found.changes[0].changed == parts
 
 
 def test_what_is_nearer_is_paired_first() -> None:
@@ -71,14 +71,15 @@ def test_the_rest_is_paired_in_order() -> None:
     assert pairs == {(MATMUL, 0.001, 0.003), (LARGER, 0.002, 0.004)}
 
 
-def test_an_op_that_was_not_timed_has_no_time() -> None:
-    found = match(op_list((ADD, None)), op_list((ADD, 1.0)))
-    assert (found.changes[0].base_ms, found.changes[0].new_ms) == (None, 0.001)
-
-
-def test_times_per_sample() -> None:
-    found = match(op_list((ADD, 8.0)), op_list((ADD, 16.0)), per=(2, 8))
-    assert (found.changes[0].base_ms, found.changes[0].new_ms) == (0.004, 0.002)
+@pytest.mark.parametrize(
+    ("old_us", "new_us", "per", "ms"),
+    [(None, 1.0, (1, 1), (None, 0.001)), (8.0, 16.0, (2, 8), (0.004, 0.002))],
+)
+def test_times_of_what_was_timed_per_sample(
+    old_us: float | None, new_us: float, per: tuple[int, int], ms: tuple[float | None, float]
+) -> None:
+    found = match(op_list((ADD, old_us)), op_list((ADD, new_us)), per=per)
+    assert (found.changes[0].base_ms, found.changes[0].new_ms) == ms
 
 
 @given(lists, lists)

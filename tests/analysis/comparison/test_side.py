@@ -35,16 +35,12 @@ def test_a_run_folder_has_its_samples_and_single_ops(tmp_path: Path) -> None:
     assert found.ops.times_us[0] == 187.0
 
 
-def test_steady_steps_have_device_times(tmp_path: Path) -> None:
-    found = load_side(run_folder(tmp_path / "a", 4))
-    assert found.step_device_ms() == pytest.approx((0.33075,) * 3)
-
-
-def test_a_lone_ops_csv_has_steady_steps_by_their_names(tmp_path: Path) -> None:
+def test_steady_steps_have_device_times_in_a_lone_csv_by_their_names(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "a", 4)
-    found = load_side(folder / "tracy_perf" / "ops_perf_results.csv")
-    assert found.labels() == ()
-    assert found.step_device_ms() == pytest.approx((0.33075,) * 3)
+    lone = load_side(folder / "tracy_perf" / "ops_perf_results.csv")
+    assert lone.labels() == ()
+    for found in (load_side(folder), lone):
+        assert found.step_device_ms() == pytest.approx((0.33075,) * 3)
 
 
 def test_ops_of_torch_have_self_times_and_shapes(tmp_path: Path) -> None:
@@ -55,21 +51,12 @@ def test_ops_of_torch_have_self_times_and_shapes(tmp_path: Path) -> None:
 
 def test_a_summary_alone_has_no_single_ops(tmp_path: Path) -> None:
     document = summary([1.0, 2.0], run={"batch_size": 32}).to_json()
-    found = load_side(write(tmp_path / "kept" / "summary.json", document))
-    assert (found.name, found.ops, found.batch_size) == ("kept", None, 32)
-    assert found.labels() == ("fwd+bwd",)
-
-
-def test_a_folder_with_nothing_but_a_summary(tmp_path: Path) -> None:
-    write(tmp_path / "kept" / "summary.json", summary([1.0]).to_json())
-    assert load_side(tmp_path / "kept").name == "kept"
-
-
-def test_the_batch_size_given_wins(tmp_path: Path) -> None:
-    document = summary([1.0], run={"batch_size": 32}).to_json()
-    path = write(tmp_path / "summary.json", document)
-    found = load_side(path, batch_size=64)
-    assert (found.batch_size, found.batch_source) == (64, "as given")
+    path = write(tmp_path / "kept" / "summary.json", document)
+    for found in (load_side(path), load_side(path.parent)):
+        assert (found.name, found.ops, found.batch_size) == ("kept", None, 32)
+        assert found.labels() == ("fwd+bwd",)
+    given = load_side(path, batch_size=64)
+    assert (given.batch_size, given.batch_source) == (64, "as given")
 
 
 @pytest.mark.parametrize(
