@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -61,3 +62,9 @@ def test_killed_trials_are_to_be_done_again(tmp_path: Path) -> None:
     journal.end("two", Outcome(KILLED, "signal 9"))
     assert list(journal.outcomes) == ["one", "two"]
     assert list(Journal.open(tmp_path).outcomes) == ["one"]
+
+
+def test_an_outcome_survives_json_with_infinite_losses() -> None:
+    made = Outcome("measured", losses=(1.0, float("inf")), samples_ms=(1.0,))
+    assert Outcome.from_json(json.loads(json.dumps(made.to_json(), allow_nan=False))) == made
+    assert Outcome.from_json({**made.to_json(), "later": 1}) == made
