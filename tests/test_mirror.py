@@ -50,8 +50,7 @@ TESTED_IN = {
     "tests/workspace/test_planner.py": "workspace/listing",
     "tests/workspace/test_shadow.py": "workspace/place workspace/private_git",
     "tests/analysis/test_parity.py": (
-        "analysis/advice analysis/attributes analysis/cells analysis/op_models analysis/rows "
-        "analysis/schema"
+        "analysis/advice analysis/attributes analysis/cells analysis/op_models analysis/schema"
     ),
     "tests/analysis/test_compare.py": (
         "analysis/comparison/figures analysis/comparison/notes analysis/comparison/statement"
