@@ -94,7 +94,7 @@ def _training(program: Program, options: Options, arguments: Sequence[str]) -> L
     wider = program.whole
     found = choose(wider, options, arguments) if len(wider.sources) > 1 else None
     if isinstance(found, Located) or found is None:
-        return found or alone or no_loop(wider, Knowledge(wider), [])
+        return found or alone or no_loop(Knowledge(wider), [])
     # that all modules show no loop says less than why the entry's own is none
     return alone if alone is not None and not _says_more(found, alone) else found
 
@@ -106,16 +106,16 @@ def _says_more(found: Reason, alone: Located | Reason) -> bool:
 def _own_inference(program: Program, options: Options) -> Located | None:
     """The inference loop of a program that only infers; None when it has none that it runs."""
     knowledge = Knowledge(program)
-    if not infers_only(program, knowledge):
+    if not infers_only(knowledge):
         return None
     try:
-        found = locate_inference(program, knowledge, options.loop)
+        found = locate_inference(knowledge, options.loop)
     except Declined as declined:
         if declined.reasons[0].kind != "no-inference-loop":
             raise
         return None
     # a script's own loop, not a function that a library offers
-    return found if is_reachable(program, found.candidate) else None
+    return found if is_reachable(found.candidate) else None
 
 
 def _locate_other(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:
@@ -123,8 +123,8 @@ def _locate_other(source: Source, options: Options, roots: Sequence[Path] | None
     program = Program.single(source) if roots is None else Program.load(source, roots)
     knowledge = Knowledge(program)
     if options.region is not None:
-        return locate_marked(program, knowledge, options.region, options.region_label)
-    return locate_inference(program, knowledge, options.loop)
+        return locate_marked(knowledge, options.region, options.region_label)
+    return locate_inference(knowledge, options.loop)
 
 
 def locate_file(

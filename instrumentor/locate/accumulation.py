@@ -7,10 +7,10 @@ import re
 
 from instrumentor.locate.control import NEXT, START
 from instrumentor.locate.counter import increments
-from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Body, Candidate, Site, Update
 from instrumentor.locate.syntax import callee, dotted, last, own_nodes
 
+# as micro-steps are called in the scripts of a census; `isfinite(norm)` is no count
 _COUNTED = re.compile(
     r"accum|micro|sync_gradients|n_acc|acc_|grad_acc|every|step|iter|batch|idx|(^|\b)i\b|update",
     re.I,
@@ -55,7 +55,7 @@ def _is_count_test(test: ast.expr, counted: set[str]) -> bool:
     return False
 
 
-def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> str:
+def accumulation_of(candidate: Candidate, site: Site) -> str:
     """none, branch, continue, context or nested: how an update covers several backwards."""
     flow = candidate.flow
     if any(map(accumulating, candidate.source.parents(site.statement))):
@@ -75,7 +75,7 @@ def accumulation_of(knowledge: Knowledge, candidate: Candidate, site: Site) -> s
     helper = update.helper
     if helper is None and site.chain and update.statement is site.statement:
         helper = site.chain[-1]
-    counts = helper is not None and _counts_in(Body.of(knowledge, helper))
+    counts = helper is not None and _counts_in(Body.of(candidate.knowledge, helper))
     return "branch" if counts else "none"
 
 
@@ -88,7 +88,7 @@ def accumulating(statement: ast.stmt) -> ast.Call | None:
 
 def _counts_in(body: Body) -> bool:
     """Whether a helper steps its optimizer in every N-th call only."""
-    counted = _counted_names(body.top.body)
+    counted = _counted_names(body.loop.body)
     return any(
         _is_count_test(test.test, counted)
         for step in body.steps

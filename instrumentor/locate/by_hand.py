@@ -7,6 +7,7 @@ import re
 
 from instrumentor.locate.syntax import callee, dotted, own_nodes
 
+# without `mul_`: weight decay alone is no step
 _IN_PLACE = ("add_", "sub_", "addcmul_", "addcdiv_", "copy_")
 _SAME_TENSOR = re.compile(r"(\.data|\.detach\(\)|\.\[\]|\.[a-z]+_\(\))*")
 

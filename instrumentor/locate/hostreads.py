@@ -16,7 +16,6 @@ from msgspec import Struct
 from instrumentor.locate.control import LEFT, NEXT, OVER
 from instrumentor.locate.counter import Counter
 from instrumentor.locate.dataflow import binds, effects, uses
-from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Deferred
 from instrumentor.locate.modes import Region
@@ -34,12 +33,7 @@ from instrumentor_analysis.caveats import Caveat, Weight
 
 
 def find_host_reads(
-    knowledge: Knowledge,
-    candidate: Candidate,
-    regions: Sequence[Region],
-    counter: Counter | None,
-    *,
-    as_written: bool = False,
+    regions: Sequence[Region], counter: Counter | None, *, as_written: bool = False
 ) -> tuple[list[Deferred], list[Caveat]]:
     """What goes behind the barrier, each host read with what depends on it, and what to tell.
 
@@ -48,21 +42,19 @@ def find_host_reads(
     """
     moved: list[Deferred] = []
     warnings: list[Caveat] = []
-    source = candidate.source
+    candidate = regions[0].candidate
     for number, region in enumerate(regions):
-        reads = _Reads(knowledge, candidate, region, counter)
+        reads = _Reads(region, counter)
         moving, stay = reads.decide()
         warnings += [*_between_micro_steps(reads), *_fetches(reads), *stay]
-        moved += [Deferred(source, s, number, _read_lines(reads, s)) for s in moving]
+        moved += [Deferred(candidate.source, s, number, _read_lines(reads, s)) for s in moving]
     lines = sorted({line for deferred in moved for line in deferred.reads})
     if lines:
-        warnings.append(_measured(knowledge, source, lines, as_written=as_written))
+        warnings.append(_measured(candidate, lines, as_written=as_written))
     return [] if as_written else moved, warnings
 
 
-def _measured(
-    knowledge: Knowledge, source: Source, lines: list[int], *, as_written: bool
-) -> Caveat:
+def _measured(candidate: Candidate, lines: list[int], *, as_written: bool) -> Caveat:
     """Which of two programs the figures are of."""
     others = f" (also at {', '.join(map(str, lines[1:]))})" if lines[1:] else ""
     if as_written:
@@ -79,17 +71,19 @@ def _measured(
             "may run its forward a second time, which these figures leave out"
         )
         hint = "--host-reads as-written measures it in place"
-    weight: Weight = "caution" if knowledge.program.uses_xla else "note"
-    return Caveat(kind, text, weight, source.at(lines[0]), hint)
+    weight: Weight = "caution" if candidate.program.uses_xla else "note"
+    return Caveat(kind, text, weight, candidate.source.at(lines[0]), hint)
 
 
 class _Reads(Struct, eq=False, dict=True):
     """The statements of one region, and which of them wait for the device."""
 
-    knowledge: Knowledge
-    candidate: Candidate
     region: Region
     counter: Counter | None
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.region.candidate
 
     @property
     def source(self) -> Source:
@@ -114,11 +108,11 @@ class _Reads(Struct, eq=False, dict=True):
 
     @property
     def _ends_in_sync(self) -> bool:
-        return self.knowledge.sync_of(self.source, self.region.end) is not None
+        return self.candidate.knowledge.sync_of(self.source, self.region.end) is not None
 
     def _open(self, statements: list[ast.stmt]) -> Iterator[ast.stmt]:
         for statement in statements:
-            gradless = self.knowledge.without_gradients(self.source, statement)
+            gradless = self.candidate.knowledge.without_gradients(self.source, statement)
             if isinstance(statement, ast.With) and not gradless:
                 yield from self._open(statement.body)
             else:
@@ -132,6 +126,7 @@ class _Reads(Struct, eq=False, dict=True):
         for statement in self.statements:
             if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With, ast.If, ast.For)):
                 continue
+            # `loss = loss.item()` is a number from here on: reading it again waits for nothing
             if isinstance(statement, _ASSIGNS) and host_read(statement, frozenset()) is not None:
                 names -= binds(statement)
             elif statement.lineno >= first or statement is self.region.begin:
@@ -201,6 +196,7 @@ class _Reads(Struct, eq=False, dict=True):
             is_site = self._holds_site(statement)
             moved_uses = set[str]().union(*map(uses, group))
             moved_effects = set[str]().union(*map(effects, group))
+            # `loss.backward()` leaves the loss as a read behind it would see it
             changed = binds(statement) if is_site else effects(statement)
             if not (changed & (moved_uses | moved_effects) or uses(statement) & moved_effects):
                 continue

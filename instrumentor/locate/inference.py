@@ -48,8 +48,9 @@ _LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 # -- loops of inference --------------------------------------------------------------------------
 
 
-def infers_only(program: Program, knowledge: Knowledge) -> bool:
+def infers_only(knowledge: Knowledge) -> bool:
     """Nothing in the program trains: no backward, no optimizer, no `.fit()` or `.train()`."""
+    program = knowledge.program
     return any(word in program.entry.data for word in (b"no_grad", b"inference_mode")) and not any(
         b"backward" in source.data or any(_trains(knowledge, source, c) for c in source.calls)
         for source in program.sources.values()
@@ -59,7 +60,7 @@ def infers_only(program: Program, knowledge: Knowledge) -> bool:
 def _trains(knowledge: Knowledge, source: Source, call: ast.Call) -> bool:
     """Makes an optimizer, or is `.fit()`, or `.train()` of what is no model."""
     scope = knowledge.program.scope_of(source, call)
-    if callee(call) == "train":
+    if callee(call) == "train":  # `model.train(False)` sets a mode
         return not _is_of_a_model(knowledge, source, scope, call)
     made = knowledge.kinds.is_a(source, scope, call, Kind.OPTIMIZER)
     return made or callee(call) in ("fit", "train_batch")
@@ -70,16 +71,14 @@ def _is_of_a_model(knowledge: Knowledge, source: Source, scope: ScopeNode, call:
     return isinstance(function, ast.Attribute) and knowledge.is_model(source, scope, function.value)
 
 
-def locate_inference(
-    program: Program, knowledge: Knowledge, loop: tuple[str, int] | None
-) -> Located:
+def locate_inference(knowledge: Knowledge, loop: tuple[str, int] | None) -> Located:
     """The inference loop of a program.
 
     Raises:
         Declined: there is none, or several.
         UsageError: `--loop` names none of them.
     """
-    candidates = inference_candidates(program, knowledge)
+    program, candidates = knowledge.program, inference_candidates(knowledge)
     if loop is not None:
         file, line = loop
         named = [c for c in candidates if not file or c.source.path.name == Path(file).name]
@@ -87,39 +86,39 @@ def locate_inference(
         if not candidates:
             raise UsageError(f"--loop {file}:{line}: no inference loop starts there")
     if not candidates:
-        message = "no loop that runs a model with gradients off was found"
+        entry, message = program.entry, "no loop that runs a model with gradients off was found"
         remedy = (
             "Give a script with a loop that runs the model under torch.no_grad() or "
             "inference_mode()."
         )
-        raise Declined(Reason(program.entry.path, 1, "no-inference-loop", message, remedy))
+        raise Declined(Reason(entry.path, 1, "no-inference-loop", message, remedy))
     if len(candidates) > 1:
         raise Declined(*several(candidates, "inference"))
     candidate = candidates[0]
     source, scope = candidate.source, candidate.scope
-    calls = _model_statements(knowledge, candidate)
+    calls = _model_statements(candidate)
     first, last = _span(source, calls)
     end = _read_back(knowledge, source, first, last)
-    region = _region(knowledge, candidate, Forward(first, calls[0], source), end, "inference")
+    region = _region(candidate, Forward(first, calls[0], source), end, "inference")
     found = called_model(knowledge, source, scope, calls[0])
     if found is not None:
         model, call = found
         given = [n.id for n in arguments(call) if isinstance(n, ast.Name) and n.id != model]
         hints = region.hints or tuple(sorted(reads(call)))[:2]
         region = replace(region, hints=hints, batch=tuple(given)[:2])
-    return _located(knowledge, region)
+    return _located(region)
 
 
-def inference_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
+def inference_candidates(knowledge: Knowledge) -> list[Candidate]:
     """Innermost loops that run a model with gradients off, in order of file and line."""
-    found: list[Candidate] = []
+    program, found = knowledge.program, list[Candidate]()
     for source in program.sources.values():
         for loop in source.places:
             if isinstance(loop, (ast.For, ast.While)):
-                candidate = Candidate(source, source.scope_of(loop), loop)
-                calls = _model_statements(knowledge, candidate)
+                candidate = Candidate(knowledge, source, source.scope_of(loop), loop)
+                calls = _model_statements(candidate)
                 innermost = calls and all(source.loops_around(call)[0] is loop for call in calls)
-                if innermost and _gradients_off(knowledge, candidate, calls[0]):
+                if innermost and _gradients_off(candidate, calls[0]):
                     found.append(candidate)
     # a loop in a helper of another one's iteration is part of that iteration
     helpers = {
@@ -131,9 +130,10 @@ def inference_candidates(program: Program, knowledge: Knowledge) -> list[Candida
     return sorted((c for c in found if c.scope not in helpers), key=lambda c: c.key)
 
 
-def _model_statements(knowledge: Knowledge, candidate: Candidate) -> list[ast.stmt]:
+def _model_statements(candidate: Candidate) -> list[ast.stmt]:
     """Statements of a loop's own scope that run a model, gradients on or off."""
-    source, scope, body = candidate.source, candidate.scope, candidate.loop.body
+    knowledge, source, scope = candidate.knowledge, candidate.source, candidate.scope
+    body = candidate.loop.body
     found: set[ast.stmt | None] = {*Gradients(knowledge).forwards(source, scope, body)}
     for call in own_calls(ast.Module(body, [])):
         if callee(call) == "generate" and _is_of_a_model(knowledge, source, scope, call):
@@ -142,9 +142,9 @@ def _model_statements(knowledge: Knowledge, candidate: Candidate) -> list[ast.st
     return sorted(simple, key=lambda s: (s.lineno, s.col_offset))
 
 
-def _gradients_off(knowledge: Knowledge, candidate: Candidate, statement: ast.stmt) -> bool:
+def _gradients_off(candidate: Candidate, statement: ast.stmt) -> bool:
     """Under a `with no_grad`, in a decorated function, or called from such a place."""
-    source, scope = candidate.source, candidate.scope
+    knowledge, source, scope = candidate.knowledge, candidate.source, candidate.scope
     if isinstance(scope, FUNCTIONS):
         outside = source.scope_of(scope)
         if any(knowledge.is_no_grad(source, outside, d) for d in scope.decorator_list):
@@ -180,33 +180,29 @@ def _read_back(knowledge: Knowledge, source: Source, first: ast.stmt, last: ast.
 # -- what both make ------------------------------------------------------------------------------
 
 
-def _region(
-    knowledge: Knowledge, candidate: Candidate, forward: Forward, end: ast.stmt, label: str
-) -> Region:
+def _region(candidate: Candidate, forward: Forward, end: ast.stmt, label: str) -> Region:
     source, begin = forward.source, forward.unit
     suite = source.places[begin].suite
     inside = suite[suite.index(begin) : suite.index(end) + 1]
     hints = tuple(sorted(set[str]().union(*map(binds, inside))))[:3]
-    sync, ends = own_sync(knowledge, source, end), (End(end, label),)
-    return with_synced(knowledge, Region(candidate, (), forward, begin, ends, sync, hints=hints))
+    sync, ends = own_sync(candidate.knowledge, source, end), (End(end, label),)
+    return with_synced(Region(candidate, (), forward, begin, ends, sync, hints=hints))
 
 
-def _located(knowledge: Knowledge, region: Region, *warnings: Caveat) -> Located:
+def _located(region: Region, *warnings: Caveat) -> Located:
     candidate = region.candidate
-    leave = strategy_of(knowledge, candidate.source, candidate.scope, region.end)
+    leave = strategy_of(candidate.knowledge, candidate.source, candidate.scope, region.end)
     name = header_count(candidate.loop)
     counter = Counter(name, candidate.loop.lineno, "enumerate", None) if name else None
     stops = (Stop(candidate.source, region.end, region.end, leave),)
-    return Located(
-        knowledge.program, knowledge, candidate, (region,), counter, stops, warnings=warnings
-    )
+    return Located(candidate, (region,), counter, stops, warnings=warnings)
 
 
 # -- marked lines --------------------------------------------------------------------------------
 
 
 def locate_marked(
-    program: Program, knowledge: Knowledge, mark: tuple[str, int, int], label: str = "region"
+    knowledge: Knowledge, mark: tuple[str, int, int], label: str = "region"
 ) -> Located:
     """The lines FILE:START-END as a region.
 
@@ -214,7 +210,7 @@ def locate_marked(
         Declined: the lines are not whole statements of one block, or leave it on the way.
         UsageError: no such file in the program, or no statement starts there.
     """
-    source = _named(program, mark)
+    source = _named(knowledge.program, mark)
     covered = _covered(source, mark)
     leaves = [n for n in own_nodes(ast.Module(covered, [])) if isinstance(n, _LEAVES)]
     if leaves:
@@ -224,16 +220,16 @@ def locate_marked(
     loops = source.loops_around(begin)
     # lines outside of any loop stand for their one iteration
     anchor = loops[0] if loops else begin
-    candidate = Candidate(source, source.scope_of(begin), anchor)  # type: ignore[arg-type]
-    region = _region(knowledge, candidate, Forward(begin, begin, source), covered[-1], label)
+    candidate = Candidate(knowledge, source, source.scope_of(begin), anchor)  # type: ignore[arg-type]
+    region = _region(candidate, Forward(begin, begin, source), covered[-1], label)
     if loops:
-        return _located(knowledge, region)
+        return _located(region)
     once = (
         "the region is in no loop of its function: it may run only once, and its first run "
         "is the compile sample"
     )
     place = source.at(begin.lineno)
-    return _located(knowledge, region, Caveat("region-without-loop", once, place=place))
+    return _located(region, Caveat("region-without-loop", once, place=place))
 
 
 def _named(program: Program, mark: tuple[str, int, int]) -> Source:

@@ -71,73 +71,62 @@ class Update(Struct, frozen=True):
 
 
 class Body(Struct, frozen=True, eq=False, dict=True):
-    """The statements of a loop or a function, and which of them step or sync."""
+    """The statements of a loop, or of a function whose calls are the iterations."""
 
     knowledge: Knowledge
     source: Source
     scope: ScopeNode
-    top: LoopNode | FunctionNode
+    loop: LoopNode | FunctionNode
 
     @classmethod
     def of(cls, knowledge: Knowledge, function: Function) -> Body:
         return cls(knowledge, function.source, function.node, function.node)
 
     @property
-    def flow(self) -> Flow:
-        return flow_of(self.top)
-
-    @cached_property
-    def steps(self) -> list[ast.stmt]:
-        """Statements that step an optimizer, themselves or in a function that they call."""
-        knowledge, program = self.knowledge, self.knowledge.program
-        own = set(knowledge.steps_in(self.source, self.scope, self.top))
-        return [
-            statement
-            for call, statement in program.calls.get(self.scope, ())
-            if statement in self.flow.begins
-            if call in own
-            or any(map(knowledge.stepped, program.resolve(self.source, self.scope, call)))
-        ]
-
-    @cached_property
-    def syncs(self) -> list[ast.stmt]:
-        """Syncs in the order of the source, each with the `if`s that guard it alone."""
-        found = [
-            s for s in self.flow.statements if self.knowledge.sync_of(self.source, s) is not None
-        ]
-        return [s for s in found if not any(p in found for p in self.source.parents(s))]
-
-    def evaluates(self, call: ast.Call) -> bool:
-        """Whether a call of it runs a function that evaluates and trains nothing."""
-        targets = self.knowledge.program.resolve(self.source, self.scope, call)
-        return any(
-            self.knowledge.evaluates(t) and not self.knowledge.has_backward(t) for t in targets
-        )
-
-
-class Candidate(Struct, frozen=True, eq=False):
-    """A loop with the backwards of its iterations and the updates they lead to.
-
-    Or the function that makes the step for a loop, whose calls are the iterations.
-    """
-
-    source: Source
-    scope: ScopeNode
-    loop: LoopNode | FunctionNode
-    sites: tuple[Site, ...] = ()
-    updates: tuple[Update, ...] = ()
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return (str(self.source.path), self.loop.lineno)
+    def program(self) -> Program:
+        return self.knowledge.program
 
     @property
     def flow(self) -> Flow:
         """The paths through an iteration."""
         return flow_of(self.loop)
 
-    def body(self, knowledge: Knowledge) -> Body:
-        return Body(knowledge, self.source, self.scope, self.loop)
+    @cached_property
+    def steps(self) -> list[ast.stmt]:
+        """Statements that step an optimizer, themselves or in a function that they call."""
+        own = set(self.knowledge.steps_in(self.source, self.scope, self.loop))
+        return [
+            statement
+            for call, statement in self.program.calls.get(self.scope, ())
+            if statement in self.flow.begins
+            if call in own or any(map(self.knowledge.stepped, self.called(call)))
+        ]
+
+    @cached_property
+    def syncs(self) -> list[ast.stmt]:
+        """Syncs in the order of the source, each with the `if`s that guard it alone."""
+        found = [s for s in self.flow.statements if self.knowledge.sync_of(self.source, s)]
+        return [s for s in found if not any(p in found for p in self.source.parents(s))]
+
+    def called(self, call: ast.Call) -> list[Function]:
+        """Functions of the program that a call of it may run."""
+        return self.program.resolve(self.source, self.scope, call)
+
+    def evaluates(self, call: ast.Call) -> bool:
+        """Whether a call of it runs a function that evaluates and trains nothing."""
+        evaluates, trains = self.knowledge.evaluates, self.knowledge.has_backward
+        return any(evaluates(f) and not trains(f) for f in self.called(call))
+
+
+class Candidate(Body, frozen=True, eq=False, dict=True):
+    """A loop with the backwards of its iterations and the updates they lead to."""
+
+    sites: tuple[Site, ...] = ()
+    updates: tuple[Update, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (str(self.source.path), self.loop.lineno)
 
     @property
     def own_updates(self) -> list[Update]:
@@ -150,8 +139,9 @@ class Candidate(Struct, frozen=True, eq=False):
         return dict.fromkeys(f for site in self.sites for f in site.chain)
 
 
-def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
+def find_candidates(knowledge: Knowledge) -> list[Candidate]:
     """All loops with a backward, in order of file and line, updates attached (maybe none)."""
+    program = knowledge.program
     found: dict[ast.AST, Candidate] = {}
     sites: dict[ast.AST, dict[tuple[ast.stmt, ast.Call], Site]] = defaultdict(dict)
     for source in program.sources.values():
@@ -161,14 +151,14 @@ def find_candidates(program: Program, knowledge: Knowledge) -> list[Candidate]:
                     continue
                 loss = knowledge.loss_of(source, scope, call)
                 direct = Site(statement, call, call, statement, source, loss)
-                for candidate, site in _climb(program, source, scope, direct):
+                for candidate, site in _climb(knowledge, source, scope, direct):
                     found[candidate.loop] = candidate
                     sites[candidate.loop].setdefault((site.statement, site.backward), site)
     complete = [
         replace(
             candidate,
             sites=in_order(sites[loop].values()),
-            updates=tuple(find_updates(program, knowledge, candidate)),
+            updates=tuple(find_updates(candidate)),
         )
         for loop, candidate in found.items()
     ]
@@ -182,7 +172,7 @@ def in_order(sites: Iterable[Site]) -> tuple[Site, ...]:
 
 
 def _climb(
-    program: Program, source: Source, scope: ScopeNode, site: Site
+    knowledge: Knowledge, source: Source, scope: ScopeNode, site: Site
 ) -> Iterator[tuple[Candidate, Site]]:
     """The innermost loops around a backward, in its own function or in those that lead to it."""
     waiting, seen = [(source, scope, site)], set[ScopeNode]()
@@ -190,10 +180,11 @@ def _climb(
         source, scope, site = waiting.pop(0)
         around = source.loops_around(site.statement)
         if around:
-            yield Candidate(source, scope, around[0]), site
+            yield Candidate(knowledge, source, scope, around[0]), site
+        # a backward further down is a library's: no loop around it is the script's own
         elif scope not in seen and len(site.chain) <= 6:
             seen.add(scope)
-            waiting += from_callers(program, source, scope, site)
+            waiting += from_callers(knowledge.program, source, scope, site)
 
 
 def from_callers(
@@ -212,7 +203,7 @@ def outwards(
 ) -> Iterator[tuple[Source, ScopeNode, ast.stmt]]:
     """A statement and those that lead to it: the calls of its function, and the calls of theirs."""
     waiting, seen = [(source, scope, statement)], set[ScopeNode]()
-    while waiting:
+    while waiting:  # each function once: call graphs have circles, and diamonds without end
         place = source, scope, _ = waiting.pop()
         yield place
         if isinstance(scope, FUNCTIONS) and scope not in seen:
@@ -221,11 +212,12 @@ def outwards(
             waiting += [(program.source_of_scope[c], c, held) for c, _, held in reversed(callers)]
 
 
-def find_updates(program: Program, knowledge: Knowledge, candidate: Candidate) -> list[Update]:
+def find_updates(candidate: Candidate) -> list[Update]:
     """Updates inside the loop; else around or behind it, and likewise in its callers."""
-    source, scope, loop = candidate.source, candidate.scope, candidate.loop
-    bodies = chain([(source, scope, loop.body)], _outside(program, source, scope, loop))
-    found = (list(_updates_below(program, knowledge, *body)) for body in bodies)
+    at = candidate.source, candidate.scope
+    outside = _outside(candidate.program, *at, candidate.loop)
+    bodies = chain([(*at, candidate.loop.body)], outside)
+    found = (list(_updates_below(candidate.knowledge, *body)) for body in bodies)
     return next(filter(None, found), [])
 
 
@@ -240,8 +232,9 @@ def _outside(
 
 
 def _updates_below(
-    program: Program, knowledge: Knowledge, source: Source, scope: ScopeNode, body: list[ast.stmt]
+    knowledge: Knowledge, source: Source, scope: ScopeNode, body: list[ast.stmt]
 ) -> Iterator[Update]:
+    program = knowledge.program
     inside = {s for top in body for s in (top, *own_nodes(top))}
     steps = set(knowledge.steps_in(source, scope, ast.Module(body=body, type_ignores=[])))
     for call, statement in program.calls.get(scope, ()):

@@ -124,8 +124,6 @@ class Located(Struct, frozen=True, eq=False):
         accumulation: how an update covers several backwards.
     """
 
-    program: Program
-    knowledge: Knowledge
     candidate: Candidate
     regions: tuple[Region, ...]
     counter: Counter | None
@@ -136,6 +134,14 @@ class Located(Struct, frozen=True, eq=False):
     deferred: tuple[Deferred, ...] = ()
     cache_clears: tuple[tuple[Source, ast.stmt], ...] = ()
     warnings: tuple[Caveat, ...] = ()
+
+    @property
+    def knowledge(self) -> Knowledge:
+        return self.candidate.knowledge
+
+    @property
+    def program(self) -> Program:
+        return self.candidate.program
 
     @property
     def stop(self) -> Stop:

@@ -80,13 +80,16 @@ class Region(Struct, frozen=True, eq=False):
 class Iteration(Struct, frozen=True):
     """The backwards of one path as plain forward + backward, of which a mode makes what it is."""
 
-    knowledge: Knowledge
     options: Options
     plain: Region
 
     @property
     def candidate(self) -> Candidate:
         return self.plain.candidate
+
+    @property
+    def knowledge(self) -> Knowledge:
+        return self.candidate.knowledge
 
     @property
     def source(self) -> Source:
@@ -132,14 +135,15 @@ def _left_pending(it: Iteration) -> Region | None:
     """The script leaves micro-batches pending on purpose, to be one graph with the optimizer."""
     if it.options.scope != "auto":
         return None
-    last = fused(it.knowledge, it.candidate, it.final)
+    last = fused(it.candidate, it.final)
     found = last
     if found is None and it.plain.sync.action == "insert":
-        found = syncs_every_n(it.knowledge, it.candidate, it.final)
+        found = syncs_every_n(it.candidate, it.final)
     if found is None:
         return None
     inner, stepping = found
     sync, at = own_sync(it.knowledge, it.source, inner), next(it.source.parents(inner), inner)
+    # a sync of ours behind the backward would cut the graph that the script keeps whole
     if last is None:
         end = max(it.unit(stepping), inner, key=it.candidate.flow.order.__getitem__)
         why = (

@@ -16,7 +16,6 @@ from instrumentor.locate.conditions import condition
 from instrumentor.locate.control import OVER, START
 from instrumentor.locate.forward import Forward
 from instrumentor.locate.hints import batch_names, find_hints
-from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate, Site
 from instrumentor.locate.modes import End, Iteration, Region, covered, in_helper
 from instrumentor.locate.syncs import find_sync
@@ -26,7 +25,7 @@ from instrumentor_analysis.caveats import Caveat
 
 
 def find_regions(
-    knowledge: Knowledge, candidate: Candidate, forwards: dict[Site, Forward], options: Options
+    candidate: Candidate, forwards: dict[Site, Forward], options: Options
 ) -> tuple[Region, ...]:
     """The regions of an iteration: one, or one for each exclusive branch."""
     regions: list[Region] = []
@@ -34,13 +33,13 @@ def find_regions(
         group = [s for s in group if s in forwards]
         if not group:
             continue
-        region = _region(knowledge, candidate, group, forwards, options)
+        region = _region(candidate, group, forwards, options)
         same = next((r for r in regions if r.begin is region.begin and r.end is region.end), None)
         if same is None:
             regions.append(region)
         else:
             regions[regions.index(same)] = _together([same, region])
-    regions = [with_synced(knowledge, region) for region in _merged(candidate, regions)]
+    regions = [with_synced(region) for region in _merged(candidate, regions)]
     return tuple(replace(region, when=_when(region, regions)) for region in regions)
 
 
@@ -58,22 +57,18 @@ def _groups(candidate: Candidate) -> list[list[Site]]:
 
 
 def _region(
-    knowledge: Knowledge,
-    candidate: Candidate,
-    group: list[Site],
-    forwards: dict[Site, Forward],
-    options: Options,
+    candidate: Candidate, group: list[Site], forwards: dict[Site, Forward], options: Options
 ) -> Region:
     """The region of backwards that share one, as the modes and the script's own sync have it."""
-    source, flow = candidate.source, candidate.flow
+    knowledge, source, flow = candidate.knowledge, candidate.source, candidate.flow
     group = sorted(group, key=lambda s: flow.order[s.statement])
     ordered = sorted((forwards[s] for s in group), key=lambda f: flow.order[f.unit])
     forward = next((f for f in ordered if f.certain), ordered[0])
     end = _end(candidate, group)
-    sync = find_sync(knowledge, candidate, group[-1])
+    sync = find_sync(candidate, group[-1])
     begin = beside(source, forward.unit, end)
     plain = Region(candidate, tuple(group), forward, begin, (End(end),), sync)
-    region = covered(Iteration(knowledge, options, plain))
+    region = covered(Iteration(options, plain))
     hints, unsure = find_hints(knowledge, region)
     timed = () if region.whole else flow.between(group[-1].statement, region.end)
     clipped = [
@@ -100,6 +95,7 @@ def _end(candidate: Candidate, group: list[Site]) -> ast.stmt:
     around = [s for s in (final, *source.parents(final)) if s in flow.begins]
     for statement in around:
         done = flow.after(statement)
+        # what only some iterations do behind the backward stays outside of the innermost one
         if not any(flow.path(done, flow.before(s)) for s in sites) and all(
             flow.always(flow.after(s), [statement]) for s in sites
         ):
@@ -139,6 +135,7 @@ def _merged(candidate: Candidate, regions: list[Region]) -> list[Region]:
     around = _around(candidate, [r.end for r in regions]) if alike and len(regions) > 1 else None
     if around is None or contains(around, first.begin):
         return regions
+    # one end behind them all also lets a host read ahead of the branches move behind it
     main = replace(first.ends[0], after=around)
     return [replace(_together(regions), ends=(main, *first.ends[1:]))]
 
@@ -152,12 +149,12 @@ def _around(candidate: Candidate, ends: list[ast.stmt]) -> ast.stmt | None:
     return found if flow.always(flow.before(found), ends, (flow.after(found),)) else None
 
 
-def with_synced(knowledge: Knowledge, region: Region) -> Region:
+def with_synced(region: Region) -> Region:
     """The region whose ends say whether the script has synced there already."""
-    source = region.candidate.source
+    source, condition_of = region.candidate.source, region.candidate.knowledge.sync_condition
     inside = "True" if in_helper(region.sync, region.sites) else ""
     ends = [
-        replace(e, synced=inside or e.synced or knowledge.sync_condition(source, e.after) or "")
+        replace(e, synced=inside or e.synced or condition_of(source, e.after) or "")
         for e in region.ends
     ]
     return replace(region, ends=tuple(ends))

@@ -12,7 +12,6 @@ from instrumentor.locate.counter import counters, header_count
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import UNKNOWN, Body, Candidate, outwards
 from instrumentor.locate.modes import Region
-from instrumentor.locate.program import Function, Program
 from instrumentor.locate.rules.packages import imported_roots
 from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
 from instrumentor.locate.vocabulary import host_read
@@ -34,16 +33,16 @@ _TOLD = {
 }
 
 
-def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
+def of_the_program(candidate: Candidate) -> Iterator[Caveat]:
     """Of the entry and of the module with the loop, what may disturb a run or its times."""
-    for source in dict.fromkeys((knowledge.program.entry, candidate.source)):
-        yield from _of_the_calls(knowledge, candidate, source)
+    for source in dict.fromkeys((candidate.program.entry, candidate.source)):
+        yield from _of_the_calls(candidate, source)
         own = imported_roots(source).get("tracy")
         if own is not None:
             text = "the script has tracy signposts of its own; they stay"
             yield Caveat("own-signposts", text, place=source.at(own.lineno))
-    yield from _own_limits(knowledge, candidate)
-    mesh = mesh_default_warning(list(knowledge.program.sources.values()))
+    yield from _own_limits(candidate)
+    mesh = mesh_default_warning(list(candidate.program.sources.values()))
     if mesh:
         yield mesh
     if candidate.updates and candidate.updates[0].optimizer == UNKNOWN:
@@ -55,11 +54,11 @@ def of_the_program(knowledge: Knowledge, candidate: Candidate) -> Iterator[Cavea
         )
 
 
-def _of_the_calls(knowledge: Knowledge, candidate: Candidate, source: Source) -> Iterator[Caveat]:
+def _of_the_calls(candidate: Candidate, source: Source) -> Iterator[Caveat]:
     distributed = False
     for call in source.calls:
-        role = _role(knowledge, source, call)
-        if role not in _TOLD or not _matters(knowledge, candidate, source, call, role):
+        role = _role(candidate.knowledge, source, call)
+        if role not in _TOLD or not _matters(candidate, source, call, role):
             continue
         if role is Role.DISTRIBUTED and distributed:
             continue  # the first call tells
@@ -77,21 +76,19 @@ def _role(knowledge: Knowledge, source: Source, call: ast.Call) -> Role | None:
     return role
 
 
-def _matters(
-    knowledge: Knowledge, candidate: Candidate, source: Source, call: ast.Call, role: Role
-) -> bool:
+def _matters(candidate: Candidate, source: Source, call: ast.Call, role: Role) -> bool:
     """Whether the run comes to a call, and its own end does not end what is started there."""
-    program = knowledge.program
     if role is Role.DEBUGGER:
-        return _before_stop(program, candidate, source, call)
+        return _before_stop(candidate, source, call)
     if role is Role.DISTRIBUTED:
-        return program.scope_of(source, call) in program.reached
+        return candidate.program.scope_of(source, call) in candidate.program.reached
     return role is not Role.PROCESS or not any(k.arg == "daemon" for k in call.keywords)
 
 
-def _before_stop(program: Program, candidate: Candidate, source: Source, node: ast.AST) -> bool:
+def _before_stop(candidate: Candidate, source: Source, node: ast.AST) -> bool:
     """Whether a run may come to it before the loop, or a call that leads there, is complete."""
-    statement, scope = source.statement_of(node), program.scope_of(source, node)
+    program, statement = candidate.program, source.statement_of(node)
+    scope = program.scope_of(source, node)
     if statement is None:
         return True
     places = outwards(program, candidate.source, candidate.scope, candidate.loop)
@@ -100,7 +97,7 @@ def _before_stop(program: Program, candidate: Candidate, source: Source, node: a
     return not here or flow.path(START, flow.before(statement), {flow.after(at) for at in here})
 
 
-def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
+def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
     """Timers of the loop's own, and a `break` on a count that may come before our stop."""
     source, scope = candidate.source, candidate.scope
     loops = [candidate.loop, *source.loops_around(candidate.loop)]
@@ -111,7 +108,7 @@ def _own_limits(knowledge: Knowledge, candidate: Candidate) -> Iterator[Caveat]:
             text = "the script ends its loop by a count of its own, possibly before --steps samples"
             yield Caveat("own-limit", text, place=place)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if knowledge.role(source, scope, node.value) is Role.CLOCK:
+            if candidate.knowledge.role(source, scope, node.value) is Role.CLOCK:
                 yield Caveat("own-timer", "the script's own timer stays", "note", place)
 
 
@@ -125,10 +122,10 @@ def _counts_out(node: ast.If, counted: set[str]) -> bool:
     )
 
 
-def of_the_syncs(program: Program, regions: Sequence[Region]) -> Iterator[Caveat]:
+def of_the_syncs(regions: Sequence[Region]) -> Iterator[Caveat]:
     """On XLA an inserted sync makes other graphs than the script would."""
     for region in regions:
-        if program.uses_xla and region.sync.action == "insert":
+        if region.candidate.program.uses_xla and region.sync.action == "insert":
             yield Caveat(
                 "sync-inserted",
                 "a sync is inserted here: on XLA it cuts the graph where the script does not, and "
@@ -137,8 +134,9 @@ def of_the_syncs(program: Program, regions: Sequence[Region]) -> Iterator[Caveat
             )
 
 
-def of_the_helpers(knowledge: Knowledge, regions: Sequence[Region]) -> Iterator[Caveat]:
+def of_the_helpers(regions: Sequence[Region]) -> Iterator[Caveat]:
     """Host reads and evaluations that a timed helper runs: they are timed with it."""
+    knowledge = regions[0].candidate.knowledge
     helpers = dict.fromkeys(f for r in regions for site in r.sites for f in site.chain)
     for function in helpers:
         for statement in function.node.body:
@@ -147,31 +145,25 @@ def of_the_helpers(knowledge: Knowledge, regions: Sequence[Region]) -> Iterator[
                 text = f"a host read inside {function.name}() is inside the timed region"
                 place = function.source.at(getattr(read, "lineno", statement.lineno))
                 yield Caveat("host-read-inside", text, place=place)
-    timed = [(f, call) for f in helpers for call, _ in _evaluations(knowledge, f)]
-    for function, call in (*timed, *_amid_the_step(knowledge, regions)):
-        text = f"validation inside {function.name}() is inside the timed region"
-        yield Caveat("validation-inside", text, place=function.source.at(call.lineno))
+    bodies = [Body.of(knowledge, f) for f in helpers]
+    calls = [(body, call) for body in bodies for call, _ in _evaluations(body)]
+    for body, call in (*calls, *_amid_the_step(regions)):
+        assert isinstance(body.loop, FUNCTIONS)
+        text = f"validation inside {body.loop.name}() is inside the timed region"
+        yield Caveat("validation-inside", text, place=body.source.at(call.lineno))
 
 
-def _amid_the_step(
-    knowledge: Knowledge, regions: Sequence[Region]
-) -> Iterator[tuple[Function, ast.Call]]:
+def _amid_the_step(regions: Sequence[Region]) -> Iterator[tuple[Body, ast.Call]]:
     """Evaluations between begin and end of a region in the function that makes the step."""
     for region in regions:
-        source, node, flow = region.candidate.source, region.candidate.loop, region.candidate.flow
-        if not isinstance(node, FUNCTIONS):
-            continue
+        body, flow = region.candidate, region.candidate.flow
         begin, end = flow.before(region.begin), flow.after(region.end)
-        function = Function(source, node)
-        for call, statement in _evaluations(knowledge, function):
+        for call, statement in _evaluations(body) if isinstance(body.loop, FUNCTIONS) else ():
             at = flow.before(statement)
             if flow.path(begin, at) and flow.path(at, end):
-                yield function, call
+                yield body, call
 
 
-def _evaluations(knowledge: Knowledge, function: Function) -> Iterator[tuple[ast.Call, ast.stmt]]:
+def _evaluations(body: Body) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Calls of a function that evaluate, with their statements."""
-    body = Body.of(knowledge, function)
-    for call, statement in knowledge.program.calls.get(function.node, ()):
-        if body.evaluates(call):
-            yield call, statement
+    return (each for each in body.program.calls.get(body.scope, ()) if body.evaluates(each[0]))

@@ -32,25 +32,27 @@ from instrumentor.locate.syntax import (
 )
 from instrumentor.locate.vocabulary import is_validation_name
 
+# what would go on for hours on a model that has hardly been trained
 _COSTLY = re.compile(
     r"^(train|fit|save|evaluate|validate|test|predict|generate|plot|push_to_hub|export|sample|infer|"
     r"inference|run|benchmark|visuali[sz]e)|_(train|save|evaluate|validate|test|predict|"
     r"generate|plot|export|sample|inference)$|save",
     re.I,
 )
+# a run has no terminal: it would hang there until its limit
 _WAITS_FOR_INPUT = ("breakpoint", "pdb.set_trace", "ipdb.set_trace", "input", "code.interact")
 
 
 # -- where ---------------------------------------------------------------------------------------
 
 
-def find_stops(knowledge: Knowledge, candidate: Candidate) -> list[Stop]:
+def find_stops(candidate: Candidate) -> list[Stop]:
     """One stop per exclusive branch that updates; usually one.
 
     Raises:
         Declined: when the stop would be swallowed (bare except) and cannot be a return.
     """
-    stops: dict[ast.stmt, Stop] = {}
+    knowledge, stops = candidate.knowledge, dict[ast.stmt, Stop]()
     if not candidate.updates:
         return []
     first = candidate.updates[0]
@@ -117,6 +119,7 @@ def strategy_of(knowledge: Knowledge, source: Source, scope: ScopeNode, statemen
     """
     if isinstance(scope, FUNCTIONS) and _return_is_safe(knowledge, source, scope):
         return "return"
+    # most scripts surround their loop with `except Exception`, which SystemExit passes
     for where, _, at in outwards(knowledge.program, source, scope, statement):
         for handler in _swallowers(where, at):
             told = (
@@ -131,6 +134,7 @@ def strategy_of(knowledge: Knowledge, source: Source, scope: ScopeNode, statemen
 def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode) -> bool:
     """No caller uses the value, calls it in a loop, or does costly work afterwards."""
     nodes = own_nodes(scope)
+    # a generator that returns ends the `for` of its caller, not the run
     if isinstance(scope, ast.AsyncFunctionDef) or any(isinstance(n, _YIELDS) for n in nodes):
         return False
     values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]

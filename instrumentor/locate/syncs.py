@@ -43,14 +43,16 @@ def own_sync(knowledge: Knowledge, source: Source, statement: ast.stmt | None) -
     return Sync(source, statement, dotted(call.func), call.lineno)
 
 
-def find_sync(knowledge: Knowledge, candidate: Candidate, site: Site) -> Sync:
+def find_sync(candidate: Candidate, site: Site) -> Sync:
     """The first sync between the backward and the optimizer, in helpers first, then the loop."""
-    at: ast.stmt = site.backward_statement
+    knowledge, at = candidate.knowledge, site.backward_statement
+    # from the innermost helper outwards: the first sync that is met ends the graph
     for caller, function in zip_longest(site.chain[-2::-1], reversed(site.chain)):
         body = Body.of(knowledge, function)
         found = _sync_after(body, at)
         if found is not None:
             return own_sync(knowledge, function.source, found)
+        # behind the step a sync would put the optimizer into the sample
         if body.flow.path(body.flow.after(at), map(body.flow.before, body.steps)):
             return Sync(candidate.source)
         if caller is not None:
@@ -58,7 +60,7 @@ def find_sync(knowledge: Knowledge, candidate: Candidate, site: Site) -> Sync:
             if call is None:
                 break
             at = call[1]
-    found = _sync_after(candidate.body(knowledge), site.statement)
+    found = _sync_after(candidate, site.statement)
     return own_sync(knowledge, candidate.source, found)
 
 
@@ -73,20 +75,19 @@ def _sync_after(body: Body, at: ast.stmt) -> ast.stmt | None:
     return None
 
 
-def fused(knowledge: Knowledge, candidate: Candidate, site: Site) -> tuple[ast.stmt, Update] | None:
+def fused(candidate: Candidate, site: Site) -> tuple[ast.stmt, Update] | None:
     """A sync and an update that exclude each other, each the first to follow the backward.
 
     `if acc != N: sync ... else: <optimizer step>`: the last micro-batch is left pending.
     """
     flow, start = candidate.flow, candidate.flow.after(site.statement)
-    syncs = candidate.body(knowledge).syncs
     updates = [u.statement for u in candidate.own_updates]
 
     def comes_first(statement: ast.stmt) -> bool:
-        others = {flow.before(s) for s in (*syncs, *updates) if s is not statement}
+        others = {flow.before(s) for s in (*candidate.syncs, *updates) if s is not statement}
         return flow.path(start, flow.before(statement), others)
 
-    for sync, update in product(filter(comes_first, syncs), candidate.own_updates):
+    for sync, update in product(filter(comes_first, candidate.syncs), candidate.own_updates):
         if not flow.exclusive(sync, update.statement) or not comes_first(update.statement):
             continue
         if not any(flow.reaches(sync, u) for u in updates):
@@ -94,13 +95,10 @@ def fused(knowledge: Knowledge, candidate: Candidate, site: Site) -> tuple[ast.s
     return None
 
 
-def syncs_every_n(
-    knowledge: Knowledge, candidate: Candidate, site: Site
-) -> tuple[ast.stmt, Update] | None:
+def syncs_every_n(candidate: Candidate, site: Site) -> tuple[ast.stmt, Update] | None:
     """A sync that follows the backward only in the iterations that come to an update."""
     flow, start = candidate.flow, candidate.flow.after(site.statement)
-    syncs = candidate.body(knowledge).syncs
-    behind = [s for s in syncs if flow.path(start, flow.before(s))]
+    behind = [s for s in candidate.syncs if flow.path(start, flow.before(s))]
     for update in candidate.own_updates:
         step = {flow.before(update.statement)}
         without = [

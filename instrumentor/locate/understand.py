@@ -58,18 +58,17 @@ def choose(program: Program, options: Options, arguments: Sequence[str] = ()) ->
         arguments: what the script is called with: they may choose among several loops.
     """
     knowledge = Knowledge(program)
-    candidates = _offered(program, knowledge)
+    candidates = _offered(knowledge)
     if options.loop is not None:
-        chosen = _by_line(program, candidates, *options.loop)
-        return _understand(program, knowledge, chosen, options)
-    stepping = _stepping(program, candidates)
+        return _understand(_by_line(program, candidates, *options.loop), options)
+    stepping = _stepping(candidates)
     if not stepping:
-        return next(closures_anywhere(knowledge), None) or no_loop(program, knowledge, candidates)
+        return next(closures_anywhere(knowledge), None) or no_loop(knowledge, candidates)
     called = _as_called(program, stepping, arguments) if len(stepping) > 1 else stepping
     if len(called) > 1:
-        reasons = [r for c in called for r in reasons_against(knowledge, c)]
+        reasons = [r for c in called for r in reasons_against(c)]
         raise Declined(*dict.fromkeys(reasons or several(called)))
-    located = _understand(program, knowledge, called[0], options)
+    located = _understand(called[0], options)
     others = [c for c in stepping if c is not called[0]]
     if others:
         located = replace(located, warnings=(_by_options(called[0], others), *located.warnings))
@@ -79,18 +78,15 @@ def choose(program: Program, options: Options, arguments: Sequence[str] = ()) ->
 # -- which loop ----------------------------------------------------------------------------------
 
 
-def _offered(program: Program, knowledge: Knowledge) -> list[Candidate]:
+def _offered(knowledge: Knowledge) -> list[Candidate]:
     """What a module of the repository offers counts only when the script comes to it."""
-    return [
-        candidate
-        for candidate in find_candidates(program, knowledge)
-        if candidate.source is program.entry or is_reachable(program, candidate)
-    ]
+    entry = knowledge.program.entry
+    return [c for c in find_candidates(knowledge) if c.source is entry or is_reachable(c)]
 
 
-def is_reachable(program: Program, candidate: Candidate) -> bool:
+def is_reachable(candidate: Candidate) -> bool:
     """Whether module-level code of the entry may come to the loop."""
-    source, scope = candidate.source, candidate.scope
+    program, source, scope = candidate.program, candidate.source, candidate.scope
     if isinstance(scope, FUNCTIONS):
         return scope in program.reached
     # an import does not run what stands under the `__main__` guard
@@ -98,13 +94,13 @@ def is_reachable(program: Program, candidate: Candidate) -> bool:
     return source is program.entry or not any(is_main_guard(p.test) for p in guards)
 
 
-def _stepping(program: Program, candidates: list[Candidate]) -> list[Candidate]:
+def _stepping(candidates: list[Candidate]) -> list[Candidate]:
     """Loops of steps: those that the script comes to, if there are any."""
-    found = _without_inner(program, [c for c in candidates if c.updates])
-    return [c for c in found if is_reachable(program, c)] or found
+    found = _without_inner([c for c in candidates if c.updates])
+    return [c for c in found if is_reachable(c)] or found
 
 
-def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candidate]:
+def _without_inner(candidates: list[Candidate]) -> list[Candidate]:
     """A loop in a helper of another one's iteration is part of that iteration, no rival."""
     kept = {c.loop: c for c in candidates}
     for inner, outer in permutations(candidates, 2):
@@ -114,8 +110,8 @@ def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candid
         same = outer.source is inner.source and outer.scope is inner.scope
         if same and contains(outer.loop, inner.loop):
             sites = inner.sites
-        elif inner.scope in program.called_from(outer.scope, outer.loop.body):
-            sites = tuple(_through_calls(program, outer, inner))
+        elif inner.scope in outer.program.called_from(outer.scope, outer.loop.body):
+            sites = tuple(_through_calls(outer, inner))
         else:
             continue
         del kept[inner.loop]
@@ -123,10 +119,10 @@ def _without_inner(program: Program, candidates: list[Candidate]) -> list[Candid
     return list(kept.values())
 
 
-def _through_calls(program: Program, outer: Candidate, inner: Candidate) -> Iterator[Site]:
+def _through_calls(outer: Candidate, inner: Candidate) -> Iterator[Site]:
     """The backwards of a helper's loop as the calls of that helper in a loop show them."""
     for site in inner.sites:
-        for _, caller, seen in from_callers(program, inner.source, inner.scope, site):
+        for _, caller, seen in from_callers(inner.program, inner.source, inner.scope, site):
             if caller is outer.scope and contains(outer.loop, seen.statement):
                 yield seen
 
@@ -139,7 +135,7 @@ def _as_called(
     if entry is None:
         return stepping
     called = Program.load(entry, program.roots)
-    left = {c.key for c in _stepping(called, _offered(called, Knowledge(called)))}
+    left = {c.key for c in _stepping(_offered(Knowledge(called)))}
     return [c for c in stepping if c.key in left] or stepping
 
 
@@ -188,7 +184,7 @@ def _by_line(program: Program, candidates: list[Candidate], file: str, line: int
     if not chosen.updates:
         # asked for all the same: the iteration ends with its last statement
         return replace(chosen, updates=(end_of_iteration(chosen),))
-    whole = _without_inner(program, [c for c in candidates if c.updates])
+    whole = _without_inner([c for c in candidates if c.updates])
     return next((c for c in whole if c.loop is chosen.loop), chosen)
 
 
@@ -211,24 +207,22 @@ def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: 
 # -- understanding it ----------------------------------------------------------------------------
 
 
-def _understand(
-    program: Program, knowledge: Knowledge, candidate: Candidate, options: Options
-) -> Located:
-    reasons = list(reasons_against(knowledge, candidate))
+def _understand(candidate: Candidate, options: Options) -> Located:
+    knowledge, reasons = candidate.knowledge, list(reasons_against(candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
-    candidate = _as_iterated(program, candidate)
-    body, forwards = _with_forward(knowledge, step_function(knowledge, candidate) or candidate)
+    candidate = _as_iterated(candidate)
+    body, forwards = _with_forward(step_function(candidate) or candidate)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
-    regions = find_regions(knowledge, body, forwards, options)
+    regions = find_regions(body, forwards, options)
     for region in regions:
-        no_update_inside(body, region)
+        no_update_inside(region)
     no_phase_inside(regions)
     first = regions[0]
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)
-    stops = [_behind(candidate, regions, stop) for stop in find_stops(knowledge, candidate)]
+    stops = [_behind(candidate, regions, stop) for stop in find_stops(candidate)]
     if not stops:
         message = "no optimizer step follows the backward"
         remedy = "A training loop steps an optimizer."
@@ -236,37 +230,35 @@ def _understand(
         raise Declined(Reason.at(*at, "no-optimizer-step", message, remedy))
     skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
-    moved, told = find_host_reads(knowledge, body, regions, counter, as_written=as_written)
+    moved, told = find_host_reads(regions, counter, as_written=as_written)
     return Located(
-        program,
-        knowledge,
         candidate,
         regions,
         counter,
         tuple(stops),
-        accumulation_of(knowledge, candidate, site),
+        accumulation_of(candidate, site),
         skipped=tuple(skips.skipped),
         kept=tuple(skips.kept),
         deferred=tuple(moved),
-        cache_clears=tuple(_cache_clears(knowledge, candidate)),
+        cache_clears=tuple(_cache_clears(candidate)),
         warnings=(
-            *of_the_program(knowledge, candidate),
+            *of_the_program(candidate),
             *(caveat for region in regions for caveat in region.warnings),
             *unsampled(regions),
-            *of_the_syncs(program, regions),
+            *of_the_syncs(regions),
             *warnings_of(skips),
             *told,
-            *dict.fromkeys(of_the_helpers(knowledge, regions)),
+            *dict.fromkeys(of_the_helpers(regions)),
         ),
     )
 
 
-def _as_iterated(program: Program, candidate: Candidate) -> Candidate:
+def _as_iterated(candidate: Candidate) -> Candidate:
     """Without what only the first iteration does, and what every caller of the loop rules out."""
 
     def stays(one: Site | Update, source: Source, scope: ScopeNode) -> bool:
         once = source is candidate.source and runs_once(candidate.loop, source, one.statement)
-        return not once and not is_ruled_out(program, scope, one.statement)
+        return not once and not is_ruled_out(candidate.program, scope, one.statement)
 
     sites = [s for s in candidate.sites if stays(s, candidate.source, candidate.scope)]
     updates = [u for u in candidate.updates if stays(u, u.source, u.scope)]
@@ -286,13 +278,12 @@ def _behind(candidate: Candidate, regions: Iterable[Region], stop: Stop) -> Stop
     return stop
 
 
-def _with_forward(
-    knowledge: Knowledge, candidate: Candidate
-) -> tuple[Candidate, dict[Site, Forward]]:
+def _with_forward(candidate: Candidate) -> tuple[Candidate, dict[Site, Forward]]:
     """Forwards of all sites; a loop that holds only backwards gives way to the one around it."""
     unsure: tuple[Candidate, dict[Site, Forward]] | None = None
-    for around in _outwards(knowledge.program, candidate):
-        found = find_forwards(knowledge, around)
+    # a call that cannot be read may be the forward, but one that is certain goes before it
+    for around in _outwards(candidate):
+        found = find_forwards(candidate.knowledge, around)
         if any(f.certain for f in found.values()):
             return around, found
         if unsure is None and len(found) == len(around.sites):
@@ -312,11 +303,12 @@ def _with_forward(
     )
 
 
-def _outwards(program: Program, candidate: Candidate) -> Iterator[Candidate]:
+def _outwards(candidate: Candidate) -> Iterator[Candidate]:
     """The loop, those around it, and those that call its function; none around an update."""
-    source, scope = candidate.source, candidate.scope
+    program, source, scope = candidate.program, candidate.source, candidate.scope
     for loop in (candidate.loop, *source.loops_around(candidate.loop)):
         yield replace(candidate, loop=loop)
+        # further out an iteration would be several steps
         if any(u.source is source and contains(loop, u.statement) for u in candidate.updates):
             return
     lifted = [[*from_callers(program, source, scope, site)] for site in candidate.sites]
@@ -325,15 +317,15 @@ def _outwards(program: Program, candidate: Candidate) -> Iterator[Candidate]:
         sites = tuple(s for _, _, s in seen if s.chain[0] not in s.chain[1:])
         for loop in where.loops_around(first.statement)[:1] if sites else ():
             outer = replace(candidate, source=where, scope=caller, loop=loop, sites=sites)
-            yield from _outwards(program, outer)
+            yield from _outwards(outer)
 
 
-def _cache_clears(knowledge: Knowledge, candidate: Candidate) -> Iterator[tuple[Source, ast.stmt]]:
+def _cache_clears(candidate: Candidate) -> Iterator[tuple[Source, ast.stmt]]:
     """Statements that clear the compile cache, in the files of the loop and its helpers."""
     sources = {candidate.source, *(helper.source for helper in candidate.helpers)}
     for source in sorted(sources, key=lambda s: str(s.path)):
         for statement in sorted(source.places, key=lambda s: s.lineno):
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                role = knowledge.role(source, source.scope_of(statement), statement.value)
+                role = candidate.knowledge.role(source, source.scope_of(statement), statement.value)
                 if role is Role.CACHE_CLEAR:
                     yield source, statement

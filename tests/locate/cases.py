@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from instrumentor import Options, Rewritten, rewrite
+from instrumentor import Declined, Options, Rewritten, rewrite
 
 HEAD = """\
 import torch
@@ -72,10 +72,18 @@ def tables(text: str) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def holds(case: tuple[str, dict[str, str]]) -> None:
-    """That the script of a table is rewritten as it stands there."""
+    """That the script of a table is rewritten as it stands there, or declined for what it says."""
     script, options = case
-    source = re.sub(r"^ *> .*\n|  #! .*", "", script, flags=re.MULTILINE)
-    assert "".join(_shown(HEAD + source, options)) == HEAD + script
+    source = HEAD + re.sub(r"^ *> .*\n|  #! .*", "", script, flags=re.MULTILINE)
+    try:
+        shown = "".join(_shown(source, options))
+    except Declined as declined:
+        reason = declined.reasons[0]
+        lines = source.splitlines(keepends=True)
+        remedy = re.split("[:,]", reason.remedy)[0]
+        lines[reason.line - 1] = f"{lines[reason.line - 1].rstrip()}  #! {reason.kind}: {remedy}\n"
+        shown = "".join(lines)
+    assert shown == HEAD + script
 
 
 def _shown(source: str, options: Mapping[str, str]) -> Iterator[str]:

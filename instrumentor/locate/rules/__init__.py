@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.rules.closures import closure
@@ -24,7 +23,7 @@ from instrumentor.locate.rules.shape import (
     line_search,
 )
 
-RULES: tuple[Callable[[Knowledge, Candidate], Iterator[Reason]], ...] = (
+RULES: tuple[Callable[[Candidate], Iterator[Reason]], ...] = (
     foreign_runtime,
     closure,
     generator,
@@ -37,7 +36,7 @@ RULES: tuple[Callable[[Knowledge, Candidate], Iterator[Reason]], ...] = (
 )
 
 
-def reasons_against(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def reasons_against(candidate: Candidate) -> Iterator[Reason]:
     """The first reason of every rule against a loop."""
     for rule in RULES:
-        yield from islice(rule(knowledge, candidate), 1)
+        yield from islice(rule(candidate), 1)

@@ -13,10 +13,10 @@ from instrumentor.locate.model import Reason
 from instrumentor.locate.syntax import ScopeNode, arguments, callee, own_calls
 
 
-def closure(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def closure(candidate: Candidate) -> Iterator[Reason]:
     """One that the function of the loop, or a helper, gives to an optimizer."""
     for scope in (candidate.scope, *(helper.node for helper in candidate.helpers)):
-        yield from _given_in(knowledge, scope)
+        yield from _given_in(candidate.knowledge, scope)
 
 
 def closures_anywhere(knowledge: Knowledge) -> Iterator[Reason]:
@@ -36,6 +36,7 @@ def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
         if not is_ruled_out(program, scope, statement)
         for argument in arguments(call)
     ]
+    # some optimizers take it once: `optimizer.closure = closure`
     given += [
         (put.owner, put.bound.value)
         for put in program.bindings_of(source).puts

@@ -13,13 +13,15 @@ from instrumentor.locate.program import Function
 from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted
 
 
-def compiled_step(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def compiled_step(candidate: Candidate) -> Iterator[Reason]:
     """By a decorator of a helper, a context around the backward, or a call that compiles it."""
-    if not knowledge.program.uses_xla:
+    knowledge = candidate.knowledge
+    if not candidate.program.uses_xla:
         return
     for source, scope, node, block in _blocks(candidate):
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         role = knowledge.role(source, scope, call)
+        # `with torch_xla.compile():` is another spelling of the step context
         if role is Role.COMPILE and isinstance(block, FUNCTIONS):
             yield _compiled(source, block)
         elif role in (Role.STEP_CONTEXT, Role.COMPILE):

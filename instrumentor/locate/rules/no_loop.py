@@ -39,22 +39,19 @@ _OTHERS = {
 }
 
 
-def no_loop(program: Program, knowledge: Knowledge, without_update: Sequence[Candidate]) -> Reason:
+def no_loop(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Reason:
     """The most telling reason why no training loop was found in the entry script.
 
     Args:
         without_update: loops with a backward that no optimizer step follows.
     """
-    found = _holders(program, knowledge, without_update)
-    return next(found, None) or _nothing(program, knowledge)
+    return next(_holders(knowledge, without_update), None) or _nothing(knowledge)
 
 
-def _holders(
-    program: Program, knowledge: Knowledge, without_update: Sequence[Candidate]
-) -> Iterator[Reason]:
+def _holders(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Iterator[Reason]:
     """Everything that may hold the step, the most telling first."""
-    entry = program.entry
-    yield from _trainers(program, knowledge)
+    program, entry = knowledge.program, knowledge.program.entry
+    yield from _trainers(knowledge)  # says where; an import only says that
     roots = imported_roots(entry)
     for root in _LIGHTNING:
         if root in roots:
@@ -80,8 +77,9 @@ def _holders(
         yield Reason.at(candidate.source, candidate.loop, "no-optimizer-step", told, remedy)
 
 
-def _trainers(program: Program, knowledge: Knowledge) -> Iterator[Reason]:
+def _trainers(knowledge: Knowledge) -> Iterator[Reason]:
     """`Trainer(...).fit()`, of a class of these packages or one derived from it."""
+    program = knowledge.program
     for source in program.sources.values():
         for call in source.calls:
             if callee(call) not in ("fit", "train"):
@@ -113,31 +111,31 @@ def _without_torch(program: Program) -> Iterator[Reason]:
                 yield Reason.at(source, roots[root], kind, f"a {root} script: {how}", AS_A_WHOLE)
 
 
-def _nothing(program: Program, knowledge: Knowledge) -> Reason:
+def _nothing(knowledge: Knowledge) -> Reason:
     """Nothing is seen to hold a loop: what is there instead, and what to give."""
     message = "no loop with forward, backward() and an optimizer step was found"
     remedy = (
         "Give the script that holds the loop, or one that reaches it through imports of its own "
         "repository."
     )
-    apart = next(_backwards_apart(program, knowledge), None)
+    apart = next(_backwards_apart(knowledge), None)
     if apart is not None:
         message += f"; {apart} is not seen to be called by the script"
         remedy = "`instrument run` looks for the loop by running the script."
-    elif _starts_nothing(program.entry):
+    elif _starts_nothing(knowledge.program.entry):
         message += ": a library module, which defines and starts nothing"
         remedy = "Give the script that imports it and trains."
-    return Reason(program.entry.path, 1, "no-loop", message, remedy)
+    return Reason(knowledge.program.entry.path, 1, "no-loop", message, remedy)
 
 
-def _backwards_apart(program: Program, knowledge: Knowledge) -> Iterator[str]:
+def _backwards_apart(knowledge: Knowledge) -> Iterator[str]:
     """Backwards of the repository that the script is not seen to come to."""
+    program = knowledge.program
     for source in program.sources.values():
         for function in source.functions:
             for call, _ in program.calls.get(function, ()):
-                if function not in program.reached and knowledge.is_backward(
-                    source, function, call
-                ):
+                is_backward = knowledge.is_backward(source, function, call)
+                if is_backward and function not in program.reached:
                     yield f"{function.name}(), which runs one at {source.at(call.lineno)},"
 
 

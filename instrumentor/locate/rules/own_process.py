@@ -18,31 +18,32 @@ from instrumentor.locate.program import Class, Function, Program
 from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
 
 
-def own_process(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def own_process(candidate: Candidate) -> Iterator[Reason]:
     """What starts the outermost function around the loop, which nothing is seen to call."""
-    program = knowledge.program
+    program = candidate.program
     for source, scope, _ in outwards(program, candidate.source, candidate.scope, candidate.loop):
         if not isinstance(scope, FUNCTIONS):
-            return
+            return  # the main thread comes to it
         if not program.callers.get(scope):
             function = Function(source, scope)
-            yield from _as_a_worker(knowledge, function)
-            yield from _started(knowledge, function, candidate)
+            yield from _as_a_worker(program, function)
+            yield from _started(function, candidate)
             return
 
 
-def _as_a_worker(knowledge: Knowledge, function: Function) -> Iterator[Reason]:
+def _as_a_worker(program: Program, function: Function) -> Iterator[Reason]:
     """The function is run() of a subclass of a thread or process."""
     owner = function.source.class_of.get(function.node)
     if owner is not None and function.name == "run":
-        for base in knowledge.program.external_bases(Class(function.source, owner)):
+        for base in program.external_bases(Class(function.source, owner)):
             if catalogue.role_of(base) in (Role.THREAD, Role.PROCESS):
                 yield _reason(function.source, function.node, catalogue.role_of(base))
 
 
-def _started(knowledge: Knowledge, function: Function, candidate: Candidate) -> Iterator[Reason]:
+def _started(function: Function, candidate: Candidate) -> Iterator[Reason]:
     """The first call that is handed the function to run it elsewhere."""
-    program, loop = knowledge.program, candidate.source.at(candidate.loop.lineno)
+    knowledge, program = candidate.knowledge, candidate.program
+    loop = candidate.source.at(candidate.loop.lineno)
     for source in program.sources.values():
         for call in source.calls:
             role = knowledge.role(source, program.scope_of(source, call), call)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.names import external_name
@@ -44,17 +43,19 @@ def foreign_imports(sources: Iterable[Source]) -> Iterator[Reason]:
     """Imports of a runtime with a step of its own."""
     for source in sources:
         roots = imported_roots(source)
+        # tt-crank is none of them: its scripts are plain torch loops
         for root, why in FOREIGN_RUNTIMES.items():
             if root in roots:
                 yield Reason.at(source, roots[root], "foreign-runtime", why, AS_A_WHOLE)
 
 
-def foreign_runtime(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def foreign_runtime(candidate: Candidate) -> Iterator[Reason]:
     """A runtime that is imported by the entry or the module of the loop, or runs the backward."""
-    yield from foreign_imports(dict.fromkeys((candidate.source, knowledge.program.entry)))
+    knowledge, program = candidate.knowledge, candidate.program
+    yield from foreign_imports(dict.fromkeys((candidate.source, program.entry)))
     for site in candidate.sites:
         source, call = site.backward_source, site.backward
-        scope = knowledge.program.scope_of(source, call)
+        scope = program.scope_of(source, call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         for value in knowledge.values(source, scope, owner) if owner is not None else ():
             made = external_name(value.made_by) if isinstance(value, Object) else ""
@@ -63,7 +64,7 @@ def foreign_runtime(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reas
                 yield Reason.at(source, call, "foreign-runtime", what, AS_A_WHOLE)
 
 
-def manual_backward(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def manual_backward(candidate: Candidate) -> Iterator[Reason]:
     """Lightning's `self.manual_backward(loss)`."""
     for site in candidate.sites:
         if callee(site.backward) == "manual_backward":

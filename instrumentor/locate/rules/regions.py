@@ -18,9 +18,10 @@ from instrumentor.locate.syntax import FUNCTIONS
 _ONE_PATH = "Give a script with one of the branches, or run every backward before the branches."
 
 
-def no_update_inside(candidate: Candidate, region: Region) -> None:
+def no_update_inside(region: Region) -> None:
     """Forward + backward holds no optimizer step, and a whole step ends on every path."""
-    flow, final = candidate.flow, region.sites[-1].statement
+    candidate, flow = region.candidate, region.candidate.flow
+    final = region.sites[-1].statement
     begin, ends = flow.before(region.begin), [flow.after(end.after) for end in region.ends]
     if region.whole:
         if flow.after(final) not in ends and not flow.path(flow.after(final), ends):

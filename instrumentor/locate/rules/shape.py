@@ -7,16 +7,15 @@ from collections.abc import Iterator
 
 from instrumentor.locate.conditions import tells_a_phase
 from instrumentor.locate.gradients import Gradients
-from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
 from instrumentor.locate.step_function import departures, step_function
 from instrumentor.locate.syntax import FUNCTIONS, contains, own_nodes
 
 
-def line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def line_search(candidate: Candidate) -> Iterator[Reason]:
     """An update in a loop of the iteration that runs the forward again, beside the backwards."""
-    gradients, sites = Gradients(knowledge), [s.statement for s in candidate.sites]
+    gradients, sites = Gradients(candidate.knowledge), [s.statement for s in candidate.sites]
     for update in candidate.updates:
         source, scope = update.source, update.scope
         for loop in source.loops_around(update.statement):
@@ -30,9 +29,9 @@ def line_search(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
             yield Reason.at(source, loop, "line-search", told, remedy)
 
 
-def conditional_step(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def conditional_step(candidate: Candidate) -> Iterator[Reason]:
     """A call that may be no step, where the clock cannot stand inside of the function."""
-    for departure in departures(knowledge, candidate):
+    for departure in departures(candidate):
         told, name = departure.told, f"{departure.function.name}()"
         if isinstance(told, ast.Return):
             kind = "conditional-step"
@@ -47,13 +46,13 @@ def conditional_step(knowledge: Knowledge, candidate: Candidate) -> Iterator[Rea
             )
         else:
             continue
-        if step_function(knowledge, candidate) is None:
+        if step_function(candidate) is None:
             remedy = "Call the helper only when it makes a step."
             yield Reason.at(departure.source, told, kind, message, remedy)
         return
 
 
-def generator(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def generator(candidate: Candidate) -> Iterator[Reason]:
     """The loop, or a helper on the way to a backward, yields: its caller goes on in between."""
     bodies = [(candidate.source, candidate.loop.body)]
     bodies += [(helper.source, helper.node.body) for helper in candidate.helpers]
@@ -68,7 +67,7 @@ def generator(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
                 yield Reason.at(source, node, "generator", told, remedy)
 
 
-def asynchronous(knowledge: Knowledge, candidate: Candidate) -> Iterator[Reason]:
+def asynchronous(candidate: Candidate) -> Iterator[Reason]:
     """The loop or its function is `async`: the event loop switches to other tasks."""
     source, loop = candidate.source, candidate.loop
     if isinstance(loop, ast.AsyncFor) or isinstance(candidate.scope, ast.AsyncFunctionDef):
