@@ -96,11 +96,8 @@ def _training(program: Program, options: Options, arguments: Sequence[str]) -> L
     if isinstance(found, Located) or found is None:
         return found or alone or no_loop(Knowledge(wider), [])
     # that all modules show no loop says less than why the entry's own is none
-    return alone if alone is not None and not _says_more(found, alone) else found
-
-
-def _says_more(found: Reason, alone: Located | Reason) -> bool:
-    return isinstance(alone, Reason) and found.kind != "no-loop"
+    says_more = isinstance(alone, Reason) and found.kind != "no-loop"
+    return found if alone is None or says_more else alone
 
 
 def _own_inference(program: Program, options: Options) -> Located | None:
