@@ -12,6 +12,7 @@ Asked at every start, so nothing is imported that takes time.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ from instrumentor.project import home_folder
 #: Bytecode: what others could have written to is not run.
 BYTECODE = "pycache"
 OTHERS_WRITE = 0o022
+# Tracy's wrapper hands the script's path to a shell, and PYTHONPATH is split at colons.
+SAFE_PATH = re.compile(r"[A-Za-z0-9_./+@=-]+\Z")
 
 
 def own_cache() -> Path | None:
@@ -47,6 +50,26 @@ def bases() -> tuple[Path, ...]:
     mine = f"instrumentor-{os.getuid()}"
     every = (own_cache(), *(folder / mine for folder in folders))
     return tuple(dict.fromkeys(path for path in every if path is not None))
+
+
+def cache_folder(avoid: Path | None = None) -> Path:
+    """The first of :func:`bases` that can be used.
+
+    One whose path a shell would split, that lies inside ``avoid``, or that is not this user's own
+    is passed over.
+
+    Raises:
+        NotReady: INSTRUMENT_CACHE is not this user's own, or none is.
+    """
+    safe = (base for base in bases() if SAFE_PATH.match(str(base)))
+    usable = [base for base in safe if avoid is None or not base.is_relative_to(avoid)]
+    found = next((base for base in usable if not refusal(base)), None)
+    if found is None or (is_named(usable[0]) and found != usable[0]):
+        raise NotReady(
+            f"the cache folder {usable[0]} {refusal(usable[0])}",
+            "Set INSTRUMENT_CACHE to a folder of your own, its path without spaces.",
+        )
+    return found
 
 
 def refusal(base: Path) -> str:
@@ -159,8 +182,7 @@ def throwaway() -> Iterator[Path]:
     Raises:
         NotReady, OSError: it cannot be made.
     """
-    base = next((base for base in bases() if not refusal(base)), bases()[0])
-    folder = made(base, "asked") / f"{os.getpid()}-{os.urandom(4).hex()}"
+    folder = made(cache_folder(), "asked") / f"{os.getpid()}-{os.urandom(4).hex()}"
     folder.mkdir(mode=0o700)
     try:
         yield folder

@@ -41,6 +41,7 @@ from instrumentor.outputs import write_json
 from instrumentor.pipeline import InstrumentedRun
 from instrumentor.plan import WHOLE_STEP
 from instrumentor.prepare import Prepared, config_of, prepare, script_path
+from instrumentor.private import cache_folder
 from instrumentor.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
 from instrumentor.profilers.torch import NO_OPS
 from instrumentor.profilers.tracy import PROGRAMS_PER_READ
@@ -59,7 +60,6 @@ from instrumentor.verification import (
     verification,
 )
 from instrumentor.workspace import Workspace, in_place, shadow
-from instrumentor.workspace.slots import cache_folder
 from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 
 if TYPE_CHECKING:

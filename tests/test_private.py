@@ -247,3 +247,13 @@ def test_where_the_cache_is_refused_the_next_folder_is_used(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     with private.throwaway() as folder:
         assert folder.parent == tmp_path / "tmp" / OURS / "asked"
+
+
+@pytest.mark.parametrize("name", ["with space", "semi;colon", "co:lon", "quo'te", "ünï", "inside"])
+def test_a_cache_whose_path_cannot_be_used_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """One that a shell or PYTHONPATH would split, or that lies inside the project."""
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / name))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert private.cache_folder(avoid=tmp_path / "inside") == tmp_path / OURS

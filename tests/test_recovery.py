@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor import private, recovery
-from instrumentor.workspace import journal, slots
+from instrumentor.workspace import journal
 from tests.conftest import RunCli
 from tests.workspace.test_in_place import TEXT, start
 from tests.workspace.test_restoring import SAVED, killed
@@ -29,12 +29,12 @@ def undone() -> tuple[list[str], list[str]]:
 
 def damage() -> None:
     """A journal that nobody can read; it stays until the user removes it."""
-    folder = private.made(slots.cache_folder(), "journal")
+    folder = private.made(private.cache_folder(), "journal")
     (folder / "0123456789ab.json").write_text("{")
 
 
 def leftover_copy() -> Path:
-    copy = private.made(slots.cache_folder(), "shadows") / "repo-0123456789"
+    copy = private.made(private.cache_folder(), "shadows") / "repo-0123456789"
     copy.mkdir()
     (copy / ".instrument-shadow").touch()
     return copy
@@ -51,7 +51,7 @@ def test_a_start_with_nothing_to_undo_says_and_imports_nothing(repo: Path) -> No
 
 
 def test_folders_of_processes_that_are_gone_are_removed_silently(repo: Path) -> None:
-    dead = private.made(slots.cache_folder(), "asked") / "4194305-dead"
+    dead = private.made(private.cache_folder(), "asked") / "4194305-dead"
     dead.mkdir()
     assert undone() == ([], []) and not dead.exists()
 

@@ -82,11 +82,10 @@ def _fix(planned: PlannedRun, options: MachineOptions, *, quiet: bool) -> None:
     """Free the devices and reset them, as far as that was allowed; undo what a kill left."""
     from instrumentor.device import held
     from instrumentor.readiness import free_devices, reset_boards
-    from instrumentor.workspace import restore, sweep
+    from instrumentor.workspace import restore
 
     narrator = console.Narrator(quiet=quiet)
     restore(Path.cwd())
-    sweep()
     with held(planned.machine.devices):
         free_devices(planned, narrator, end=options.yes, needed=options.reset)
         if options.reset:

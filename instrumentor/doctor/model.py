@@ -107,9 +107,9 @@ def planned_run(
     """
     from instrumentor.environment import examine
     from instrumentor.prepare import config_of, script_path
+    from instrumentor.private import cache_folder
     from instrumentor.profilers import choose
     from instrumentor.project import find_project
-    from instrumentor.workspace.slots import cache_folder
 
     path = script_path(Path(script)) if script is not None else None
     project = find_project(path) if path is not None else None

@@ -46,7 +46,6 @@ def in_place(
     """
     disk = disk or Disk()
     interrupts = Interrupts()
-    slots.sweep()
     with slots.acquired(project.root) as slot, interrupts.taken():
         texts = {path.resolve(): text for path, text in replacements.items()}
         files = {path.resolve(): data for path, data in originals.items() if path in replacements}

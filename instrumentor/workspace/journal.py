@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from instrumentor import private
 from instrumentor.errors import NotReady, RestoreNeeded
-from instrumentor.workspace import git, slots
+from instrumentor.workspace import git
 from instrumentor.workspace.disk import SWAP_SUFFIX, Disk
 
 SCHEMA: Final = "instrument-journal/1"
@@ -105,7 +105,7 @@ def new(entries: tuple[Entry, ...], root: Path) -> Journal:
     named = tuple(
         replace(entry, stem=f".instrument-{name}-{number}") for number, entry in enumerate(entries)
     )
-    location = slots.cache_folder(avoid=root) / "journal" / f"{name}.json"
+    location = private.cache_folder(avoid=root) / "journal" / f"{name}.json"
     pid = os.getpid()
     return Journal(name, named, location, platform.node(), pid, _started(pid), SCHEMA)
 

@@ -42,7 +42,6 @@ def shadow(
         NotReady: git failed, the copy does not fit, the cache cannot be written, or at the end
             the written files could not be kept.
     """
-    slots.sweep()
     texts = {relative_name(project, path): text for path, text in replacements.items()}
     plan = plan_shadow(project, script, cwd, list(replacements), link=link, no_link=no_link)
     inside = plan.cwd.is_relative_to(project.root)

@@ -25,8 +25,6 @@ from instrumentor.errors import NotReady
 
 MARKER = ".instrument-shadow"
 SLOT_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
-# Tracy's wrapper hands the script's path to a shell, and PYTHONPATH is split at colons.
-SAFE_PATH = re.compile(r"[A-Za-z0-9_./+@=-]+\Z")
 MAX_SIBLINGS = 64
 
 
@@ -59,36 +57,12 @@ def _bytecode(folder: Path) -> Path:
     return folder.parent.parent / private.BYTECODE
 
 
-def cache_folder(avoid: Path | None = None) -> Path:
-    """The first base of :func:`instrumentor.private.bases` that can be used.
-
-    One whose path a shell would split, that lies inside ``avoid``, or that is not this user's own
-    is passed over.
-
-    Raises:
-        NotReady: INSTRUMENT_CACHE is not this user's own, or none is.
-    """
-    usable = [base for base in private.bases() if _usable(base, avoid)]
-    found = next((base for base in usable if not private.refusal(base)), None)
-    if found is None or (private.is_named(usable[0]) and found != usable[0]):
-        raise NotReady(
-            f"the cache folder {usable[0]} {private.refusal(usable[0])}",
-            "Set INSTRUMENT_CACHE to a folder of your own, its path without spaces.",
-        )
-    return found
-
-
-def _usable(folder: Path, avoid: Path | None) -> bool:
-    inside = avoid is not None and folder.is_relative_to(avoid)
-    return bool(SAFE_PATH.match(str(folder))) and not inside
-
-
 def slot_of(root: Path, number: int = 1) -> Slot:
     """The slot of a project, the first unless other runs of it are alive; writes nothing."""
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", root.name).strip("-.")[:60] or "project"
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
     name = f"{slug}-{digest}" + (f"-{number}" if number > 1 else "")
-    cache = cache_folder(avoid=root)
+    cache = private.cache_folder(avoid=root)
     folder = cache / "shadows" / name
     return Slot(folder, folder / slug, cache / "locks" / f"{name}.lock")
 
@@ -112,7 +86,7 @@ def acquired(root: Path) -> Iterator[Slot]:
                 return
     raise NotReady(
         f"{MAX_SIBLINGS} copies of {root} are in use",
-        f"End the other runs, or remove {cache_folder(avoid=root) / 'shadows'}.",
+        f"End the other runs, or remove {private.cache_folder(avoid=root) / 'shadows'}.",
     )
 
 

@@ -109,21 +109,6 @@ def test_a_place_in_which_a_process_still_works_is_left_alone(repo, cache) -> No
     assert sweep() == (workspace.root.parent,)
 
 
-@pytest.mark.parametrize("name", ["with space", "semi;colon", "co:lon", "quo'te", "ünï"])
-def test_a_cache_path_that_a_shell_would_split_is_not_used(
-    repo, tmp_path: Path, monkeypatch, name: str
-) -> None:
-    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / name))
-    assert slots.SAFE_PATH.match(str(slots.slot_of(repo).tree))
-
-
-def test_a_cache_inside_the_project_is_not_used(repo, monkeypatch) -> None:
-    monkeypatch.setenv("INSTRUMENT_CACHE", str(repo / ".cache"))
-    assert not slots.slot_of(repo).tree.is_relative_to(repo)
-    with opened(repo):
-        assert not (repo / ".cache").exists()
-
-
 def test_a_project_with_a_strange_name_gets_a_plain_slot_of_its_own(git_repo) -> None:
     one, two = (git_repo({"train.py": ""}, name=f"{n}/my project; (1)") for n in "ab")
     with opened(one) as workspace:
