@@ -30,16 +30,18 @@ from instrumentor_analysis.comparison.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.comparison.notes import notes
 from instrumentor_analysis.comparison.ops import compare_ops
 from instrumentor_analysis.comparison.ratio import ratio_of_medians
-from instrumentor_analysis.comparison.runs import ASSUMED, ASSUMED_BUSY, Runs, between
+from instrumentor_analysis.comparison.runs import ASSUMED, ASSUMED_BUSY, between
 from instrumentor_analysis.comparison.side import Side
 from instrumentor_analysis.comparison.statement import statement, statement_of_runs
 from instrumentor_analysis.errors import NotComparable
+from instrumentor_analysis.intervals import reach
 from instrumentor_analysis.model import Interval
 from instrumentor_analysis.neighbours import doubts
 
 DEVICE_TIME = "device time"
 Basis = Literal["step", "sample"]
 Medians = Sequence[Sequence[float]]
+Runs = Sequence[Sequence[float]]
 
 
 def compare(base: Side, new: Side) -> Comparison:
@@ -206,7 +208,7 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
     if by_steps is None:
         return None
     # The noise is a ratio, whatever a time is of.
-    by_runs = between(old, now, earlier)
+    by_runs = between([*map(reach, old)], [*map(reach, now)], earlier)
     if by_runs is None:
         ratio, medians = by_steps.value, [statistics.median(each) for each in steps]
         said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]))

@@ -103,10 +103,10 @@ def _show(entries: tuple[Entry, ...]) -> None:
 
 def _show_noise(kept: History, like: Entry) -> None:
     """How much runs of equal code differ, of those measured as the newest was."""
-    from instrumentor_analysis.comparison.runs import noise_of_medians
+    from instrumentor_analysis.comparison.runs import noise_of
 
     groups = kept.repeats(like.key, (like.profiler, like.scope, like.batch_size))
-    noise = noise_of_medians(groups)
+    noise = noise_of(medians=groups)
     if noise is not None:
         runs = sum(len(group) for group in groups)
         console.out(

@@ -26,10 +26,11 @@ def numbered(options: RunOptions, number: int) -> RunOptions:
 def show(results: Sequence[RunResult], *, json: bool) -> None:
     """The run whose median is in the middle, and the noise from run to run."""
     from instrumentor_analysis.comparison.runs import noise_of
+    from instrumentor_analysis.intervals import reach
 
     samples = [wall.samples_ms for each in results if (wall := each.summary.wall_clock) is not None]
     timed = [run for run in samples if run and min(run) > 0]
-    noise = noise_of(timed)
+    noise = noise_of([[*map(reach, timed)]])
     percent = None if noise is None else noise.percent
     if json:
         runs = [{**each.summary.to_json(), "folder": str(each.folder)} for each in results]

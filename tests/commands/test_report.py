@@ -99,24 +99,15 @@ def test_a_look_at_another_step_leaves_the_files_of_the_run_alone(say: Say, run:
     assert {name: (run / name).read_bytes() for name in names(run)} == before
 
 
-def test_folders_of_tracy_are_read_and_not_written_to(say: Say, tmp_path: Path) -> None:
-    for number, stamp in enumerate(("2026_01_01", "2026_01_02")):
-        report = tmp_path / "out" / "reports" / stamp
-        report.mkdir(parents=True)
-        steps = step("step_steady_1", [op(us=10.0 + number)])
-        (report / f"ops_perf_results_{stamp}.csv").write_text(text(steps))
-    before = names(tmp_path)
-    assert "0.011 ms" in say(tmp_path / "out")
-    assert "0.010 ms" in say(tmp_path / "out" / "reports" / "2026_01_01")
-    assert names(tmp_path) == before
-
-
-def test_of_several_reports_the_newest_is_read_and_named(say: Say, tmp_path: Path) -> None:
+def test_of_several_reports_of_tracy_the_newest_is_read_and_named_and_nothing_written(
+    say: Say, tmp_path: Path
+) -> None:
     reports = tmp_path / "out" / "reports"
     for number, stamp in enumerate(("2026_01_05_10_20_30", "named/2026_01_06_10_20_30")):
         (reports / stamp).mkdir(parents=True)
         csv_file = reports / stamp / "ops_perf_results.csv"
         csv_file.write_text(text(step("step_steady_1", [op(us=10.0 + number)])))
+    before = names(tmp_path)
     for source in ("out", "out/reports"):
         document = json.loads(say(source, "--json"))
         read = "out/reports/named/2026_01_06_10_20_30"
@@ -124,8 +115,11 @@ def test_of_several_reports_the_newest_is_read_and_named(say: Say, tmp_path: Pat
         assert document["run"] == {"ops": f"{read}/ops_perf_results.csv"}
         said = f"2 reports below {source}: read the newest, {read}"
         assert said in texts(document["warnings"])
-    document = json.loads(say("out/reports/named", "--json"))
-    assert not any("reports below" in warning for warning in texts(document["warnings"]))
+    for source, ms in (("out/reports/named", 0.011), ("out/reports/2026_01_05_10_20_30", 0.010)):
+        document = json.loads(say(source, "--json"))
+        assert document["device_time_ms"] == pytest.approx(ms)
+        assert not any("reports below" in warning for warning in texts(document["warnings"]))
+    assert names(tmp_path) == before
 
 
 def test_every_output_names_the_trace_that_it_is_about(say: Say, tmp_path: Path) -> None:

@@ -18,10 +18,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from instrumentor_analysis.intervals import CONFIDENCE, Reach, reach, student_quantile
+from instrumentor_analysis.intervals import CONFIDENCE, Reach, student_quantile
 from instrumentor_analysis.model import Interval
-
-Runs = Sequence[Sequence[float]]
 
 #: Chance with which a real difference of the given size is to be seen.
 POWER = 0.8
@@ -112,38 +110,30 @@ class Between(Struct, frozen=True):
         return math.expm1(min(TOLD * self.error, 300.0)) * 100
 
 
-def between(base: Runs, new: Runs, medians: Sequence[Sequence[float]] = ()) -> Between | None:
+def between(
+    base: Sequence[Reach], new: Sequence[Reach], medians: Sequence[Sequence[float]] = ()
+) -> Between | None:
     """Compare two sides of one run each or more; None where the noise cannot be known.
 
     Args:
-        base, new: the samples of each run, milliseconds above 0.
-        medians: of earlier runs, in groups of equal code.
+        base, new: the median of each run with its error.
+        medians: of earlier runs, milliseconds, in groups of equal code.
     """
-    return between_reaches([reach(run) for run in base], [reach(run) for run in new], medians)
-
-
-def between_reaches(
-    base: Sequence[Reach], new: Sequence[Reach], medians: Sequence[Sequence[float]] = ()
-) -> Between | None:
-    """The same of runs whose medians are known with their errors."""
-    noise = _noise([base, new], medians)
+    noise = noise_of([base, new], medians)
     if noise is None:
         return None
     return Between(_middle_ms(base), _middle_ms(new), noise, len(base), len(new))
 
 
-def noise_of(runs: Runs) -> Noise | None:
-    """How much runs of one code differ; None below two."""
-    return _noise([[reach(run) for run in runs]], ())
+def noise_of(
+    groups: Sequence[Sequence[Reach]] = (), medians: Sequence[Sequence[float]] = ()
+) -> Noise | None:
+    """How much runs of equal code differ; None where no group has two runs.
 
-
-def noise_of_medians(groups: Sequence[Sequence[float]]) -> Noise | None:
-    """The same of runs whose samples are not at hand, in groups of equal code."""
-    return _noise((), groups)
-
-
-def _noise(groups: Sequence[Sequence[Reach]], medians: Sequence[Sequence[float]]) -> Noise | None:
-    """Pooled over groups of runs of equal code; None where no group has two runs."""
+    Args:
+        groups: runs whose samples are at hand.
+        medians: those of others, milliseconds.
+    """
     logs = [[run.median for run in group] for group in groups]
     logs += [[math.log(value) for value in group] for group in medians]
     freedom = sum(len(group) - 1 for group in logs if group)

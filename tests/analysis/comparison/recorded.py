@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from instrumentor_analysis.comparison.gate import judge
-from instrumentor_analysis.comparison.runs import between_reaches
+from instrumentor_analysis.comparison.runs import between
 from instrumentor_analysis.intervals import Reach, reach
 
 RECORDED: dict[str, list[list[float]]] = json.loads(
@@ -45,7 +45,7 @@ def decided(
     sides: tuple[list[Reach], list[Reach]] = [draw.choice(pool)], [draw.choice(new)]
     for _ in range(LOOKS):
         ratio = math.exp(sides[1][0].median - sides[0][0].median)
-        gate = judge(between_reaches(*sides), ratio, percent)
+        gate = judge(between(*sides), ratio, percent)
         if gate.outcome != "undecided" or gate.runs is None:
             break
         for side, of in zip(sides, (pool, new), strict=True):
