@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.errors import BadOption
 from instrumentor_analysis.flops import Flops, ModelFacts, sample_flops
-from instrumentor_analysis.model import Mfu
+from instrumentor_analysis.model import Mfu, WallClock
 from instrumentor_analysis.roofline import architecture, known
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ def with_mfu(
     Raises:
         BadOption: a figure out of range, or ``flops`` are given and there is no peak for them.
     """
-    for name, value in (("--flops", flops), ("--peak-tflops", peak_tflops)):
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise BadOption(f"{name} {value:g}: must be above 0")
+    _require_positive("--flops", flops)
+    _require_positive("--peak-tflops", peak_tflops)
     summary, facts = analysis.summary, analysis.timings.model or ModelFacts()
     peak, source = (peak_tflops, "as given") if peak_tflops else _peak(analysis, facts, arch)
     if flops is not None and peak is None:
@@ -63,10 +62,25 @@ def with_mfu(
         work = sample_flops(facts, wall.label, tokens)
     if work is None:
         return analysis
-    tflops, hfu = work.per_sample * wall.samples_per_s / 1e12, None
+    wall = replace(wall, mfu=_utilisation(wall, work, peak, source, facts))
+    by_label = {**summary.wall_clock_by_label, wall.label: wall}
+    summary = replace(summary, wall_clock=wall, wall_clock_by_label=by_label)
+    return replace(analysis, summary=summary)
+
+
+def _require_positive(name: str, value: float | None) -> None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise BadOption(f"{name} {value:g}: must be above 0")
+
+
+def _utilisation(
+    wall: WallClock, work: Flops, peak: float | None, source: str, facts: ModelFacts
+) -> Mfu:
+    """The figures; without a peak the rate alone."""
+    tflops, hfu = work.per_sample * (wall.samples_per_s or 0.0) / 1e12, None
     if facts.reported_flops and facts.reported_peak and wall.median_ms:
         hfu = facts.reported_flops / (wall.median_ms / 1000) / facts.reported_peak * 100
-    mfu = Mfu(
+    return Mfu(
         percent=None if peak is None else tflops / peak * 100,
         flops_per_sample=work.per_sample,
         tflops=tflops,
@@ -75,10 +89,6 @@ def with_mfu(
         formula=work.formula,
         hfu_percent=hfu,
     )
-    wall = replace(wall, mfu=mfu)
-    by_label = {**summary.wall_clock_by_label, wall.label: wall}
-    summary = replace(summary, wall_clock=wall, wall_clock_by_label=by_label)
-    return replace(analysis, summary=summary)
 
 
 def _peak(analysis: Analysis, facts: ModelFacts, arch: str | None) -> tuple[float | None, str]:

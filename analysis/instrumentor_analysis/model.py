@@ -38,6 +38,7 @@ CONDITIONS: Mapping[SavingKind, str] = {
 UNBALANCED = 1.05
 #: More of a peak than this is no op's doing, percent; durations and peaks are rounded.
 MOST_PERCENT = 105.0
+Order = Literal["host-time", "file"]
 VerdictName = Literal[
     "host-bound",
     "memory-bound",
@@ -229,7 +230,7 @@ class Window(Struct, frozen=True):
     step: str | None
     how: str
     steps: tuple[str, ...] = ()
-    order: Literal["host-time", "file"] = "host-time"
+    order: Order = "host-time"
 
 
 class Step(Struct, frozen=True):

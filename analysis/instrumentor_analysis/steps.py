@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from msgspec import Struct, field
@@ -23,7 +22,7 @@ from instrumentor_analysis.device import per_op, with_totals
 from instrumentor_analysis.errors import EmptyWindow
 from instrumentor_analysis.load import SIGNPOST, WHOLE_FILE_BYTES, Ops, load, load_hosts
 from instrumentor_analysis.merge import merge_devices, valid_duration_ns
-from instrumentor_analysis.model import Spread, Window
+from instrumentor_analysis.model import Order, Spread, Window
 from instrumentor_analysis.pooling import spread
 from instrumentor_analysis.roofline import Architecture, resolve
 from instrumentor_analysis.scan import Scan, scan
@@ -173,34 +172,20 @@ def _by_steps(
     arch: str | None,
     unfit: Mapping[str, str],
 ) -> DeviceSteps:
-    marks = files.marks
-    read = [at for at, mark in enumerate(marks) if files.whole is not None and mark.complete]
-    parts = {at: files.part(marks[at]) for at in read or picked}
-    for at in picked:
-        if not len(parts[at].frame):
-            raise EmptyWindow(
-                f"step {marks[at].name} holds no ops; the trace has {window.describe(marks)}",
-                "Was the device used between its signposts? Choose another with --step.",
-            )
+    marks, parts = files.marks, _parts(files, picked)
     chosen = parts[picked[-1]]
     architecture, notes = resolve(files.whole or chosen, arch)
-    merged = {at: merge_devices(part.frame) for at, part in parts.items()}
-    rows = {at: frame for at, (frame, _) in merged.items()}
+    rows: dict[int, Table] = {}
+    odd: list[Caveat] = []
+    for at, part in parts.items():
+        rows[at], unequal = merge_devices(part.frame)
+        odd += unequal if at in picked else ()
     tables = [per_op(rows[at], architecture) for at in picked]
     in_order, disorder = _in_order(chosen.frame)
     warnings = [*_unusual(marks, picked, step, unfit), *_choice(files, picked, step), *notes]
-    warnings += [*chosen.warnings, *(odd for at in picked for odd in merged[at][1]), *disorder]
-    steady = [at for at in rows if marks[at].steady and marks[at].name not in unfit]
-    last = marks[picked[-1]]
+    steady = [at for at in _steady(marks) if at in rows and marks[at].name not in unfit]
     return DeviceSteps(
-        window=Window(
-            start=marks[picked[0]].start.name,
-            end=None if last.end is None else last.end.name,
-            step=last.name if len(picked) == 1 else None,
-            how=_how(marks, picked, step),
-            steps=tuple(marks[at].name for at in picked),
-            order="host-time" if in_order else "file",
-        ),
+        window=_window(marks, picked, step, "host-time" if in_order else "file"),
         parts=tuple(parts[at].frame for at in picked),
         tables=tuple(tables),
         architecture=architecture,
@@ -209,16 +194,45 @@ def _by_steps(
         device_ms={at: total(valid_duration_ns(frame)) / 1e6 for at, frame in rows.items()},
         op_counts={at: len(frame) for at, frame in rows.items()},
         spread=spread([rows[at] for at in steady], rows[picked[-1]], tables[-1]),
-        warnings=by_weight(warnings),
+        warnings=by_weight([*warnings, *chosen.warnings, *odd, *disorder]),
     )
 
 
-def _how(marks: Sequence[StepMarks], picked: Sequence[int], step: StepChoice) -> str:
-    if step is not None:
-        return f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
-    if any(mark.steady and mark.complete for mark in marks[picked[-1] + 1 :]):
-        return "the last typical steady step"
-    return f"the last complete {'steady ' if marks[picked[-1]].steady else ''}step"
+def _parts(files: Files, picked: Sequence[int]) -> dict[int, Ops]:
+    """The ops of the steps that were read, by their positions."""
+    complete = [at for at, mark in enumerate(files.marks) if mark.complete]
+    parts = {at: files.part(files.marks[at]) for at in (complete if files.whole else picked)}
+    for at in picked:
+        if not len(parts[at].frame):
+            raise EmptyWindow(
+                f"step {files.marks[at].name} holds no ops; the trace has "
+                f"{window.describe(files.marks)}",
+                "Was the device used between its signposts? Choose another with --step.",
+            )
+    return parts
+
+
+def _steady(marks: Sequence[StepMarks]) -> list[int]:
+    return [at for at, mark in enumerate(marks) if mark.steady and mark.complete]
+
+
+def _window(
+    marks: Sequence[StepMarks], picked: Sequence[int], step: StepChoice, order: Order
+) -> Window:
+    first, last = marks[picked[0]], marks[picked[-1]]
+    how = f"{len(picked)} steady steps" if len(picked) > 1 else "the step asked for"
+    if step is None:
+        how = f"the last complete {'steady ' if last.steady else ''}step"
+        if any(at > picked[-1] for at in _steady(marks)):
+            how = "the last typical steady step"
+    return Window(
+        start=first.start.name,
+        end=None if last.end is None else last.end.name,
+        step=last.name if len(picked) == 1 else None,
+        how=how,
+        steps=tuple(marks[at].name for at in picked),
+        order=order,
+    )
 
 
 def _unusual(
@@ -226,9 +240,7 @@ def _unusual(
 ) -> list[Caveat]:
     """What is shown although it stands for no other step, and what is not shown for that."""
     numbered = isinstance(step, int)
-    odd = [
-        at for at, mark in enumerate(marks) if mark.steady and mark.complete and mark.name in unfit
-    ]
+    odd = [at for at in _steady(marks) if marks[at].name in unfit]
     shown = [marks[at].name for at in odd if at in picked]
     if shown or numbered:
         forced = "" if numbered else ": no other steady step is complete"
@@ -277,7 +289,7 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
     architecture, notes = resolve(ops, arch)
     merged, odd = merge_devices(rows)
     announced = () if named.given else (Caveat("no-steps", f"no step signposts; used: {how}"),)
-    order: Literal["file", "host-time"] = "file" if named.file_order else "host-time"
+    order: Order = "file" if named.file_order else "host-time"
     return DeviceSteps(
         window=Window(start=named.start, end=named.end, step=None, how=how, order=order),
         parts=(rows,),

@@ -24,6 +24,7 @@ from instrumentor_analysis.verdict import decide, overhead_percent
 
 if TYPE_CHECKING:
     from instrumentor_analysis.steps import DeviceSteps
+    from instrumentor_analysis.table import Table
     from instrumentor_analysis.window import Named, StepChoice
 
 _INFLATES = Caveat(
@@ -118,10 +119,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         warnings.append(Caveat("unended-samples", text, "wrong"))
     for each in by_label.values():
         warnings += _unsteady(each)
-    untraced = _untraced(folder, label)
-    cost = None
-    if wall and untraced and wall.median_ms is not None and untraced.median_ms:
-        cost = (wall.median_ms / untraced.median_ms - 1) * 100
+    untraced, cost_percent = _untraced(folder, wall)
     return Summary(
         profiler=folder.profiler,
         scope=label or folder.text("scope"),
@@ -137,7 +135,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         artifacts={k: str(v) for k, v in folder.mapping("artifacts").items()},
         warnings=by_weight(warnings),
         untraced=untraced,
-        profiler_cost_percent=cost,
+        profiler_cost_percent=cost_percent,
         barrier=timings.barrier,
     )
 
@@ -176,12 +174,17 @@ def _unsteady(wall: WallClock) -> Iterator[Caveat]:
         yield Caveat("outlier", text)
 
 
-def _untraced(folder: RunFolder, label: str | None) -> WallClock | None:
-    """The main label's wall clock in the run without the profiler, if one went before."""
-    if folder.untraced is None or label is None:
-        return None
+def _untraced(folder: RunFolder, traced: WallClock | None) -> tuple[WallClock | None, float | None]:
+    """The same label in the run without the profiler, if one went before; what Tracy adds to it."""
+    if folder.untraced is None or traced is None:
+        return None, None
     timings = read_timings(folder.untraced, folder.batch_dim)
-    return wall_clock(timings, label) if label in timings.labels() else None
+    if traced.label not in timings.labels():
+        return None, None
+    untraced = wall_clock(timings, traced.label)
+    if traced.median_ms is None or not untraced.median_ms:
+        return untraced, None
+    return untraced, (traced.median_ms / untraced.median_ms - 1) * 100
 
 
 def _warn(summary: Summary, *warnings: Caveat) -> Summary:
@@ -196,10 +199,7 @@ def _tracy(
     named: Named | None,
 ) -> Analysis:
     from instrumentor_analysis import figures
-    from instrumentor_analysis.host_layers import ZONES, layers_of_steps
-    from instrumentor_analysis.locations import MESSAGES, by_source_line, located
-    from instrumentor_analysis.savings import savings
-    from instrumentor_analysis.skew import compare_devices
+    from instrumentor_analysis.locations import MESSAGES, located
     from instrumentor_analysis.steps import read_steps
 
     summary, folder, timings = analysis.summary, analysis.folder, analysis.timings
@@ -214,17 +214,37 @@ def _tracy(
         # The wall clock is worth showing without the device; the reason is not hidden.
         missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
         return replace(analysis, summary=_warn(summary, missing, *inflates, _NO_SPLIT))
-    ops, pooled, rows = device.ops, device.pooled, device.rows
-    ops = located(ops, folder.tracy_log(MESSAGES))
-    times, devices = figures.device_time(rows, ops, pooled), compare_devices(rows, pooled)
+    ops = located(device.ops, folder.tracy_log(MESSAGES))
+    summary = _of_ops(summary, device, ops, folder)
+    wall_ms, why_not = _same_step_wall(timings, device)
+    remarks = [*figures.unbalanced(summary.devices), *figures.remarks(ops, device.pooled)]
+    remarks += [*device.warnings, *why_not]
+    if wall_ms:
+        remarks += inflates if summary.host_layers else [*inflates, _NO_SPLIT]
+    summary = _against_wall(_warn(summary, *remarks), wall_ms)
+    bounds = figures.bounds(ops) if device.architecture.has_peaks else None
+    summary = replace(summary, verdict=decide(summary, bounds))
+    return replace(analysis, summary=summary, ops=ops, device=device)
+
+
+def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder) -> Summary:
+    """The summary with the figures of the window's ops."""
+    from instrumentor_analysis import figures
+    from instrumentor_analysis.host_layers import ZONES, layers_of_steps
+    from instrumentor_analysis.locations import by_source_line
+    from instrumentor_analysis.savings import savings
+    from instrumentor_analysis.skew import compare_devices
+
+    pooled, rows = device.pooled, device.rows
     shown = [device.marks[at] for at in device.chosen]
-    summary = replace(
+    device_time = figures.device_time(rows, ops, pooled)
+    return replace(
         summary,
         window=device.window,
-        device_time=times,
-        devices=devices,
-        device_time_ms=times.kernel_ms,
-        device_time_source=None if times.kernel_ms is None else KERNEL_TIME,
+        device_time=device_time,
+        devices=compare_devices(rows, pooled),
+        device_time_ms=device_time.kernel_ms,
+        device_time_source=None if device_time.kernel_ms is None else KERNEL_TIME,
         op_count=round(len(ops) / pooled),
         host_op_count=round(int(ops["is_host"].sum()) / pooled),
         categories=figures.categories(ops, pooled),
@@ -239,15 +259,6 @@ def _tracy(
         architecture=device.architecture.name,
         host_layers=layers_of_steps(folder.tracy_log(ZONES), shown),
     )
-    wall_ms, why_not = _same_step_wall(timings, device)
-    remarks = [*figures.unbalanced(devices), *figures.remarks(ops, pooled)]
-    remarks += [*device.warnings, *why_not]
-    if wall_ms:
-        remarks += inflates if summary.host_layers else [*inflates, _NO_SPLIT]
-    summary = _against_wall(_warn(summary, *remarks), wall_ms)
-    bounds = figures.bounds(ops) if device.architecture.has_peaks else None
-    summary = replace(summary, verdict=decide(summary, bounds))
-    return replace(analysis, summary=summary, ops=ops, device=device)
 
 
 def _torch(analysis: Analysis, csv: Path) -> Analysis:
