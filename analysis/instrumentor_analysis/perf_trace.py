@@ -81,15 +81,12 @@ def join(ops_csv: Path, messages: Path | None, target: Path) -> Joined:
         writer.writeheader()
         for row in reader:
             count = _whole(row.get(CALL_COUNT))
-            entry = described.get(count) if count is not None else None
-            if entry is None and count is not None:
-                entry = by_op.get(count >> DEVICE_BITS)
-            if entry is not None:
-                row.update({column: entry[column] for column in added})
-            writer.writerow(row)
             if count is not None:
+                entry = described.get(count) or by_op.get(count >> DEVICE_BITS, {})
+                row.update({column: entry[column] for column in added if column in entry})
                 rows += 1
                 located += bool(row.get("LOC"))
+            writer.writerow(row)
     return Joined(rows, located)
 
 
