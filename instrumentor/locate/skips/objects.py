@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Evidence, Kind, Role
 from instrumentor.locate.knowledge import Knowledge
 from instrumentor.locate.names import external_name
 from instrumentor.locate.syntax import ScopeNode, Source
-from instrumentor.locate.values import Class, External, Function, Member, Object, Value, Values
+from instrumentor.locate.values import Class, External, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
@@ -24,12 +24,9 @@ class Objects(Struct, eq=False):
     knowledge: Knowledge
     #: What the step itself calls: calling it once more changes nothing that it does not.
     called_by_the_step: frozenset[Value] = frozenset()
-    _attributes: dict[str, bool] = field(default_factory=dict)
 
     def is_module(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A torch module: made by a class of modules, or used as only modules are."""
-        if isinstance(node, ast.Attribute) and self._holds_modules(node.attr):
-            return True
         return any(
             v in self.called_by_the_step or self._module(v)
             for v in self._values(source, scope, node)
@@ -61,7 +58,7 @@ class Objects(Struct, eq=False):
             return False
         where, word = (source, scope, call.func.value), call.func.attr
         return (word in catalogue.MODULE_SAVES and self.is_module(*where)) or (
-            word in catalogue.ACCELERATOR_SAVES and self.made_by(*where).startswith("accelerate.")
+            word in catalogue.ACCELERATOR_SAVES and self.object_of(*where).startswith("accelerate.")
         )
 
     def walked(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr | None:
@@ -82,17 +79,8 @@ class Objects(Struct, eq=False):
         return any(isinstance(v, External) for v in self._values(source, scope, node))
 
     def object_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> str:
-        """As :meth:`made_by` for an object itself, not for its attributes and methods."""
-        for value in self._values(source, scope, node):
-            if isinstance(value, Object) and external_name(value.made_by):
-                return external_name(value.made_by)
-        return ""
-
-    def made_by(self, source: Source, scope: ScopeNode, node: ast.expr) -> str:
         """Qualified name of the library class or function that an object comes from."""
         for value in self._values(source, scope, node):
-            while isinstance(value, (Member, Function)) and value.owner is not None:
-                value = value.owner
             if isinstance(value, Object) and external_name(value.made_by):
                 return external_name(value.made_by)
         return ""
@@ -103,14 +91,3 @@ class Objects(Struct, eq=False):
     def _module(self, value: Value) -> bool:
         found = self.knowledge.kinds.of_value(value)
         return found is not None and found[0] in _MODULES
-
-    def _holds_modules(self, attribute: str) -> bool:
-        """Whether some object of the program holds a module under an attribute of that name."""
-        if attribute not in self._attributes:
-            names = self.knowledge.program.names
-            self._attributes[attribute] = any(
-                self._module(value)
-                for source, put in names.puts_of(attribute)
-                for value in names.of(source, put.scope, put.bound.value)
-            )
-        return self._attributes[attribute]

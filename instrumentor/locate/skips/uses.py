@@ -20,13 +20,10 @@ from instrumentor.locate.skips.liveness import reads_of, variables
 from instrumentor.locate.skips.pieces import Piece
 from instrumentor.locate.skips.storage import Cell, Frame
 from instrumentor.locate.syntax import (
-    FUNCTIONS,
     ScopeNode,
     Source,
     arguments,
-    dotted,
     own_calls,
-    own_nodes,
 )
 from instrumentor.locate.values import Group, Object
 
@@ -165,20 +162,15 @@ class Uses(Struct, eq=False):
         if home is None or cell.scope is home.tree:
             for source in program.sources.values():
                 for node in source.mentions.get(cell.name, ()):
-                    if isinstance(node, ast.Attribute) and self._means(cell, home, source, node):
+                    if not isinstance(node, ast.Attribute):
+                        continue
+                    scope = program.scope_of(source, node)
+                    if home is None or home in program.names.of(source, scope, node.value):
                         yield source, node
         if home is None:
             yield from self._read_by_name(cell.name)
         for source, scope, name in self.facts.storage.names_of(cell):
             yield from ((source, n) for n in variables(program, source, scope, name))
-
-    def _means(self, cell: Cell, home: Source | None, source: Source, node: ast.Attribute) -> bool:
-        """Whether `x.name` may be the module's variable, or an attribute that was set before."""
-        scope = self.facts.program.scope_of(source, node)
-        if home is not None:
-            return home in self.facts.program.names.of(source, scope, node.value)
-        own = _set_first(scope, cell.name)
-        return not own or dotted(node.value) != own
 
     def _read_by_name(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
         """`getattr(x, "name")`; of an object of the program also `vars(x)` and any other name."""
@@ -216,14 +208,3 @@ def _put_into(target: ast.expr) -> Iterator[ast.expr]:
             yield from _put_into(element)
     elif isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
         yield from _put_into(target.value)
-
-
-def _set_first(scope: ScopeNode, attribute: str) -> str:
-    """The object whose attribute a function sets ahead of every read of its own; '' for none."""
-    for statement in scope.body if isinstance(scope, FUNCTIONS) else ():
-        nodes = (statement, *own_nodes(statement))
-        uses = [n for n in nodes if isinstance(n, ast.Attribute) and n.attr == attribute]
-        if uses:
-            stores = all(isinstance(n.ctx, ast.Store) for n in uses)
-            return dotted(uses[0].value) if stores and isinstance(statement, ast.Assign) else ""
-    return ""
