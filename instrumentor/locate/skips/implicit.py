@@ -13,48 +13,26 @@ from instrumentor.locate.signatures import is_property
 from instrumentor.locate.syntax import FunctionNode, ScopeNode, Source, own_nodes
 from instrumentor.locate.values import Class, Group, Object, Values
 
-
-def _methods(words: str) -> frozenset[str]:
-    return frozenset(f"__{word}__" for word in words.split())
-
-
-WALKS = _methods("iter next")
-_ARITHMETIC = "add sub mul matmul truediv floordiv mod pow lshift rshift and or xor"
-_OPERATORS = frozenset(f"__{side}{w}__" for side in ("", "r", "i") for w in _ARITHMETIC.split())
-_UNARY = _methods("neg pos invert")
-_COMPARED = _methods("lt le eq ne gt ge contains")
-_TRUTH = _methods("bool len")
-_SHOWN = _methods("format str repr")
-_ITEMS = _methods("getitem setitem delitem")
-_ATTRIBUTES = _methods("getattr getattribute setattr delattr")
-_ENTERED = _methods("enter exit aenter aexit")
-#: Run where an object is made, not where it is used.
-_MAKING = _methods("init new post_init init_subclass class_getitem set_name")
+#: Special methods that run where an object is made, not where it is used.
+_MAKING = ("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__")
+_ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
 
 
-def operands(node: ast.AST) -> Iterator[tuple[ast.expr, Collection[str]]]:
-    """What a node does something with, and the methods that it may run."""
+def operands(node: ast.AST) -> Iterator[ast.expr]:
+    """What a node does something with by special methods: which ones is not told apart."""
     match node:
         case ast.BinOp(left=one, right=other) | ast.AugAssign(target=one, value=other):
-            yield from ((one, _OPERATORS), (other, _OPERATORS))
-        case ast.UnaryOp(op=op, operand=one):
-            yield one, _TRUTH if isinstance(op, ast.Not) else _UNARY
+            yield from (one, other)
         case ast.Compare(left=one, comparators=others):
-            yield from ((side, _COMPARED) for side in (one, *others))
+            yield from (one, *others)
         case ast.BoolOp(values=tests) | ast.comprehension(ifs=tests):
-            yield from ((test, _TRUTH) for test in tests)
+            yield from tests
+        case ast.UnaryOp(operand=one) | ast.FormattedValue(value=one) | ast.Subscript(value=one):
+            yield one
         case ast.If(test=one) | ast.While(test=one) | ast.IfExp(test=one) | ast.Assert(test=one):
-            yield one, _TRUTH
-        case ast.match_case(guard=ast.expr() as one):
-            yield one, _TRUTH
-        case ast.FormattedValue(value=one):
-            yield one, _SHOWN
-        case ast.Subscript(value=one):
-            yield one, _ITEMS
-        case ast.Attribute(value=one, attr=attribute):
-            yield one, {attribute, *_ATTRIBUTES}
-        case ast.withitem(context_expr=one):
-            yield one, _ENTERED
+            yield one
+        case ast.match_case(guard=ast.expr() as one) | ast.withitem(context_expr=one):
+            yield one
 
 
 class Implicit(Struct, eq=False, dict=True):
@@ -63,17 +41,26 @@ class Implicit(Struct, eq=False, dict=True):
     program: Program
 
     @cached_property
-    def by_libraries(self) -> frozenset[str]:
-        """Methods that a library may run of an object which it is given."""
+    def _special(self) -> list[str]:
         named = self.program.methods_by_name
-        return frozenset(w for w in named if w.startswith("__") and w not in _MAKING)
+        return [w for w in named if w.startswith("__") and w not in _MAKING]
 
-    def methods(
+    def special(self, source: Source, scope: ScopeNode, owner: ast.expr) -> Iterator[Function]:
+        """Special methods of an object: syntax runs them, and a library which is given it."""
+        return self._of(source, scope, owner, self._special)
+
+    def accessors(
+        self, source: Source, scope: ScopeNode, node: ast.Attribute
+    ) -> Iterator[Function]:
+        """What runs where an attribute is read, set or deleted."""
+        for method in self._of(source, scope, node.value, (node.attr, *_ATTRIBUTES)):
+            if method.name != node.attr or _is_accessor(method.node):
+                yield method
+
+    def _of(
         self, source: Source, scope: ScopeNode, owner: ast.expr, words: Collection[str]
     ) -> Iterator[Function]:
-        """Those of the words that an object's class, its bases or, of any instance, subclasses
-        define; a word of another form is an attribute, and runs what is decorated as its property.
-        """
+        """What an object's class, its bases or, of any instance, subclasses define."""
         wanted = [w for w in words if w in self.program.methods_by_name]
         for value in _objects(self.program.names.of(source, scope, owner) if wanted else ()):
             if not isinstance(value.made_by, Class):
@@ -83,8 +70,7 @@ class Implicit(Struct, eq=False, dict=True):
                 family |= {c.node for c in self.program.subclasses.get(value.made_by.node, ())}
             for word in wanted:
                 for method in self.program.methods_by_name[word]:
-                    runs = word.startswith("__") or _is_accessor(method.node)
-                    if runs and method.source.class_of[method.node] in family:
+                    if method.source.class_of[method.node] in family:
                         yield method
 
     def counted(

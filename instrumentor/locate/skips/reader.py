@@ -8,7 +8,7 @@ properties run of its classes; for a call that leaves the program see
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -18,7 +18,7 @@ from instrumentor.locate.answers import Answers
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.skips.calls import LibraryCalls
 from instrumentor.locate.skips.effects import Effects, Mode, cells_of, changes, unread
-from instrumentor.locate.skips.implicit import WALKS, Implicit, operands
+from instrumentor.locate.skips.implicit import Implicit, operands
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
 from instrumentor.locate.syntax import (
@@ -91,8 +91,8 @@ class EffectsReader(Struct, eq=False, dict=True):
             self._node(frame, statement, node, found, certain=certain)
             for name in bound_by(node):
                 self._bind(frame, statement, name, found)
-            for owner, words in operands(node):
-                self._implicit(frame, owner, words, found)
+            for owner in operands(node):
+                self._special(frame, owner, found)
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
         restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
         for part, is_certain in _suites(statement, inner_certain):
@@ -120,6 +120,9 @@ class EffectsReader(Struct, eq=False, dict=True):
             case ast.Attribute() | ast.Subscript():
                 if not isinstance(node.ctx, ast.Load):
                     self._store(frame, node, found)
+                if isinstance(node, ast.Attribute):
+                    accessors = self._methods.accessors(frame.source, frame.scope, node)
+                    self._run(frame, node.value, accessors, found)
             case ast.comprehension(iter=walked) | ast.Starred(value=walked, ctx=ast.Load()):
                 self._walk(frame, walked, found, certain=certain)
             case ast.Compare(ops=ops, comparators=sides):
@@ -181,7 +184,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.add(changes(frame, call, map(Cell, counted)))
             by_library = Effects()
             for argument in arguments(call):
-                self._implicit(frame, argument, self._methods.by_libraries, by_library)
+                self._special(frame, argument, by_library)
             by_library.loads = False  # a data set reads its own files
             found.add(by_library)
         return found
@@ -222,13 +225,17 @@ class EffectsReader(Struct, eq=False, dict=True):
         reach = self.storage.of(frame, iterable)
         if reach.once:
             found.add(changes(frame, iterable, reach.cells))
-        self._implicit(frame, iterable, WALKS, found)
+        self._special(frame, iterable, found)
 
-    def _implicit(
-        self, frame: Frame, owner: ast.expr, words: Collection[str], found: Effects
-    ) -> None:
+    def _special(self, frame: Frame, owner: ast.expr, found: Effects) -> None:
         """Methods of the program's classes that no call names."""
-        for method in self._methods.methods(frame.source, frame.scope, owner, words):
+        methods = self._methods.special(frame.source, frame.scope, owner)
+        self._run(frame, owner, methods, found)
+
+    def _run(
+        self, frame: Frame, owner: ast.expr, methods: Iterator[Function], found: Effects
+    ) -> None:
+        for method in methods:
             first = next(iter(all_parameters(method.node)), None)
             if first is not None:
                 own = ((first.arg, self.storage.of(frame, owner)),)
