@@ -201,23 +201,6 @@ def test_edits_are_reversible_and_as_planned(case: tuple[bytes, list[Edit]]) -> 
     assert is_instrumented(result)
 
 
-@QUIET
-@given(edited())
-def test_untouched_lines_keep_their_bytes_and_order(case: tuple[bytes, list[Edit]]) -> None:
-    source, edits = case
-    result = attempt(source, [edit for edit in edits if edit.kind is not Kind.PRELUDE])
-    originals = iter(source.removeprefix(BOM_UTF8).splitlines())
-    depth = 0
-    for line in result.removeprefix(BOM_UTF8).splitlines():
-        if MARKER.encode() in line:
-            depth += line.endswith(b" begin") - line.endswith(b" end")
-            if b"# [instrument] off| " in line:
-                assert line.replace(b"# [instrument] off| ", b"") == next(originals)
-        elif not depth:
-            assert line == next(originals)
-    assert next(originals, None) is None
-
-
 PIECES = (
     *(b"a", b"()", b"x = ", b"if a:", b"else:", b"def f():", b"'" * 3, b'"', b"(", b")", b"pass"),
     *(b"\n", b"\r", b"\r\n", b"\n    ", b"\n  ", b"\n\t", b"\f", b"\\", b"\\\n", b";", b" "),

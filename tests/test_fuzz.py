@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from instrumentor import Declined, InstrumentError, rewrite
+from instrumentor import InstrumentError, rewrite
 from instrumentor.engine import strip
 from tests.training_scripts import Shape, compose, shapes
 
@@ -18,51 +17,16 @@ THOROUGH = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-PIECES = [
-    b"for x in y:",
-    b"while True:",
-    b"loss = model(x)",
-    b"loss.backward()",
-    b"optimizer.step()",
-    b"torch_xla.sync()",
-    b"    ",
-    b"\t",
-    b"\n",
-    b"\r\n",
-    b"\r",
-    b"\f",
-    b";",
-    b"\\\n",
-    b'"""',
-    b"# coding: latin-1\n",
-    b"\xef\xbb\xbf",
-    b"\xff",
-    b"\0",
-    b"if x: ",
-    b"else: ",
-    b"match x:\n case 1: ",
-    b"async ",
-    b"await ",
-    b"yield ",
-    b"lambda: ",
-    b"def f(): ",
-    b"class A: ",
-    b"with a as b: ",
-    b"try: ",
-    b"except: ",
-    b"global loss\n",
-    b"del loss\n",
-    b"(loss := model(x)).backward()",
-    b"import torch\n",
-    b"from torch import *\n",
-    b"type X = int\n",
-    b"print(loss.item())",
-    b"validate(model)",
-    b"return",
-    b"break",
-    b"[",
+PIECES = (
+    *(b"for x in y:", b"while True:", b"loss = model(x)", b"loss.backward()", b"optimizer.step()"),
+    *(b"torch_xla.sync()", b"    ", b"\t", b"\n", b"\r\n", b"\r", b"\f", b";", b"\\\n", b'"""'),
+    *(b"# coding: latin-1\n", b"\xef\xbb\xbf", b"\xff", b"\0", b"if x: ", b"else: "),
+    *(b"match x:\n case 1: ", b"async ", b"await ", b"yield ", b"lambda: ", b"def f(): "),
+    *(b"class A: ", b"with a as b: ", b"try: ", b"except: ", b"global loss\n", b"del loss\n"),
+    *(b"(loss := model(x)).backward()", b"import torch\n", b"from torch import *\n"),
+    *(b"type X = int\n", b"print(loss.item())", b"validate(model)", b"return", b"break", b"["),
     b")",
-]
+)
 
 
 def survive(source: bytes) -> None:
@@ -126,8 +90,3 @@ def test_ten_thousand_lines() -> None:
     source = filler + compose(Shape(place="module"))
     result = rewrite(source)
     assert strip(result.code) == source
-
-
-def test_without_the_word_nothing_is_parsed_as_training() -> None:
-    with pytest.raises(Declined):
-        rewrite(b"x = 1\n" * 1000)

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, example, given, note, settings
 
-from instrumentor import Options, Rewritten, UsageError, rewrite
-from instrumentor.engine import strip
+from instrumentor import Options, Rewritten, rewrite
 from tests.recording import Recorder, expectation, is_prefix, shown, violations
 from tests.training_scripts import Shape, compose, shapes
 
@@ -34,19 +33,6 @@ def rewritten(shape: Shape, options: Options | None = None) -> tuple[bytes, Rewr
     result = rewrite(source, options)
     note(result.code.decode())
     return source, result
-
-
-@THOROUGH
-@given(shapes())
-@example(Shape())
-def test_text(shape: Shape) -> None:
-    source, result = rewritten(shape)
-    compile(result.code, "train.py", "exec")
-    assert strip(result.code) == source
-    with pytest.raises(UsageError, match="already instrumented"):
-        rewrite(result.code)
-    assert (b"\r\n" in result.code) == shape.crlf
-    assert result.code.endswith(b"\n") == source.endswith(b"\n")
 
 
 @THOROUGH

@@ -290,6 +290,28 @@ def test_a_best_checkpoint_that_is_loaded_behind_the_loop_stays_with_its_evaluat
     assert "off|" not in rewritten(source).code.decode()
 
 
+KEEP = """\
+import os
+def keep(model):
+    os.makedirs('out', exist_ok=True)
+    torch.save(model, 'out/m.pt')
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "goes"),
+    [
+        ("with open('out/log.csv', 'a') as log:\n    log.write('1')", False),
+        ("open('out/log.csv').close()", False),
+        ("log.write('1')", True),
+        ("if ready:\n    os.makedirs('out')\n    open('out/log', 'w').close()", True),
+    ],
+)
+def test_a_save_stays_that_makes_the_folder_of_another_file(rest: str, goes: bool) -> None:
+    source = looped(f"{STEP}keep(model)\n{rest}", before=KEEP)
+    assert bool(plan_of(source)["skipped_checkpoints"]) is goes
+
+
 def test_kept_on_request() -> None:
     source = with_initial("validate(model)", "if step % 2 == 0:\n    validate(model)")
     plan = plan_of(source, keep_validation=True)

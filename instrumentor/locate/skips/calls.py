@@ -8,11 +8,21 @@ from msgspec import Struct
 
 from instrumentor.locate import catalogue
 from instrumentor.locate.catalogue import Effect, Role
-from instrumentor.locate.skips.effects import Effects, cells_of, changes, unread
+from instrumentor.locate.skips.effects import Effects, Files, cells_of, changes, unread
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.storage import NOWHERE, UNKNOWN, Cell, Frame, Reach, Storage
 from instrumentor.locate.syntax import arguments
 from instrumentor.locate.values import Member
+
+_MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
+_FOLDER = Files.WRITES | Files.MAKES_FOLDER
+#: Of those that save the ones that make no file.
+_FOLDERS = {
+    **dict.fromkeys(("os.makedirs", "os.mkdir", "mkdir"), _FOLDER),
+    # into what is open, or is there
+    **dict.fromkeys(("write", "writelines", "unlink", "rmdir", "os.remove"), Files.WRITES),
+    **dict.fromkeys(("os.unlink", "os.rmdir", "shutil.rmtree"), Files.WRITES),
+}
 
 
 class LibraryCalls(Struct, eq=False):
@@ -69,7 +79,7 @@ class LibraryCalls(Struct, eq=False):
             mode = given[1] if len(given) > 1 else None
             mode = next((k.value for k in call.keywords if k.arg == "mode"), mode)
             reads = mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value))
-            return Effects(saves=not reads, loads=reads)
+            return Effects(files=Files.READS if reads else _MAKES_FILE)
         if name == "builtins.setattr" and len(given) == 3:
             attribute = self.storage.of(frame, given[1]).constant
             if attribute:
@@ -84,9 +94,11 @@ class LibraryCalls(Struct, eq=False):
             return _unread(frame, call)
         found = Effects(
             draws=[NOWHERE] if catalogue.draws(name) else [],
-            saves=effect is Effect.SAVES or catalogue.role_of(name) is Role.SAVE,
-            loads=effect is Effect.LOADS,
         )
+        if effect is Effect.SAVES or catalogue.role_of(name) is Role.SAVE:
+            found.files = _FOLDERS.get(name, _MAKES_FILE)
+        elif effect is Effect.LOADS:
+            found.files = Files.READS
         if effect is Effect.GIVEN or _in_place(call):
             found.add(changes(frame, call, self._given(frame, call)))
         elif effect is Effect.FIRST and call.args:
@@ -103,14 +115,15 @@ class LibraryCalls(Struct, eq=False):
             return _unread(frame, call)
         if self.objects.is_module(*where):
             found = changes(frame, call, own.cells if catalogue.changes_module(word) else ())
-            found.saves = word in catalogue.MODULE_SAVES
+            if word in catalogue.MODULE_SAVES:
+                found.files = _FOLDER
             return found
         if self.objects.saves_weights(frame.source, frame.scope, call):
-            return Effects(saves=True)
+            return Effects(files=_FOLDER)
         if word in catalogue.METHODS_THAT_SAVE | catalogue.METHODS_THAT_LOAD:
             found = changes(frame, call, own.cells)
-            found.saves = word in catalogue.METHODS_THAT_SAVE
-            found.loads = word in catalogue.METHODS_THAT_LOAD
+            saves = word in catalogue.METHODS_THAT_SAVE
+            found.files = _FOLDERS.get(word, _MAKES_FILE) if saves else Files.READS
             return found
         # a list is sorted in place, a tensor is not
         in_place = _in_place(call) or (word == "sort" and isinstance(statement, ast.Expr))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterable
+from enum import Flag, auto
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,6 +17,15 @@ from instrumentor.locate.syntax import Source
 Change = tuple[Source, ast.AST]
 _MANY = 8
 _WIDEST = 60
+
+
+class Files(Flag):
+    """What is done with files and folders, which are not told apart by their names."""
+
+    WRITES = auto()  # or removes
+    READS = auto()
+    MAKES_FOLDER = auto()
+    NEEDS_FOLDER = auto()  # makes a file, for which there has to be one
 
 
 class Mode(Struct, frozen=True):
@@ -39,8 +49,7 @@ class Effects(Struct):
         bound: names bound in their own scope.
         changed: names and attributes whose objects may be changed, attributes that are set; with
             what does so.
-        saves: a file is written or removed.
-        loads: a file is read that may have been saved.
+        files: what is done with files.
         modes: the last switch of each module.
         draws: data loaders that are walked over, as the examined scope spells them, in order;
             nothing for random numbers that cannot be drawn in their place.
@@ -49,8 +58,7 @@ class Effects(Struct):
 
     bound: set[Cell] = field(default_factory=set)
     changed: dict[Cell, Change] = field(default_factory=dict)
-    saves: bool = False
-    loads: bool = False
+    files: Files = Files(0)
     modes: dict[Spelling, Mode] = field(default_factory=dict)
     draws: list[Spelling] = field(default_factory=list)
     unknown: str = ""
@@ -58,8 +66,7 @@ class Effects(Struct):
     def add(self, other: Effects, *, certain: bool = True) -> None:
         self.bound |= other.bound
         self.changed = {**other.changed, **self.changed}
-        self.saves |= other.saves
-        self.loads |= other.loads
+        self.files |= other.files
         for mode in other.modes.values():
             before = self.modes.get(mode.owner, mode)
             if mode.owner.text or before.training is None:  # nobody tells modules without a name

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from instrumentor.locate.model import Kept, Skipped
-from instrumentor.locate.skips.effects import Change, Effects, shown
+from instrumentor.locate.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.skips.facts import Facts, Place
 from instrumentor.locate.skips.gone import Gone
 from instrumentor.locate.skips.pieces import Piece
@@ -20,6 +20,19 @@ from instrumentor.locate.vocabulary import host_read
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
     *(ast.If, ast.For, ast.With),
+)
+
+
+#: What a piece does with files, what one that stays may need that for unless it does so itself,
+#: and how that reads.
+_NEEDED = (
+    (Files.WRITES, Files.READS, Files(0), "a file is read back at {}"),
+    (
+        Files.MAKES_FOLDER,
+        Files.NEEDS_FOLDER,
+        Files.MAKES_FOLDER,
+        "a file is made at {}, in a folder that this may make",
+    ),
 )
 
 
@@ -98,10 +111,11 @@ class _Attempt(Struct, eq=False):
             self._check(piece)
         while sum(map(self._add_dependent, self.taken)):
             pass
-        saving = [p for p in self.taken if self._effects(p).saves]  # with what depends on it
-        loaded = self._loaded_later() if saving else ""
-        if loaded:
-            raise Stays(saving[-1], loaded)
+        for does, needs, itself, why in _NEEDED:
+            pieces = [p for p in self.taken if does in self._effects(p).files]
+            at = self._left_doing(needs, itself) if pieces else ""
+            if at:
+                raise Stays(pieces[-1], why.format(at))
 
     def _check(self, piece: Piece) -> None:
         """By itself: what it does can be read and made up for."""
@@ -162,14 +176,15 @@ class _Attempt(Struct, eq=False):
 
     # -- files ---------------------------------------------------------------------------------
 
-    def _loaded_later(self) -> str:
-        """A statement that stays and reads a file, in the loops or behind them."""
+    def _left_doing(self, needs: Files, itself: Files) -> str:
+        """A statement that stays, in the loops or behind them, and needs what a piece does."""
         gone = self._gone()
         for source, scope, statement in self._behind():
             if gone.holds(source, statement) or self.facts.holds_step(statement):
                 continue
-            if self.facts.reader.of(source, scope, [statement]).loads:
-                return f"a file is read back at {source.at(statement.lineno)}"
+            files = self.facts.reader.of(source, scope, [statement]).files
+            if needs in files and not itself & files:
+                return source.at(statement.lineno)
         return ""
 
     def _behind(self) -> Iterator[Place]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from instrumentor.locate.answers import Answers
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.skips.calls import LibraryCalls
-from instrumentor.locate.skips.effects import Effects, Mode, cells_of, changes, unread
+from instrumentor.locate.skips.effects import Effects, Files, Mode, cells_of, changes, unread
 from instrumentor.locate.skips.implicit import Implicit, operands
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
@@ -185,7 +185,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             by_library = Effects()
             for argument in arguments(call):
                 self._special(frame, argument, by_library)
-            by_library.loads = False  # a data set reads its own files
+            by_library.files &= ~Files.READS  # a data set reads its own
             found.add(by_library)
         return found
 
