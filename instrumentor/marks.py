@@ -60,15 +60,10 @@ def classify(lines: Iterable[bytes]) -> Iterator[tuple[Line, bytes]]:
         yield Line.OURS, line
 
 
-def switch_off(line: bytes) -> bytes:
+def switch_off(line: str) -> str:
     """Turn an original physical line into a comment that :func:`strip` can read back."""
-    rest = line.lstrip(_BLANK)
-    return line[: len(line) - len(rest)] + _OFF + rest
-
-
-def switch_on(line: bytes) -> bytes:
-    """Undo :func:`switch_off`."""
-    return line.replace(_OFF, b"", 1)
+    rest = line.lstrip(" \t\f")
+    return line[: len(line) - len(rest)] + OFF + rest
 
 
 def strip(instrumented: bytes) -> bytes:
@@ -84,7 +79,7 @@ def strip(instrumented: bytes) -> bytes:
     for kind, line in classify(instrumented[len(bom) :].splitlines(keepends=True)):
         ours_last = kind is Line.OURS
         if not ours_last:
-            kept.append(switch_on(line) if kind is Line.OFF else line)
+            kept.append(line.replace(_OFF, b"", 1) if kind is Line.OFF else line)
     if ours_last and kept and not instrumented.endswith((b"\n", b"\r")):
         # The instrumented file ends as the original did: without a newline.
         kept[-1] = kept[-1].rstrip(b"\r\n")

@@ -1,8 +1,4 @@
-"""The pass of LibCST that carries out all edits.
-
-Disabled lines leave only placeholders here: which original line each of them stands for follows
-from their order, and :mod:`instrumentor.engine.original_bytes` fills the bytes in.
-"""
+"""The pass of LibCST that carries out all edits."""
 
 from __future__ import annotations
 
@@ -15,8 +11,15 @@ import libcst as cst
 from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.engine.actions import Actions
 from instrumentor.engine.pairs import COMPOUND, Node
-from instrumentor.engine.snippets import Line, comment_line, marked_end, prelude, snippet
-from instrumentor.marks import BEGIN, END, MARKER, OFF
+from instrumentor.engine.snippets import (
+    Line,
+    comment_line,
+    marked_end,
+    physical,
+    prelude,
+    snippet,
+)
+from instrumentor.marks import BEGIN, END, MARKER, switch_off
 
 #: Nodes that hold statements: a simple line or the header of a block holds none.
 _HOLDERS = COMPOUND | {
@@ -31,6 +34,8 @@ _NO_ACTIONS = Actions()
 class Rewriter(cst.CSTTransformer):
     """Carries out the actions at statements of one module, in one pass over its blocks.
 
+    ``lines`` are the physical lines of the original.
+
     Attributes:
         left: actions that have not been carried out.
     """
@@ -38,20 +43,24 @@ class Rewriter(cst.CSTTransformer):
     def __init__(
         self,
         module: cst.Module,
+        lines: Sequence[str],
         actions: Mapping[Statement, Actions],
         nodes: Mapping[Statement, Node],
     ) -> None:
         super().__init__()
         self._module = module
+        self._lines = lines
         self._nodes = nodes
+        self._places = {id(node): where.line for where, node in nodes.items()}
         self._actions = {id(nodes[where]): found for where, found in actions.items()}
         self._preludes: list[str] = []
         self.left = dict(self._actions)
 
-    def rewritten(self) -> str:
-        """The text of the module with the actions carried out."""
-        code = self._module.visit(self).code
-        return _PRELUDE.sub(lambda found: self._preludes[int(found[1])], code)
+    def rewritten(self) -> bytes:
+        """The module with the actions carried out, in its own encoding."""
+        module = self._module.visit(self)
+        code = _PRELUDE.sub(lambda found: self._preludes[int(found[1])], module.code)
+        return code.encode(module.encoding)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Statements in blocks alone, and none inside of one that is taken out."""
@@ -91,10 +100,11 @@ class Rewriter(cst.CSTTransformer):
             yield updated.with_changes(leading_lines=())
         else:
             text = self._text(original.with_changes(leading_lines=()))
-            lines, tail = _split_tail(text)
-            yield from (comment_line(OFF) for _ in lines)
+            first = self._places[id(original)] - _above(original, self._module)
+            last = first + len(_split_tail(text)[0])
+            yield from self._off(first, last)
             yield from self._replacement(actions.off)
-            yield from (comment_line(line.strip()) for line in tail)
+            yield from map(physical, self._lines[last - 1 : first + text.count("\n") - 1])
         yield from self._inserted(actions.after)
 
     def _line(self, line: cst.SimpleStatementLine) -> Iterator[Line]:
@@ -106,7 +116,8 @@ class Rewriter(cst.CSTTransformer):
             for small in line.body:
                 yield from self._inserted(self._carried_out(small).after)
         else:
-            yield from _off(self._text(bare))
+            first = self._places[id(line.body[0])]
+            yield from self._off(first, first + self._text(bare).count("\n"))
             yield from self._one_by_one(line.body)
 
     def _spread(self, original: Any, updated: Any) -> dict[str, Any]:
@@ -115,7 +126,9 @@ class Rewriter(cst.CSTTransformer):
         header = self._header(original)
         body = [*self._inserted(self._of(suite.body[0]).before), *self._one_by_one(suite.body)]
         body += _pass_when_empty(body)
-        lead = _off(header + self._text(suite))
+        ahead = (header + suite.leading_whitespace.value).count("\n")
+        first = self._places[id(suite.body[0])] - ahead
+        lead = self._off(first, first + (header + self._text(suite)).count("\n"))
         if "\n" in header:  # its lines cannot carry a marker each
             lead.append(comment_line(BEGIN))
             body.append(comment_line(END))
@@ -134,7 +147,7 @@ class Rewriter(cst.CSTTransformer):
         without = {"leading_lines": (), "decorators": (), "lines_after_decorators": ()}
         changes = {"body": stub, "orelse": None, **without}
         changes = {name: value for name, value in changes.items() if hasattr(node, name)}
-        return self._text(node.with_changes(**changes)).removesuffix("pass\n")
+        return self._text(node.with_changes(**changes)).rpartition("pass")[0]
 
     def _keeps_whole(self, smalls: Sequence[cst.BaseSmallStatement]) -> bool:
         """Whether a line can stay as it is: nothing off, nothing inserted between statements."""
@@ -163,7 +176,7 @@ class Rewriter(cst.CSTTransformer):
         for edit in edits:
             if edit.kind is Kind.PRELUDE:
                 yield comment_line(f"{MARKER} prelude {len(self._preludes)}")
-                self._preludes.append(prelude(edit.code))
+                self._preludes.append(prelude(edit.code, self._module.default_newline))
             elif edit.kind is Kind.MOVE_AFTER and edit.at is not None:
                 yield from snippet(self._moved_text(edit.at))
             else:
@@ -180,6 +193,10 @@ class Rewriter(cst.CSTTransformer):
     def _small_text(self, small: cst.BaseSmallStatement) -> str:
         return self._text(small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT))
 
+    def _off(self, first: int, behind: int) -> list[cst.EmptyLine]:
+        """Lines of the original from one to ahead of another, switched off."""
+        return [physical(switch_off(line)) for line in self._lines[first - 1 : behind - 1]]
+
     def _of(self, node: cst.CSTNode) -> Actions:
         return self._actions.get(id(node), _NO_ACTIONS)
 
@@ -188,7 +205,7 @@ class Rewriter(cst.CSTTransformer):
         return self._of(node)
 
     def _text(self, node: cst.CSTNode) -> str:
-        return self._module.code_for_node(node)
+        return self._module.code_for_node(node).replace("\r\n", "\n")
 
 
 def _pass_when_empty(body: Sequence[Line]) -> list[Line]:
@@ -197,8 +214,10 @@ def _pass_when_empty(body: Sequence[Line]) -> list[Line]:
     return []
 
 
-def _off(text: str) -> list[cst.EmptyLine]:
-    return [comment_line(OFF) for _ in range(text.count("\n"))]
+def _above(node: cst.BaseCompoundStatement, module: cst.Module) -> int:
+    """Lines of a statement ahead of its keyword: its decorators."""
+    above = (*getattr(node, "decorators", ()), *getattr(node, "lines_after_decorators", ()))
+    return sum(module.code_for_node(each).count("\n") for each in above)
 
 
 def _split_tail(text: str) -> tuple[list[str], list[str]]:

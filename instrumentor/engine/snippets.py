@@ -20,8 +20,20 @@ _NEWLINE = re.compile(r"\r\n?")
 
 
 def comment_line(text: str) -> cst.EmptyLine:
-    """A comment on a line of its own; a blank line without text."""
-    return cst.EmptyLine(comment=cst.Comment(text) if text else None)
+    """A comment on a line of its own, at the indentation of the block it is put into."""
+    return cst.EmptyLine(comment=cst.Comment(text))
+
+
+def physical(line: str) -> cst.EmptyLine:
+    """A line of the original without code, as it is, wherever it is put."""
+    text = line.rstrip("\r\n")
+    rest = text.lstrip(" \t\f")
+    return cst.EmptyLine(
+        indent=False,
+        whitespace=cst.SimpleWhitespace(text[: len(text) - len(rest)]),
+        comment=cst.Comment(rest) if rest else None,
+        newline=cst.Newline(line[len(text) :] or None),
+    )
 
 
 def marked_end() -> cst.TrailingWhitespace:
@@ -51,7 +63,7 @@ def snippet(code: str) -> Sequence[Line]:
     return lines if marked is not None else [comment_line(BEGIN), *lines, comment_line(END)]
 
 
-def prelude(code: str) -> str:
+def prelude(code: str, newline: str) -> str:
     """The lines of a block of the module itself, with its own indentation.
 
     Nothing in it depends on its place, so LibCST need not read it: it can be longer than the
@@ -65,7 +77,7 @@ def prelude(code: str) -> str:
         parse(text)
     except (SyntaxError, ValueError) as error:
         raise _no_code(text) from error
-    return f"{BEGIN}\n{text}\n{END}"
+    return newline.join((BEGIN, *text.split("\n"), END))
 
 
 def _no_code(text: str) -> ProofFailed:

@@ -6,13 +6,12 @@ import ast
 import subprocess
 import warnings
 from collections.abc import Collection, Sequence
-from itertools import takewhile
 from pathlib import Path
 
 from instrumentor.edits import Edit
+from instrumentor.engine import check_reversible
 from instrumentor.engine.parsing import parse
 from instrumentor.errors import NotReady, ProofFailed
-from instrumentor.marks import strip
 from instrumentor.proofs.names import check_collisions, check_undefined, collect_names
 from instrumentor.proofs.planned import check_planned
 
@@ -63,7 +62,7 @@ def prove(
     """
     _compiled(original, "the original")
     after = _compiled(instrumented, "the result")
-    _check_reversible(original, instrumented)
+    check_reversible(original, instrumented)
     check_planned(original, after, edits)
     names = collect_names(original)
     check_undefined(names, instrumented, after, allowed_names)
@@ -118,17 +117,3 @@ def _compiled(source: bytes, which: str) -> ast.Module:
             f"proof 'compiles' failed at line {line}: {which} does not: {message}"
         ) from error
     return tree
-
-
-def _check_reversible(original: bytes, instrumented: bytes) -> None:
-    stripped = strip(instrumented)
-    if stripped == original:
-        return
-    back, wanted = (one.splitlines(keepends=True) for one in (stripped, original))
-    same = sum(
-        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(back, wanted, strict=False))
-    )
-    raise ProofFailed(
-        f"proof 'reversible' failed at line {same + 1} of the original: "
-        "taking the edits out does not give it back"
-    )
