@@ -121,11 +121,7 @@ def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Pr
     Raises:
         Declined, UsageError, ProofFailed: see the parts.
     """
-    path = script_path(script)
-    project = find_project(path)
-    data = _read(path)
-    refuse_instrumented(path, data)
-    located, plan = _planned(path, project, options, arguments)
+    path, project, located, plan = _planned(script, options, arguments)
     originals = {source.path: source.data for source in located.program.sources.values()}
     variant = options.variant or Variant()
     for file in (*variant.modules, *(file for file, _ in variant.files)):
@@ -140,18 +136,21 @@ def prepare(script: Path, options: Options, arguments: Sequence[str] = ()) -> Pr
 
 
 def _planned(
-    path: Path, project: Project, options: Options, arguments: Sequence[str]
-) -> tuple[Located, Plan]:
-    """The loop and its plan; only files of the project are edited.
+    script: Path, options: Options, arguments: Sequence[str]
+) -> tuple[Path, Project, Located, Plan]:
+    """The script's path and project, its loop and its plan; only files of the project are edited.
 
     A loop in a package of PYTHONPATH that lies outside counts as one of an installed package.
     """
-    located = locate_file(path, options, project.import_roots, arguments)
-    plan = make_plan(located, options)
-    if not all(file.resolve().is_relative_to(project.root) for file in plan.files):
-        located = locate_file(path, options, project.own_roots, arguments)
+    path = script_path(script)
+    refuse_instrumented(path, _read(path))
+    project = find_project(path)
+    for roots in (project.import_roots, project.own_roots):
+        located = locate_file(path, options, roots, arguments)
         plan = make_plan(located, options)
-    return located, plan
+        if all(file.resolve().is_relative_to(project.root) for file in plan.files):
+            break
+    return path, project, located, plan
 
 
 def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes]) -> Plan:
@@ -215,12 +214,8 @@ def explain(
     Raises:
         UsageError: the file does not exist, is already instrumented, or an option is wrong.
     """
-    path = script_path(Path(script))
-    options = options or Options()
-    refuse_instrumented(path, _read(path))
-    project = find_project(path)
     try:
-        _, plan = _planned(path, project, options, arguments)
+        *_, plan = _planned(Path(script), options or Options(), arguments)
     except Declined as declined:
         return Explanation(False, declined.reasons, None, explain_declined(declined))
     return Explanation(True, (), plan, plan.to_json())

@@ -20,36 +20,29 @@ NAME = "recorder"
 
 
 def edits(located: Located, recorder: str, options: Options) -> Iterator[tuple[Source, Edit]]:
-    """The recorder in the loop's module; in every other edited one it learns that it runs."""
-    main = located.candidate.source
+    """The recorder in the loop's module; in every other edited one it learns that it runs.
+
+    Raises:
+        UsageError: a copy that holds the recorder itself is one file, and the loop and its timed
+            lines stand in several.
+    """
+    main, steps = located.candidate.source, [r.candidate.source for r in located.regions]
+    stops = [stop.source for stop in located.stops]
     if options.self_contained:
-        _one_file(located)
+        if len({main, *steps, *stops}) > 1:
+            names = " and ".join(sorted(s.path.name for s in {main, *steps, *stops}))
+            raise UsageError(
+                f"the loop and its step stand in {names}: one copy cannot hold both",
+                "Measure it with `instrument run`, which instruments both.",
+            )
         head = "# Added by instrument to this temporary copy: the original file is untouched."
         block = block_text(options, recorder)
         reason = "signposts, clock, barrier and records, in one self-contained helper"
         yield main, Edit(Kind.PRELUDE, _anchor(main), f"{head}\n{block}", reason=reason)
         return
-    for source in (main, *_other_sources(located)):
+    skipped, clears = [s.source for s in located.skipped], [s for s, _ in located.cache_clears]
+    for source in dict.fromkeys((main, *skipped, *steps, *clears, *stops)):
         yield source, import_of(source, recorder)
-
-
-def _one_file(located: Located) -> None:
-    """A copy that holds the recorder itself is one file.
-
-    Raises:
-        UsageError: the loop and its timed lines stand in several.
-    """
-    sources = {
-        located.candidate.source,
-        *(region.candidate.source for region in located.regions),
-        *(stop.source for stop in located.stops),
-    }
-    if len(sources) > 1:
-        names = " and ".join(sorted(source.path.name for source in sources))
-        raise UsageError(
-            f"the loop and its step stand in {names}: one copy cannot hold both",
-            "Measure it with `instrument run`, which instruments both.",
-        )
 
 
 def import_of(source: Source, recorder: str) -> Edit:
@@ -61,13 +54,6 @@ def import_of(source: Source, recorder: str) -> Edit:
         pass_name=NAME,
         reason="signposts, clock, barrier and records; reports that this copy was loaded",
     )
-
-
-def _other_sources(located: Located) -> list[Source]:
-    main = located.candidate.source
-    found = [s.source for s in located.skipped] + [r.candidate.source for r in located.regions]
-    found += [s for s, _ in located.cache_clears] + [s.source for s in located.stops]
-    return [s for s in dict.fromkeys(found) if s is not main]
 
 
 def _anchor(source: Source) -> Statement | None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
 
 from instrumentor.locate.forward import leading_to
 from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate
+from instrumentor.locate.loops import Candidate, outwards
 from instrumentor.locate.modes import Region
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.skips.objects import Objects
 from instrumentor.locate.skips.reader import EffectsReader
 from instrumentor.locate.skips.storage import Frame, Storage
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, contains, own_calls
+from instrumentor.locate.syntax import ScopeNode, Source, contains, own_calls
 from instrumentor.locate.values import Item, Object, Opaque, Value
 
 #: A statement and where it stands.
@@ -88,19 +88,14 @@ class Facts(Struct, eq=False, dict=True):
         values = (v for where, inside, c in calls for v in names.of(where, inside, c.func))
         return frozenset(v for v in values if isinstance(v, (Object, Opaque, Item)))
 
-    def anchors(self) -> Iterator[Place]:
-        """The loop, and in each caller the statement that leads to it."""
-        seen: set[ScopeNode] = set()
-        queue: list[Place] = [(self.candidate.source, self.candidate.scope, self.candidate.loop)]
-        while queue:
-            source, scope, anchor = queue.pop(0)
-            if scope in seen:
-                continue
-            seen.add(scope)
-            yield source, scope, anchor
-            if isinstance(scope, FUNCTIONS):
-                for caller, _, holder in self.program.callers.get(scope, ()):
-                    queue.append((self.program.source_of_scope[caller], caller, holder))
+    @cached_property
+    def anchors(self) -> list[Place]:
+        """The loop, and in each caller the first statement that leads to it."""
+        one = self.candidate
+        first: dict[ScopeNode, Place] = {}
+        for place in outwards(self.program, one.source, one.scope, one.loop):
+            first.setdefault(place[1], place)
+        return list(first.values())
 
     def does(self, function: Function) -> Traits:
         """What a function does, itself or through what it calls in the program's own files."""

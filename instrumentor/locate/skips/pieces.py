@@ -70,7 +70,7 @@ class _Search(Struct, eq=False):
 
     def places(self) -> Iterator[tuple[Place, bool]]:
         """The statements between the samples, and those ahead of the first."""
-        for source, scope, anchor in self.facts.anchors():
+        for source, scope, anchor in self.facts.anchors:
             loops = [s for s in (anchor, *source.loops_around(anchor)) if isinstance(s, LOOPS)]
             if loops and scope is self.facts.candidate.scope:
                 for statement in self._loop_of_update(loops).body:

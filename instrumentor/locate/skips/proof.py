@@ -189,7 +189,7 @@ class _Attempt(Struct, eq=False):
 
     def _behind(self) -> Iterator[Place]:
         """Statements in the loops around the step and behind them, callers included."""
-        for source, scope, anchor in self.facts.anchors():
+        for source, scope, anchor in self.facts.anchors:
             for suite, index in path_to(source, scope, anchor):
                 for statement in suite[index + 1 :]:
                     yield source, scope, statement
