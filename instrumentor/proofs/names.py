@@ -33,14 +33,12 @@ class Names(Struct):
         of_module: names bound at module level, by ``global`` statements too.
         from_module: per scope (its dotted path) the names it reads from module level or builtins.
         from_function: per scope the names it reads from itself or from a function around it.
-        lines: per scope the line at which it starts.
     """
 
     all: set[str] = field(default_factory=set)
     of_module: set[str] = field(default_factory=set)
     from_module: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     from_function: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    lines: dict[str, int] = field(default_factory=dict)
 
     def undefined(self, scope: str) -> set[str]:
         """Names that a scope reads and nobody binds."""
@@ -56,7 +54,6 @@ def collect_names(source: str | bytes) -> Names:
     scopes = [("", top)]
     while scopes:
         path, table = scopes.pop()
-        names.lines.setdefault(path, table.get_lineno())
         _collect(names, path, table)
         scopes.extend((f"{path}.{child.get_name()}", child) for child in table.get_children())
     return names
@@ -80,7 +77,7 @@ def check_undefined(
         # A local that became a global: its binding went, a global of that name only hides it.
         lost |= new.from_module[scope] & old.from_function[scope] - old.from_module[scope]
         for name in sorted(lost):
-            line = _line_of_reader(after, name, new.lines[scope])
+            line = _line_of_reader(after, name)
             raise ProofFailed(f"proof 'undefined' failed at line {line}: '{name}' is not bound")
 
 
@@ -129,10 +126,6 @@ def _collect(names: Names, path: str, table: symtable.SymbolTable) -> None:
             where[path].add(name)
 
 
-def _line_of_reader(tree: ast.Module, name: str, start: int) -> int:
-    lines = [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-    ]
-    return min((line for line in lines if line >= start), default=start)
+def _line_of_reader(tree: ast.Module, name: str) -> int:
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name)
+    return min((node.lineno for node in nodes if isinstance(node.ctx, ast.Load)), default=1)

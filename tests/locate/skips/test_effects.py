@@ -67,20 +67,17 @@ def kept_class(method: str, body: str, use: str) -> Evaluation:
     return Evaluation(f"{STATE}\n{own}own = Own()", use, "scale(state)")
 
 
-#: What runs a method of a class of the script: the method, what it returns, an expression.
+#: What runs a special method of a class of the script (which one is not told apart): the method,
+#: what it returns, an expression.
 RUN_BY_SYNTAX: dict[str, tuple[str, str, str]] = {
     "sum": ("def __add__(self, other):", "self", "own + total"),
-    "reflected": ("def __radd__(self, other):", "self", "total + own"),
     "in_place": ("def __iadd__(self, other):", "self", "t = own\nt += total"),
     "negation": ("def __neg__(self):", "self", "-own"),
     "comparison": ("def __lt__(self, other):", "True", "own < total"),
-    "containment": ("def __contains__(self, other):", "True", "total in own"),
     "condition": ("def __bool__(self):", "True", "if own:\n    pass"),
-    "length_as_condition": ("def __len__(self):", "3", "q = 1 if not own else 2"),
     "guard": ("def __bool__(self):", "True", "match total:\n    case 1 if own:\n        pass"),
     "shown": ("def __str__(self):", "''", "print(f'{own}')"),
     "printed": ("def __repr__(self):", "''", "print(own)"),
-    "ordered_by_a_library": ("def __lt__(self, other):", "True", "sorted([own, own])"),
     "attribute_that_is_not_there": ("def __getattr__(self, name):", "3", "own.something"),
     "attribute_that_is_set": ("def __setattr__(self, name, v):", "None", "own.something = 3"),
     "deleted_element": ("def __delitem__(self, i):", "None", "del own[3]"),
@@ -336,9 +333,7 @@ STAYS: dict[str, Evaluation] = {
     ),
     # what syntax runs
     "context": kept_class("def __enter__(self):", "return self", "with own:\n    pass"),
-    "end_of_a_context": kept_class("def __exit__(self, *a):", "return", "with own:\n    pass"),
     "walk": kept_class("def __iter__(self):", "return iter([])", "for q in own:\n    pass"),
-    "element": kept_class("def __getitem__(self, i):", "return i", "own[3]"),
     "property": kept_class("@property\n    def value(self):", "return 3", "own.value"),
     "index": Evaluation(
         "buf, table = [0], [0, 0]", "buf[0] = 1", "table[buf[0]] += 3\nscale(table)"
