@@ -106,7 +106,7 @@ def execute(
         _append(launch.side_log, log)
     text = process.excerpt(log)
     code = 0 if finished.outlived else finished.returncode  # our ending is no failure of its own
-    collected = profiler.collect(request.scratch, output, text, code)
+    collected = profiler.collect(request.scratch, output, code)
     made = Execution(
         launch=launch,
         finished=finished,

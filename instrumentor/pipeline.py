@@ -16,7 +16,6 @@ are: :class:`InstrumentedRun`.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import time
 from abc import ABC, abstractmethod
@@ -60,8 +59,7 @@ class Pipeline(ABC, Generic[Result]):
 
     def __init__(self, options: ProcessOptions, progress: Progress | None) -> None:
         self.progress: Progress = progress or Silent()
-        self.cwd = (options.cwd or Path.cwd()).absolute()
-        self.env = dict(os.environ if options.env is None else options.env)
+        self.cwd, self.env = options.folder, options.variables
         self.started = time.time()
         self.timeout_s, self.stall_s = options.timeout_s, options.stall_s
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,6 +54,11 @@ class ProcessOptions(Checked):
     def folder(self) -> Path:
         """Where the script runs, unless it runs in a copy: there at its counterpart."""
         return (self.cwd or Path.cwd()).absolute()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The whole environment of the process."""
+        return dict(os.environ if self.env is None else self.env)
 
 
 @dataclass(frozen=True)

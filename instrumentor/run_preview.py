@@ -39,7 +39,7 @@ def dry_run(
     """
 
     options = options or RunOptions()
-    cwd = (options.cwd or Path.cwd()).absolute()
+    cwd, base = options.folder, options.variables
     prepared = prepare(script, options.rewrite, arguments)
     machine = options.examine(prepared.project.root, preview=True)
     profiler, reason = _previewed(options.profiler, machine)
@@ -51,7 +51,6 @@ def dry_run(
         link=options.link,
         no_link=options.no_link,
     )
-    base = dict(os.environ if options.env is None else options.env)
     target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
     if options.in_place:
         target, plan = prepared.script, replace(plan, root=prepared.project.root)

@@ -405,6 +405,10 @@ class TrainingRun(InstrumentedRun[RunResult]):
         assert self.last is not None
         samples = self.last.samples
         self.warnings.extend(self.last.artifacts.warnings)
+        if self.last.overflowed and self.profiler.name == "tracy":
+            text = "Tracy's device buffers were full and measurements were dropped"
+            hint = "fewer --steps, or more programs per read with --op-support-count"
+            self.warnings.append(Caveat("buffers-full", text, "wrong", hint=hint))
         warned = (r for r in self.last.records if r.get("event") == "warning")
         self.warnings.extend(map(recorded, warned))
         if samples and self.failure is None and len(samples) < self.prepared.plan.options.steps:

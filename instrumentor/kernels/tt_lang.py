@@ -90,7 +90,7 @@ class TtLang(Struct, frozen=True):
             argv = (str(self.run_test), "-v", *_FLAGS[self.mode], "--hw", *argv)
         return Launch(argv, variables, request.cwd)
 
-    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
+    def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
         """Nothing to move: the gate's records and the log hold it all."""
         return Artifacts()
 

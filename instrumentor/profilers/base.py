@@ -104,14 +104,12 @@ class Artifacts(Struct, frozen=True):
     Attributes:
         files: name -> path, only what exists: ``profile`` (folder), ``ops_csv``, ``host_trace``,
             ``device_log``, ``report`` (Tracy); ``ops``, ``trace`` (torch).
-        ops_csv: the table of operations for the analysis, if there is one.
         warnings: for the summary.
         script_exit_code: the script's own code where the profiler hides it, else None.
         failure: the run ended well, but what it wrote cannot be used.
     """
 
     files: Mapping[str, Path] = field(default_factory=dict)
-    ops_csv: Path | None = None
     warnings: tuple[Caveat, ...] = ()
     script_exit_code: int | None = None
     failure: RunFailed | None = None
@@ -133,11 +131,10 @@ class Profiler(Protocol):
         """
         ...
 
-    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
+    def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
         """Move what the run wrote from ``scratch`` into ``output``.
 
         Args:
-            log: whole output of the run.
             returncode: of the started process.
         """
         ...

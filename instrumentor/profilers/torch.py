@@ -45,7 +45,7 @@ class TorchProfiler(Struct, frozen=True):
         env["INSTRUMENT_HOOK_OUTPUT"] = str(folder)
         return Launch(direct_argv(request), env, request.cwd)
 
-    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
+    def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
         """Move the table and the trace; without them the wall clock still stands."""
         source, target = scratch / FOLDER, output / FOLDER
         if not source.is_dir() or not any(source.iterdir()):
@@ -55,9 +55,8 @@ class TorchProfiler(Struct, frozen=True):
         for name, path in (("ops", target / OPS), ("trace", target / TRACE)):
             if path.is_file():
                 files[name] = path
-        ops_csv = files.get("ops")
-        warnings = () if ops_csv else (_nothing("table of operations"),)
-        return Artifacts(files=files, ops_csv=ops_csv, warnings=warnings)
+        warnings = () if "ops" in files else (_nothing("table of operations"),)
+        return Artifacts(files=files, warnings=warnings)
 
 
 def _nothing(what: str) -> Caveat:

@@ -42,7 +42,6 @@ PERF_FOLDER = "tracy_perf"
 OPS_CSV = "ops_perf_results.csv"
 FINISH_S = 180.0
 PROGRAMS_PER_READ = 1000  # what the device buffers hold by default, per core
-OVERFLOW = "Profiler DRAM buffers were full"
 NOTHING_ON_DEVICE = (
     "Tracy's report is empty: the run executed no operation on a device.",
     "See in its output whether the model was moved to the device; an install without the profiler "
@@ -154,7 +153,7 @@ class Tracy(Struct, frozen=True):
             finish_s=FINISH_S,
         )
 
-    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
+    def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
         """Move Tracy's folder and pick the newest report's table of operations.
 
         A run that ended well and has an empty report is a failure, and is moved all the same.
@@ -163,24 +162,12 @@ class Tracy(Struct, frozen=True):
         if (scratch / OUT).is_dir():
             move_folder(scratch / OUT, target)
         files: dict[str, Path] = {"profile": target} if target.is_dir() else {}
-        warnings: list[Caveat] = []
-        if OVERFLOW in log:
-            warnings.append(
-                Caveat(
-                    "buffers-full",
-                    "Tracy's device buffers were full and measurements were dropped",
-                    "wrong",
-                    hint="fewer --steps, or more programs per read with --op-support-count",
-                )
-            )
-        ops_csv = None
         report = newest_report(target / "reports")
         if report is not None:
-            files["report"] = report
             ops_csv = output / PERF_FOLDER / OPS_CSV
             ops_csv.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(report, ops_csv)
-            files["ops_csv"] = ops_csv
+            files |= {"report": report, "ops_csv": ops_csv}
         folders = [target / ".logs"] + ([report.parent] if report else [])
         for folder in folders:
             for name, file in (
@@ -189,13 +176,14 @@ class Tracy(Struct, frozen=True):
             ):
                 if (folder / file).is_file():
                     files[name] = folder / file
-        if ops_csv is None and returncode != 0:
-            warnings.append(Caveat("no-report", "Tracy made no report"))
-        code, failure = script_outcome(scratch), None
-        if ops_csv is None and returncode == 0:
-            left_early = code is None and (scratch / LAUNCHED).is_file()
-            failure = RunFailed(*(LEFT_EARLY if left_early else NOTHING_ON_DEVICE))
-        return Artifacts(files, ops_csv, tuple(warnings), code, failure)
+        code = script_outcome(scratch)
+        if report is not None:
+            return Artifacts(files, script_exit_code=code)
+        if returncode != 0:
+            return Artifacts(files, (Caveat("no-report", "Tracy made no report"),), code)
+        left_early = code is None and (scratch / LAUNCHED).is_file()
+        failure = RunFailed(*(LEFT_EARLY if left_early else NOTHING_ON_DEVICE))
+        return Artifacts(files, (), code, failure)
 
 
 def _environment(request: LaunchRequest) -> dict[str, str]:

@@ -24,6 +24,6 @@ class Wallclock(Struct, frozen=True):
         """The script's own command."""
         return Launch(direct_argv(request), base_environment(request, self.name), request.cwd)
 
-    def collect(self, scratch: Path, output: Path, log: str, returncode: int) -> Artifacts:
+    def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
         """Nothing to move: the samples stand in the record file."""
         return Artifacts()

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read, script
+from tests.warned import texts
 
 # What a script prints before it fails, and words of what is said: a row of each group.
 PRINTED = [
@@ -31,8 +32,8 @@ def test_a_failing_run_is_explained(measured: Measure, text: str, words: str) ->
 
 def test_what_else_went_wrong_is_told_and_what_is_harmless_is_not_blamed(measured: Measure) -> None:
     harmless = "Profiler API not found for PJRT plugin"
-    texts = [harmless, "Bad StatusOr access: INTERNAL: Error code: 13", "trisc2 build failed"]
-    said = "\n".join(f"print({text!r})" for text in texts)
+    lines = [harmless, "Bad StatusOr access: INTERNAL: Error code: 13", "trisc2 build failed"]
+    said = "\n".join(f"print({text!r})" for text in lines)
     ran = measured(script(before=f"{said}\nraise SystemExit(3)"))
     assert "code 3: a kernel could not be compiled" in ran.err
     assert "also: the device's plug-in failed" in ran.err
@@ -61,6 +62,8 @@ def test_a_failure_of_tracy_is_explained(
     if failure == "overflow":
         assert "running once more with room for 10000 programs" in ran.err
         assert (ran.folder / "first_attempt_run.log").is_file()
+        warned = texts(read(ran.folder)["warnings"])
+        assert any("device buffers were full" in text for text in warned)
     if failure in ("no-tools", "no-port"):
         assert "the profiler ended with code 1 before the script started: " in ran.err
 

@@ -24,8 +24,8 @@ def test_hook_travels_with_the_run(make_request: RequestFactory) -> None:
 
 def test_no_operations_is_a_warning(make_request: RequestFactory, tmp_path: Path) -> None:
     TORCH.launch(make_request())
-    artifacts = TORCH.collect(tmp_path / "scratch", tmp_path / "out", "", 0)
-    assert artifacts.ops_csv is None
+    artifacts = TORCH.collect(tmp_path / "scratch", tmp_path / "out", 0)
+    assert "ops" not in artifacts.files
     assert "wall clock only" in texts(artifacts.warnings)[0]
     assert not (tmp_path / "out").exists()
 
@@ -35,22 +35,21 @@ def test_table_and_trace_are_moved(make_request: RequestFactory, tmp_path: Path)
     folder = Path(launch.env["INSTRUMENT_HOOK_OUTPUT"])
     (folder / "ops.csv").write_text("op\n")
     (folder / "trace.json").write_text("{}")
-    artifacts = TORCH.collect(tmp_path / "scratch", tmp_path / "out", "", 0)
+    artifacts = TORCH.collect(tmp_path / "scratch", tmp_path / "out", 0)
     target = tmp_path / "out" / "torch_profile"
-    assert artifacts.ops_csv == target / "ops.csv"
     assert artifacts.files == {
         "profile": target,
         "ops": target / "ops.csv",
         "trace": target / "trace.json",
     }
-    assert artifacts.ops_csv.read_text() == "op\n"
+    assert (target / "ops.csv").read_text() == "op\n"
     assert not folder.exists()
 
 
 def test_a_trace_alone_is_kept_with_a_warning(make_request: RequestFactory, tmp_path: Path) -> None:
     launch = TORCH.launch(make_request())
     (Path(launch.env["INSTRUMENT_HOOK_OUTPUT"]) / "trace.json").write_text("{}")
-    artifacts = TORCH.collect(tmp_path / "scratch", tmp_path / "out", "", 0)
-    assert artifacts.ops_csv is None
+    artifacts = TORCH.collect(tmp_path / "scratch", tmp_path / "out", 0)
+    assert "ops" not in artifacts.files
     assert "trace" in artifacts.files
     assert texts(artifacts.warnings) == ["torch.profiler wrote no table of operations"]

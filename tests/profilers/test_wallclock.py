@@ -34,4 +34,4 @@ def test_import_paths_come_before_the_users(make_request: RequestFactory) -> Non
 
 
 def test_nothing_to_collect(tmp_path: Path) -> None:
-    assert WALLCLOCK.collect(tmp_path, tmp_path / "out", "", 0) == Artifacts()
+    assert WALLCLOCK.collect(tmp_path, tmp_path / "out", 0) == Artifacts()
