@@ -138,6 +138,15 @@ def out(text: str = "", *, painted: bool | None = None) -> None:
     _status.print(_shown(text, colored(sys.stdout) if painted is None else painted), sys.stdout)
 
 
+def show(
+    render: Callable[..., str], what: object, *, painted: bool | None = None, **how: Any
+) -> None:
+    """What a report says of something, for this terminal; further options are the report's."""
+    color = colored(sys.stdout) if painted is None else painted
+    text = render(what, width=terminal_width(), color=color, **how)
+    out(text.rstrip("\n"), painted=painted)
+
+
 def raw(text: str) -> None:
     """Text of the result as it is (a diff keeps its own line ends)."""
     _status.print(text, sys.stdout, end="")

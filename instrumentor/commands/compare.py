@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -148,7 +147,6 @@ def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
 
         console.out_json(document(comparisons))
         return
-    from instrumentor_analysis.reports.comparison.document import console as render
+    from instrumentor_analysis.reports.comparison import document as reports
 
-    text = render(comparisons, width=console.terminal_width(), color=console.colored(sys.stdout))
-    console.out(text.rstrip("\n"))
+    console.show(reports.console, comparisons)

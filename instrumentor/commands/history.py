@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -55,6 +54,7 @@ def history(
     """List the runs of a script, draw them, or pin one."""
     from instrumentor.history import History, place_of
     from instrumentor_analysis.documents import plain
+    from instrumentor_analysis.reports.comparison import history as reports
 
     plot, run, baseline = asked.plot, asked.run, asked.baseline
     if plot is not None and plot.suffix not in _PLOTS:
@@ -80,7 +80,7 @@ def history(
         head = {"schema": SCHEMA, "project": place[0], "script": place[1]}
         console.out_json({**head, "runs": plain(entries)})
     else:
-        _show(entries)
+        console.show(reports.console, entries)
         _show_noise(kept, entries[-1])
 
 
@@ -92,13 +92,6 @@ def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Ent
             return entry
     known = ", ".join(str(entry.id) for entry in entries[-10:])
     raise UsageError(f"--run {number}: no run of {script}", f"There are: {known}.")
-
-
-def _show(entries: tuple[Entry, ...]) -> None:
-    from instrumentor_analysis.reports.comparison.history import console as render
-
-    text = render(entries, width=console.terminal_width(), color=console.colored(sys.stdout))
-    console.out(text.rstrip("\n"))
 
 
 def _show_noise(kept: History, like: Entry) -> None:

@@ -330,7 +330,6 @@ def _show(found: KernelReport, *, json: bool) -> None:
     if json:
         console.out_json({**found.to_json(), "folder": str(found.folder)})
         return
-    from instrumentor_analysis.reports.kernel import console as render
+    from instrumentor_analysis.reports import kernel
 
-    width = console.terminal_width()
-    console.out(render(found, width=width, color=console.colored(sys.stdout)).rstrip("\n"))
+    console.show(kernel.console, found)

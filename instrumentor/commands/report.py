@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -203,9 +202,7 @@ def report(
     if shown.json:
         console.out_json(_document(found, with_ops=asked.ops))
     else:
-        text = _text(found, asked, files)
-        if text:
-            console.out(text.rstrip("\n"), painted=asked.color)
+        _show(found, asked, files)
     if found.unrefreshed:
         console.warn(found.unrefreshed)
     for path in found.written:
@@ -228,32 +225,29 @@ def _start_lean() -> None:
         del os.environ[variable]
 
 
-def _text(found: Reported, asked: Asked, files: ReportFiles) -> str:
+def _show(found: Reported, asked: Asked, files: ReportFiles) -> None:
     """The ops, and the summary last: that is what stays on the screen."""
-    colored = console.colored(sys.stdout) if asked.color is None else asked.color
     # What goes to a file is not shown besides, unless that is asked for.
     table = asked.ops or (files.csv is None and (asked.of_ops or not found.is_run))
-    blocks: list[str] = []
     if table and found.ops is not None:
         from instrumentor_analysis.reports.ops_console import render_ops
 
         # What the summary says as well is said there.
         known = found.summary.warnings if asked.summary else ()
         notes = tuple(note for note in found.ops.notes if note not in known)
-        blocks.append(
-            render_ops(
-                structs.replace(found.ops, notes=notes),
-                width=console.terminal_width(),
-                color=colored,
-                advice=files.advice,
-                stacked=files.stacked,
-                raw_op_codes=asked.raw_op_codes,
-                hide_below=asked.hide_below,
-            )
+        console.show(
+            render_ops,
+            structs.replace(found.ops, notes=notes),
+            painted=asked.color,
+            advice=files.advice,
+            stacked=files.stacked,
+            raw_op_codes=asked.raw_op_codes,
+            hide_below=asked.hide_below,
         )
+        if asked.summary:
+            console.out()
     if asked.summary:
-        blocks.append(_summary(found.summary, colored, notes=asked.verbose))
-    return "\n".join(blocks)
+        show_summary(found.summary, notes=asked.verbose, painted=asked.color)
 
 
 def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
@@ -266,12 +260,8 @@ def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
     return document
 
 
-def show_summary(summary: Summary, *, notes: bool = False) -> None:
+def show_summary(summary: Summary, *, notes: bool = False, painted: bool | None = None) -> None:
     """The console's summary of a run; with warnings of weight ``note`` on demand."""
-    console.out(_summary(summary, console.colored(sys.stdout), notes=notes).rstrip("\n"))
+    from instrumentor_analysis.reports import summary as reports
 
-
-def _summary(summary: Summary, colored: bool, *, notes: bool) -> str:
-    from instrumentor_analysis.reports.summary import console as render
-
-    return render(summary, width=console.terminal_width(), color=colored, notes=notes)
+    console.show(reports.console, summary, painted=painted, notes=notes)
