@@ -45,15 +45,7 @@ def _tensor(
     whole = sizes.names.qualified(sizes.source, scope, node.func) or dotted(node.func)
     library, _, word = whole.rpartition(".")
     if word in _MOVERS or _is_helper(word):
-        # To the device: an argument, or what its method belongs to.
-        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        moved = (
-            known.get(each.id) if isinstance(each, ast.Name) else _tensor(sizes, scope, known, each)
-            for each in (*owner, *node.args)
-        )
-        inner = next((tensor for tensor in moved if tensor is not None), None)
-        memory = _memory(node) or "DRAM"
-        return inner and Tensor("", node.lineno, inner.shape, _dtype(node) or inner.dtype, memory)
+        return _moved(sizes, scope, known, node)
     if last(library) not in ("torch", "ttnn"):
         return None
     like = known.get(dotted(node.args[0])) if word in _LIKE and node.args else None
@@ -61,6 +53,19 @@ def _tensor(
     dtype, place = ("float32", "host") if last(library) == "torch" else ("", "DRAM")
     found = Tensor("", node.lineno, shape or (), _dtype(node) or dtype, _memory(node) or place)
     return found if shape else None
+
+
+def _moved(
+    sizes: Sizes, scope: ScopeNode, known: Mapping[str, Tensor], call: ast.Call
+) -> Tensor | None:
+    """What a call takes to the device: an argument, or what its method belongs to."""
+    owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    for given in (*owner, *call.args):
+        inner = _tensor(sizes, scope, known, given)
+        if inner is not None:
+            dtype, memory = _dtype(call) or inner.dtype, _memory(call) or "DRAM"
+            return replace(inner, line=call.lineno, dtype=dtype, memory=memory)
+    return None
 
 
 def _shape(sizes: Sizes, scope: ScopeNode, call: ast.Call, word: str) -> tuple[int, ...] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -130,15 +130,21 @@ def _read(path: Path, stream: Iterable[str]) -> DeviceLog:
     skipped = []
     for number, row in enumerate(rows, rows.line_num + 1):
         cells = {name: cell.strip() for name, cell in zip(names, row, strict=False)}
-        time, x, y = (integer(cells.get(name, "")) for name in ("time", "x", "y"))
-        phase, risc = cells.get("phase"), cells.get("risc")
-        if time is not None and x is not None and y is not None and phase is not None and risc:
-            device = integer(cells.get("device", "")) or 0
-            marks[ZoneKey(device, x, y, risc, cells.get("zone", ""))].take(phase, time)
-        elif row:
+        if row and not _take(marks, cells):
             skipped.append(number)
     zones = (Zone(key, tuple(m.cycles), m.begins, m.ends) for key, m in sorted(marks.items()))
     return DeviceLog(machine, tuple(z for z in zones if z.begins or z.ends), tuple(skipped))
+
+
+def _take(marks: dict[ZoneKey, _Marks], cells: Mapping[str, str]) -> bool:
+    """Add a row to its zone; False for a row that is no marker."""
+    time, x, y = (integer(cells.get(name, "")) for name in ("time", "x", "y"))
+    phase, risc = cells.get("phase"), cells.get("risc")
+    if time is None or x is None or y is None or phase is None or not risc:
+        return False
+    device = integer(cells.get("device", "")) or 0
+    marks[ZoneKey(device, x, y, risc, cells.get("zone", ""))].take(phase, time)
+    return True
 
 
 def _machine(line: str) -> Machine:
