@@ -6,11 +6,8 @@ element, a small script of ours sorts, filters and scrolls them.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.document import NEXT, Document
@@ -22,6 +19,10 @@ _SCRIPT = "report.js.j2"
 
 def render(document: Document) -> str:
     """The page."""
+    # Half of the time of a report on the terminal is imports, and it needs none of these.
+    import base64
+    import hashlib
+
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup, escape
 
@@ -69,4 +70,6 @@ def _link(path: str) -> str | None:
     """A relative address; None for what is not below the page."""
     if path.startswith(("/", "..")) or "\\" in path:
         return None
+    from urllib.parse import quote
+
     return "./" + quote(path)
