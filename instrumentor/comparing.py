@@ -51,7 +51,8 @@ def compared(
     if any(len(group) > 1 for group in groups):
         first = len(groups[0])
         return (compare_runs(sides[:first], sides[first:]),)
-    # What earlier runs of the script say of how much runs of equal code differ.
+    # Earlier runs of the script tell how much runs of equal code differ. The runs given are most
+    # often among them; the start tells, for a folder may have been moved.
     entry, base = entries.get(runs[0]), sides[0]
     place = entry.key if entry else _place(runs[0])
     started = {str(side.summary.run.get("started")) for side in sides}

@@ -178,6 +178,7 @@ def _analysed(
     from instrumentor_analysis.summary import analyse
 
     is_run = len(sources) == 1 and open_run(sources[0]).is_run
+    # A passing look at another step must not leave its figures in the run's own files.
     passing = not is_run or options.named.given or options.step is not None
     analysis = analyse(sources, options.step, options.arch, options.named if passing else None)
     if flops is not None or peak_tflops is not None:

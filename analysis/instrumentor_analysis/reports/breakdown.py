@@ -79,6 +79,7 @@ def _bars(shares: Sequence[float | None], *, optional: bool = False) -> Column:
 def categories(summary: Summary) -> Table:
     """Device time of each category; ops on the host have none."""
     every = summary.categories
+    # 0 is no time that was measured: these ops ran on the host.
     shares = [words.share(each.percent if each.device_time_ms else None) for each in every]
     columns = (
         _text("category", [each.name for each in every]),

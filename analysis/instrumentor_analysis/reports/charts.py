@@ -100,6 +100,7 @@ def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[
     if wall > y.high:
         zigzag = (x - 4, 10), (middle, 4), (middle, 10), (x + width + 4, 4)
         found.append(Line(zigzag, "card", 3))
+        # Of several cut bars side by side the values would stand in each other.
         if pitch >= 10 * CHARACTER or at == 0:
             found.append(Label(middle, -5, words.ms(wall), anchor="middle"))
     if count <= 40:
@@ -195,6 +196,7 @@ def stacks(
         x = 0.0
         for part in parts:
             width = max(part.percent / 100 * WIDTH, 1.0)
+            # A unit of background between them tells parts of one colour apart.
             place = x, at * _PITCH + 22, max(width - 1, 1.0), _BAR
             shapes.append(Bar(*place, colour_of(part.kind), part.text, part.opacity))
             x += part.percent / 100 * WIDTH

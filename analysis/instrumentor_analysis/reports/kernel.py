@@ -33,6 +33,7 @@ _FAILED = "The validation failed: nothing below says that it is faster."
 
 def console(report: KernelReport, *, width: int = 100, color: bool = False) -> str:
     """The report as text; lines of source are cut at ``width`` columns."""
+    # Below that nothing of the code is left beside its figures.
     return terminal.render([_document(report)], width=max(width, 40), color=color)
 
 

@@ -147,6 +147,7 @@ def _colours(ops: Table) -> dict[str, list[str]]:
     few = (cores < FEW_CORES) & (cores < grid / 2)
     found = {
         "gap": np.where(ops["gap_us"] > GAP_THRESHOLD_US, "red", ""),
+        # A DRAM-sharded matmul takes a core per bank of DRAM, not the grid: that is all it can.
         "cores": np.where(
             ops["dram_sharded"].astype(bool) | (cores == grid), "green", np.where(few, "red", "")
         ),

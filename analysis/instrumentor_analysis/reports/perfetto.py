@@ -211,6 +211,7 @@ def _slice(
 
 
 def _signpost(track: Track, name: str, at_us: float) -> Event:
+    # Of scope "p": a line through all tracks of the process, not a mark on one.
     return _event("i", track, name, "signpost", at_us, s="p")
 
 

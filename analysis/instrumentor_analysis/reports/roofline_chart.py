@@ -118,6 +118,7 @@ def roofline(detail: Detail) -> Drawing | None:
         *(shape for name, peak in peaks.items() for shape in _roof(name, peak, tb_s, x, y)),
     ]
     for point in points:
+        # The area is what the eye compares, so the radius goes with the root of the time.
         radius = round(3.5 + 11 * math.sqrt(point.time_us / points[0].time_us), 1)
         place = x.at(point.intensity), y.at(point.tflops), radius
         shapes.append(Dot(*place, _COLOURS.get(point.bound, "tm"), point.text, 0.5))
@@ -136,6 +137,7 @@ def roofline(detail: Detail) -> Drawing | None:
 
 def _roof(name: str, peak: float, tb_s: float, x: Scale, y: Scale) -> tuple[Shape, ...]:
     """The memory slope up to where it meets a ceiling, then the ceiling."""
+    # The slope enters the chart from the left or from below.
     start = max(x.low, y.low / tb_s)
     corners = (start, start * tb_s), (peak / tb_s, peak), (x.high, peak)
     points = tuple((x.at(a), y.at(b)) for a, b in corners)
