@@ -58,7 +58,7 @@ class Instrumented(Struct, frozen=True):
     @property
     def diff(self) -> str:
         """The patch as text, for reading."""
-        return self.patch.decode("utf-8", "backslashreplace")
+        return readable(self.patch)
 
     @property
     def patch(self) -> bytes:
@@ -97,7 +97,7 @@ def rewrite(
     parsed = parse_source(path, data)
     plan = make_plan(locate(parsed, options), options)
     code = instrument(data, plan, path)
-    return Rewritten(code, unified_diff({path: (data, code)}), plan)
+    return Rewritten(code, readable(unified_patch({path: (data, code)})), plan)
 
 
 def refuse_instrumented(path: Path, data: bytes) -> None:
@@ -174,11 +174,9 @@ def _explained(header: bytes, noted: Sequence[Noted]) -> bytes:
     return header.rstrip(b"\n") + b" " + said + b"\n" if said else header
 
 
-def unified_diff(
-    files: Mapping[Path, tuple[bytes | None, bytes]], relative_to: Path | None = None
-) -> str:
-    """The patch as text, for reading (undecodable bytes escaped)."""
-    return unified_patch(files, relative_to).decode("utf-8", "backslashreplace")
+def readable(patch: bytes) -> str:
+    """A patch as text, undecodable bytes escaped."""
+    return patch.decode("utf-8", "backslashreplace")
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -130,7 +130,7 @@ def sources(draw: st.DrawFn) -> bytes:
     text += draw(blocks("", 2))
     if draw(st.booleans()):
         text = text.rstrip("\n\\ ") + draw(st.sampled_from(("", "\n   ", "\n# end", "\n\n")))
-    newlines = draw(st.sampled_from((("\n",), ("\r\n",), ("\n", "\r\n"))))
+    newlines = draw(st.sampled_from((("\n",), ("\r\n",), ("\r",), ("\n", "\r\n"), ("\n", "\r"))))
     if len(newlines) == 1:
         text = text.replace("\n", newlines[0])
     else:

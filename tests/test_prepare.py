@@ -98,16 +98,6 @@ def test_declined_is_an_answer_of_explain_and_an_error_of_prepare(git_repo: Repo
     assert declined.value.exit_code == 3
 
 
-def test_an_explanation_is_frozen(git_repo: RepoFactory) -> None:
-    explanation = explain(git_repo({"train.py": script()}) / "train.py")
-    assert explanation.eligible
-    with pytest.raises(AttributeError):
-        explanation.eligible = False  # type: ignore[misc]
-    document = explanation.to_json()
-    document["eligible"] = None
-    assert explanation.to_json()["eligible"] is True
-
-
 def test_the_arguments_of_the_script_are_looked_at(experiments_repo: Path) -> None:
     folder = experiments_repo / "blacksmith/experiments/torch/mnist"
     config = str(folder / "quietbox" / "mnist_tp.yaml")

@@ -28,6 +28,7 @@ _HOLDERS = COMPOUND | {
 }
 #: A block of this number goes here, once LibCST has printed the module.
 _PRELUDE = re.compile(re.escape(MARKER) + r" prelude (\d+)")
+_NEWLINE = re.compile(r"\r\n?")
 _NO_ACTIONS = Actions()
 
 
@@ -100,7 +101,7 @@ class Rewriter(cst.CSTTransformer):
             yield updated.with_changes(leading_lines=())
         else:
             text = self._text(original.with_changes(leading_lines=()))
-            first = self._places[id(original)] - _above(original, self._module)
+            first = self._places[id(original)] - self._above(original)
             last = first + len(_split_tail(text)[0])
             yield from self._off(first, last)
             yield from self._replacement(actions.off)
@@ -197,6 +198,11 @@ class Rewriter(cst.CSTTransformer):
         """Lines of the original from one to ahead of another, switched off."""
         return [physical(switch_off(line)) for line in self._lines[first - 1 : behind - 1]]
 
+    def _above(self, node: cst.BaseCompoundStatement) -> int:
+        """Lines of a statement ahead of its keyword: its decorators."""
+        above = (*getattr(node, "decorators", ()), *getattr(node, "lines_after_decorators", ()))
+        return sum(self._text(each).count("\n") for each in above)
+
     def _of(self, node: cst.CSTNode) -> Actions:
         return self._actions.get(id(node), _NO_ACTIONS)
 
@@ -205,19 +211,13 @@ class Rewriter(cst.CSTTransformer):
         return self._of(node)
 
     def _text(self, node: cst.CSTNode) -> str:
-        return self._module.code_for_node(node).replace("\r\n", "\n")
+        return _NEWLINE.sub("\n", self._module.code_for_node(node))
 
 
 def _pass_when_empty(body: Sequence[Line]) -> list[Line]:
     if all(isinstance(line, cst.EmptyLine) for line in body):
         return [cst.SimpleStatementLine([cst.Pass()], trailing_whitespace=marked_end())]
     return []
-
-
-def _above(node: cst.BaseCompoundStatement, module: cst.Module) -> int:
-    """Lines of a statement ahead of its keyword: its decorators."""
-    above = (*getattr(node, "decorators", ()), *getattr(node, "lines_after_decorators", ()))
-    return sum(module.code_for_node(each).count("\n") for each in above)
 
 
 def _split_tail(text: str) -> tuple[list[str], list[str]]:
