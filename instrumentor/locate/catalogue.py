@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 
@@ -245,88 +245,74 @@ def used_as(words: Collection[str]) -> Kind | None:
 # -- how things are spelled: evidence of last resort ----------------------------------------------
 
 
-class Spelling:
-    """A pattern of words, compiled when it is first asked for: a start needs few of them."""
+class Spelling(str):
+    """A pattern of words, in any case; `re` compiles it when it is first asked, and keeps it."""
 
-    def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._pattern, self._flags = pattern, flags
-
-    @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self._pattern, self._flags)
-
-    def search(self, word: str) -> re.Match[str] | None:
-        return self._compiled.search(word)
-
-    def match(self, word: str) -> re.Match[str] | None:
-        return self._compiled.match(word)
+    def fits(self, word: str) -> bool:
+        return re.search(self, word, re.I) is not None
 
 
-_SPELLED: tuple[tuple[Spelling, Kind], ...] = tuple(
-    (Spelling(pattern, re.I), kind)
-    for pattern, kind in (
-        (r"sched|(^|_)lr(_|$)|warm", Kind.SCHEDULER),
-        (r"tokeni[sz]er|loader|dataset|(^|_)batch", Kind.DATA),
-        (r"(^|_)(ema|swa)(_|$)", Kind.AVERAGE),
-        (r"log|wandb|writer|tracker|pbar|(^|_)bar$|prof|timer", Kind.LOGGER),
-        (r"scaler", Kind.SCALER),
-        (r"optim|(^|_)opts?(_|$|\d)|adam|sgd", Kind.OPTIMIZER),
-        (r"accelerator|(^|_)fabric", Kind.ACCELERATOR),
-        (r"engine|deepspeed", Kind.ENGINE),
-        (r"loss|criterion|objective", Kind.LOSS),
-        (r"(^|_)(model|net|network|module|encoder|decoder|policy|actor|critic|agent|generator|"
-         r"discriminator|transformer|backbone|unet|classifier|learner)s?(_|\d*$)", Kind.MODEL),
-    )
-)  # fmt: skip
+_SPELLED: tuple[tuple[Kind, Spelling], ...] = (
+    (Kind.SCHEDULER, Spelling(r"sched|(^|_)lr(_|$)|warm")),
+    (Kind.DATA, Spelling(r"tokeni[sz]er|loader|dataset|(^|_)batch")),
+    (Kind.AVERAGE, Spelling(r"(^|_)(ema|swa)(_|$)")),
+    (Kind.LOGGER, Spelling(r"log|wandb|writer|tracker|pbar|(^|_)bar$|prof|timer")),
+    (Kind.SCALER, Spelling(r"scaler")),
+    (Kind.OPTIMIZER, Spelling(r"optim|(^|_)opts?(_|$|\d)|adam|sgd")),
+    (Kind.ACCELERATOR, Spelling(r"accelerator|(^|_)fabric")),
+    (Kind.ENGINE, Spelling(r"engine|deepspeed")),
+    (Kind.LOSS, Spelling(r"loss|criterion|objective")),
+    (
+        Kind.MODEL,
+        Spelling(
+            r"(^|_)(model|net|network|module|encoder|decoder|policy|actor|critic|agent|generator|"
+            r"discriminator|transformer|backbone|unet|classifier|learner)s?(_|\d*$)"
+        ),
+    ),
+)
 
 
 #: Words of functions that are not to be read: an optimizer step, a forward, what prepares data.
 SPELLED_STEP = Spelling(
     r"(^|_)(optim(izer)?s?_step|step_optim(izer)?s?|optimizer_update|apply_grad(ient)?s|"
-    r"(run|apply|do|call|take)_(the_)?optim(izer)?s?(_step)?)$",
-    re.I,
+    r"(run|apply|do|call|take)_(the_)?optim(izer)?s?(_step)?)$"
 )
 #: What is named after a step and steps no optimizer.
 SPELLED_BESIDE_STEP = Spelling(
-    r"(?i:sched|save|checkpoint|ckpt|log|print|dump|load|state|resume)|train|^(step|zero_grad)$"
+    r"sched|save|checkpoint|ckpt|log|print|dump|load|state|resume|train|^(step|zero_grad)$"
 )
 #: Of several names that are counted up the one that counts steps, and those that do not.
-SPELLED_COUNT = Spelling(r"step|iter|(^|[_.])(it|itr|update|updates)(_|$)", re.I)
-SPELLED_OTHER_COUNT = Spelling(r"accum|micro|sample|token|correct|epoch|patience|since", re.I)
+SPELLED_COUNT = Spelling(r"step|iter|(^|[_.])(it|itr|update|updates)(_|$)")
+SPELLED_OTHER_COUNT = Spelling(r"accum|micro|sample|token|correct|epoch|patience|since")
 SPELLED_SAVE = Spelling(
     r"^_?(maybe_)?save(_[a-z_]*)?(checkpoint|ckpt|model|state|weights|pretrained|snapshot|adapter)"
-    r"s?(_[a-z_]*)?$|^save_ckpt$|^checkpoint$",
-    re.I,
+    r"s?(_[a-z_]*)?$|^save_ckpt$|^checkpoint$"
 )
 SPELLED_FETCH = Spelling(r"^(get|next)_batch$")
 SPELLED_SYNC = Spelling(r"^(mark_step|sync|sync_device|synchronize|wait_device_ops)$")
 SPELLED_FORWARD = Spelling(
     r"forward|training_step|(compute|calc|calculate|get)_[a-z_]*loss|_loss_from|run_model|"
-    r"model_fn|(get|compute)_logits|logps",
-    re.I,
+    r"model_fn|(get|compute)_logits|logps"
 )
 SPELLED_PREPARATION = Spelling(
     r"accumulate|adjust|append|augment|batch|buffer|clear|clip|collate|configure|copy|count|data|"
     r"env|eval|freeze|generate|get|init|isinstance|label|load|log|lr|mask|memory|next|noise|on_|"
     r"prepare|print|random|register|repackage|replay|reset|sample|save|schedul|seed|set_|setup|"
-    r"shard|shuffle|step|sync|target|time|token|train|transform|unwrap|update|watch|zero_grad",
-    re.I,
+    r"shard|shuffle|step|sync|target|time|token|train|transform|unwrap|update|watch|zero_grad"
 )
 SPELLED_VALIDATION = Spelling(
     r"^_*((validate|evaluate|eval|evaluation|validation|test)(_[a-z0-9_]+)?|"
     r"(run|do|perform|maybe|compute|calc|calculate|estimate|get)_(initial_)?"
     r"(val|valid|validation|validate|eval|evaluate|evaluation|test)(_[a-z0-9_]*)?|"
     r"[a-z0-9_]*_(validate|evaluate|evaluation|validation|eval)|"
-    r"estimate_loss|log_validation(_[a-z0-9]+)?)$",
-    re.I,
+    r"estimate_loss|log_validation(_[a-z0-9]+)?)$"
 )
 #: What is named after a validation and runs none.
 SPELLED_BESIDE_VALIDATION = Spelling(
     r"load|dataset|data$|corpus|input|param|shape|schema|same_|_set$|device|type|version|token|"
     r"prompt|consisten|check|config|_dl$|_ds$|split|transform|sampler|make_|build|create|"
     r"^get_(eval|val|valid|validation|test)(_[a-z]*)?_?(set|env|envs|data|batch|loader|iter|file)|"
-    r"^get_loss|freq|steps?$|interval|args|prepare|mode$|path|name|should",
-    re.I,
+    r"^get_loss|freq|steps?$|interval|args|prepare|mode$|path|name|should"
 )
 SPELLED_LOG = Spelling(
     r"log|wandb|writer|print|tensorboard|tracker|metric|mlflow|tqdm|pbar|bar$|progress"
@@ -336,7 +322,7 @@ SPELLED_LOG = Spelling(
 @lru_cache(maxsize=4096)
 def spelled_as(word: str) -> Kind | None:
     """What an object is called: only for one of which nothing else is known."""
-    return next((kind for pattern, kind in _SPELLED if pattern.search(word)), None)
+    return next((kind for kind, pattern in _SPELLED if pattern.fits(word)), None)
 
 
 # -- what is differentiable ----------------------------------------------------------------------

@@ -73,8 +73,8 @@ def counters(loop: LoopNode | FunctionNode) -> list[tuple[str, ast.stmt]]:
         if isinstance(node, (ast.Name, ast.Attribute))
     }
     found = [(increments(s), s) for s in statements if increments(s)]
-    found = [f for f in found if f[0] not in set_back and not SPELLED_OTHER_COUNT.search(f[0])]
-    return sorted(found, key=lambda f: (not SPELLED_COUNT.search(f[0]), f[1].lineno))
+    found = [f for f in found if f[0] not in set_back and not SPELLED_OTHER_COUNT.fits(f[0])]
+    return sorted(found, key=lambda f: (not SPELLED_COUNT.fits(f[0]), f[1].lineno))
 
 
 def runs_once(loop: LoopNode | FunctionNode, source: Source, statement: ast.stmt) -> bool:

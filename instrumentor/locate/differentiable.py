@@ -161,9 +161,9 @@ class _Unread(Struct, frozen=True):
         word, name = self.word, self.qualified or dotted(self.call.func) or self.word
         if word in catalogue.NOT_DIFFERENTIABLE:
             return NOTHING
-        if catalogue.SPELLED_FORWARD.search(word):
+        if catalogue.SPELLED_FORWARD.fits(word):
             return Effect(Evidence.SPELLING, what=name)
-        if catalogue.SPELLED_PREPARATION.search(word):
+        if catalogue.SPELLED_PREPARATION.fits(word):
             return Effect(Evidence.PREPARATION, what=name)
         by = Evidence.SPELLING if self._is_given_a_model() else Evidence.UNREAD
         return Effect(by, what=name)

@@ -219,7 +219,7 @@ class _Walk:
             return
         key = self.held.key(node.func.value)
         own = {m for m in value if isinstance(m, Made) and m.statement is self.at}
-        if own and key is not None and not catalogue.SPELLED_FORWARD.search(node.func.attr):
+        if own and key is not None and not catalogue.SPELLED_FORWARD.fits(node.func.attr):
             own = {replace(m, evidence=Evidence.PREPARATION) for m in own}
         if own and key is not None:
             self.held.values[key] = self.held.read(key) | own

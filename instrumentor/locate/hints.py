@@ -90,7 +90,7 @@ def _makers(
 
 def _fetches(knowledge: Knowledge, candidate: Candidate, statement: ast.Assign) -> bool:
     return any(
-        catalogue.SPELLED_FETCH.match(callee(call))
+        catalogue.SPELLED_FETCH.fits(callee(call))
         or knowledge.role(candidate.source, candidate.scope, call) is Role.FETCH
         for call in own_calls(statement.value)
     )

@@ -41,10 +41,9 @@ class Kinds:
     def of(self, source: Source, scope: ScopeNode, node: ast.expr) -> tuple[Kind, Evidence] | None:
         """What an expression stands for, and how that is known; None when nothing tells."""
         values = self.names.of(source, scope, node)
-        for value in values:
-            found = self.of_value(value)
-            if found is not None:
-                return found
+        found = next(filter(None, map(self.of_value, values)), None)
+        if found is not None:
+            return found
         unknown = [v for v in values if isinstance(v, (Object, Item, Member, Opaque, Free))]
         own = "" if isinstance(node, ast.Call) else last(dotted(node))
         for word in (own, *map(_origin, unknown)) if unknown else ():

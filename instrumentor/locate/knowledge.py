@@ -67,7 +67,7 @@ class Knowledge(Struct, eq=False, dict=True):
     def is_save(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """Saving weights or state; of a function that is not known by its name alone."""
         role = self.role(source, scope, call)
-        return role is Role.SAVE if role else bool(catalogue.SPELLED_SAVE.match(callee(call)))
+        return role is Role.SAVE if role else catalogue.SPELLED_SAVE.fits(callee(call))
 
     # -- models ----------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Knowledge(Struct, eq=False, dict=True):
             kind = self.kinds.of_value(function.owner)
             return owner if kind is not None and kind[0] in _STEPPED else None
         if isinstance(function, Function):
-            named = catalogue.SPELLED_STEP.search(function.name) and not self.stepped(function)
+            named = catalogue.SPELLED_STEP.fits(function.name) and not self.stepped(function)
             return call.func if named else None
         if catalogue.role_of(external_name(function)) is Role.STEP:
             return call.args[0] if call.args else owner
@@ -147,8 +147,8 @@ class Knowledge(Struct, eq=False, dict=True):
     def _by_word(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
         """A function that steps what it is given, as far as its name tells."""
         word = callee(call)
-        named = catalogue.SPELLED_STEP.search(word)
-        other = catalogue.SPELLED_BESIDE_STEP.search(word)
+        named = catalogue.SPELLED_STEP.fits(word)
+        other = catalogue.SPELLED_BESIDE_STEP.fits(word)
         if not named and (other or "step" not in word.lower()):
             return None
         return self._given_optimizer(source, scope, call) or (call.func if named else None)
@@ -203,7 +203,7 @@ class Knowledge(Struct, eq=False, dict=True):
         functions = self.program.resolve(source, scope, call)
         if functions:
             return all(self._only_syncs(f) for f in functions)
-        if not catalogue.SPELLED_SYNC.match(callee(call)):
+        if not catalogue.SPELLED_SYNC.fits(callee(call)):
             return False
         values = self.values(source, scope, call.func)
         return all(isinstance(v, (Member, Free)) for v in values) and not any(

@@ -85,6 +85,12 @@ class Names(Modules, eq=False, dict=True):
                 return _union(self.of(source, scope, part) for part in parts)
         return NOTHING
 
+    def known(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
+        """As :meth:`of`; of what nothing tells, the expression itself, and nothing of constants."""
+        return self.of(source, scope, node) or (
+            NOTHING if isinstance(node, ast.Constant) else (Opaque(node),)
+        )
+
     def _subscript(self, source: Source, scope: ScopeNode, node: ast.Subscript) -> Values:
         index = node.slice.value if isinstance(node.slice, ast.Constant) else None
         return _union(self.item(value, index) for value in self.of(source, scope, node.value))
@@ -225,8 +231,7 @@ class Names(Modules, eq=False, dict=True):
         if owner.node is None or not owner.where or not isinstance(owner.made_by, External):
             return NOTHING
         given = (k.value for k in owner.node.keywords if k.arg == name)
-        values = (self.of(*owner.where, value) or (Opaque(value),) for value in given)
-        return next(values, NOTHING)
+        return next((self.known(*owner.where, value) for value in given), NOTHING)
 
     def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
         """A method or class-level name, found upwards; overrides too when any instance is meant."""
@@ -275,7 +280,7 @@ class Names(Modules, eq=False, dict=True):
         arguments = ast.arguments([], [*map(ast.arg, fields)], None, [], [], None, [])
         init = ast.Lambda(arguments, ast.Constant(None))
         given = _union(
-            self.of(source, scope, value) or (Opaque(value),)
+            self.known(source, scope, value)
             for source, scope, call in self._constructions(owner, cls)
             for to, value in passed(call, init, bound=False)
             if to == name and not isinstance(value, ast.Starred)
@@ -300,10 +305,7 @@ class Names(Modules, eq=False, dict=True):
         keys = [getattr(k, "value", None) for k in node.keys] if isinstance(node, ast.Dict) else []
         if len(parts) > 64:  # a table of data
             return Group(node, ())
-        items = tuple(
-            self.of(source, scope, p) or (() if isinstance(p, ast.Constant) else (Opaque(p),))
-            for p in parts
-        )
+        items = tuple(self.known(source, scope, part) for part in parts)
         return Group(node, items, tuple(keys))
 
     def item(self, owner: Value, index: object) -> Values:
@@ -456,9 +458,7 @@ class Names(Modules, eq=False, dict=True):
             bound = is_method(function) and not on_class(self.of(where, scope, call.func))
             for name, value in passed(call, function.node, bound=bound):
                 if name == parameter.argument.arg and not isinstance(value, ast.Starred):
-                    yield self.of(where, scope, value) or (
-                        NOTHING if isinstance(value, ast.Constant) else (Opaque(value),)
-                    )
+                    yield self.known(where, scope, value)
 
     def _callers_of(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         """Calls that run a function, found by the words that it goes by."""

@@ -94,30 +94,27 @@ class Program(Names, eq=False, dict=True):
 
     @cached_property
     def handed(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]]:
-        """Where functions are named and not called there: who gets them may call them."""
+        """Where functions are named and not called there, or called by a lambda.
+
+        Who gets them may call them, at any time.
+        """
         words = {f.name for source in self.sources.values() for f in source.functions}
         found: dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]] = defaultdict(list)
         for source in self.sources.values():
             called = {call.func for call in source.calls}
-            for node in source.nodes:
-                if not isinstance(node, (ast.Name, ast.Attribute)) or node in called:
-                    continue
-                if last(dotted(node)) in words and isinstance(node.ctx, ast.Load):
-                    scope = source.scope_of(node)
-                    for value in self.of(source, scope, node):
-                        if isinstance(value, Function):
-                            found[value.node].append((scope, node))
-        return found
-
-    @cached_property
-    def in_lambdas(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]]:
-        """Calls in lambdas of each function: they may run at any time."""
-        found: dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]] = defaultdict(list)
-        for source in self.sources.values():
+            named = [
+                n
+                for n in source.nodes
+                if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Load)
+                if last(dotted(n)) in words and n not in called
+            ]
+            for node in named:
+                for value in self.of(source, source.scope_of(node), node):
+                    if isinstance(value, Function):
+                        found[value.node].append((source.scope_of(node), node))
             for call in (c for inner in source.lambdas for c in own_calls(inner)):
-                scope = source.scope_of(call)
-                for function in self.resolve(source, scope, call):
-                    found[function.node].append((scope, call))
+                for function in self.resolve(source, source.scope_of(call), call):
+                    found[function.node].append((source.scope_of(call), call))
         return found
 
     def called_from(self, scope: ScopeNode, body: Sequence[ast.stmt]) -> set[ScopeNode]:

@@ -9,13 +9,14 @@ from instrumentor.locate.syntax import arguments, callee, dotted, own_nodes
 
 
 def is_validation_name(name: str) -> bool:
-    found = catalogue.SPELLED_VALIDATION.match(name)
-    return bool(found) and not catalogue.SPELLED_BESIDE_VALIDATION.search(name)
+    """Whether it is called like a validation, and not like what belongs to one."""
+    found = catalogue.SPELLED_VALIDATION.fits(name)
+    return found and not catalogue.SPELLED_BESIDE_VALIDATION.fits(name)
 
 
 def is_logging(call: ast.Call) -> bool:
     """A call whose purpose is to show or record values."""
-    return bool(catalogue.SPELLED_LOG.search(dotted(call.func).lower()))
+    return catalogue.SPELLED_LOG.fits(dotted(call.func))
 
 
 def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:

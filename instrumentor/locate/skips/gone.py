@@ -37,8 +37,7 @@ class Gone:
         program = self.program
         assert isinstance(function, FUNCTIONS)
         callers = [(scope, node) for scope, _, node in program.callers.get(function, ())]
-        given = (*program.handed.get(function, ()), *program.in_lambdas.get(function, ()))
         return any(
             scope not in found and not self.holds(program.source_of_scope[scope], node)
-            for scope, node in (*callers, *given)
+            for scope, node in (*callers, *program.handed.get(function, ()))
         )
