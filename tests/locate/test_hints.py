@@ -93,17 +93,24 @@ def test_a_helper_that_reads_the_model_of_the_module(returned: str, expected: st
     assert not warns(source)
 
 
-def test_a_method_that_takes_and_returns_nothing() -> None:
-    source = HEAD + TRAINER + "Trainer(device).fit(loader)\n"
-    assert given(source, "end") == ['self, label="step"']
-    assert given(source, "begin") == ["batch"]
-    assert not warns(source)
+FIT = f"{HEAD}{TRAINER}Trainer(device).fit(loader)\n"
+UPDATE = looped(
+    "loss = trainer.update(batch)",
+    TRAINER.partition("    def fit")[0] + "trainer = Trainer(device)",
+    "for batch in loader:",
+)
 
 
-def test_the_object_of_a_helper_not_its_batch() -> None:
-    before = TRAINER.partition("    def fit")[0] + "trainer = Trainer(device)"
-    source = looped("loss = trainer.update(batch)", before, "for batch in loader:")
-    assert given(source, "end") == ['loss, trainer, label="step"']
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (FIT, 'self, label="step"'),
+        (FIT.replace("update(", "update_rnn("), 'self, label="step"'),  # spelled like a model
+        (UPDATE, 'loss, trainer, label="step"'),
+    ],
+)
+def test_the_object_of_a_helper_not_its_batch(source: str, expected: str) -> None:
+    assert given(source, "end") == [expected]
     assert given(source, "begin") == ["batch"]
     assert not warns(source)
 
@@ -119,12 +126,6 @@ def test_a_global_that_the_function_of_the_loop_shadows() -> None:
     for name in ("criterion", "optimizer"):
         maybe = maybe.replace(f"\n{name} =", f"\n    {name} =")
     assert given(maybe, "end") == ['label="step"']
-
-
-def test_a_method_that_is_spelled_like_a_model() -> None:
-    source = (HEAD + TRAINER).replace("self.update(", "self.update_rnn(")
-    source = source.replace("def update(", "def update_rnn(") + "Trainer(device).fit(loader)\n"
-    assert given(source, "end") == ['self, label="step"']
 
 
 NOTHING = """
