@@ -73,7 +73,7 @@ def fixed(
     node = function.node
     if callee(call) != function.name:
         return {}
-    meant = program.names.of(program.source_of_scope[scope], scope, call.func)
+    meant = program.of(program.source_of_scope[scope], scope, call.func)
     bound = is_method(function) and not on_class(meant)
     found = {name: _value(default_of(node, name), {}) for name in parameters(node)}
     found |= {name: _value(value, known) for name, value in passed(call, node, bound=bound)}

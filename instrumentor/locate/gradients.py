@@ -127,10 +127,10 @@ class _Walk:
     def __init__(
         self, gradients: Gradients, source: Source, scope: ScopeNode, *, inside: bool = False
     ) -> None:
-        names = gradients.knowledge.program.names
+        binder = gradients.knowledge.program.binder
         self.gradients, self.knowledge = gradients, gradients.knowledge
         self.source, self.scope, self.inside = source, scope, inside
-        self.held = Held(lambda name: names.binder(source, scope, name))
+        self.held = Held(lambda name: binder(source, scope, name))
         self.result = NO_VALUE
         self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
         self.visited: dict[ast.stmt, None] = {}
@@ -384,7 +384,7 @@ class _Walk:
 
     def _handed(self, call: ast.Call) -> Value:
         """Functions that are handed to an unread one are called there."""
-        kept = self.knowledge.program.names.qualified(self.source, self.scope, call.func)
+        kept = self.knowledge.program.qualified(self.source, self.scope, call.func)
         found = NO_VALUE
         for argument in arguments(call) if kept not in catalogue.RETURNS_ARGUMENT else ():
             if isinstance(argument, ast.Lambda):

@@ -276,7 +276,7 @@ class _End(Struct, frozen=True, dict=True):
     def _shared_names(self, helper: Function) -> Iterator[str]:
         """Names that a helper reads from outside and that are the same variable at the loop."""
         source, scope = self.where
-        binder = self.knowledge.program.names.binder
+        binder = self.knowledge.program.binder
         if helper.source is not source or helper.node in source.class_of:
             return
         read = [n for n in own_nodes(helper.node) if isinstance(n, ast.Name)]

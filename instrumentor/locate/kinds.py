@@ -10,7 +10,7 @@ from functools import cached_property
 from instrumentor.locate import catalogue
 from instrumentor.locate.answers import Answers
 from instrumentor.locate.catalogue import Evidence, Kind
-from instrumentor.locate.names import Names, external_name
+from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Program
 from instrumentor.locate.syntax import ScopeNode, Source, callee, dotted, last
 from instrumentor.locate.values import (
@@ -35,12 +35,11 @@ class Kinds:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.names: Names = program.names
         self._answers = Answers()
 
     def of(self, source: Source, scope: ScopeNode, node: ast.expr) -> tuple[Kind, Evidence] | None:
         """What an expression stands for, and how that is known; None when nothing tells."""
-        values = self.names.of(source, scope, node)
+        values = self.program.of(source, scope, node)
         found = next(filter(None, map(self.of_value, values)), None)
         if found is not None:
             return found
@@ -117,11 +116,11 @@ class Kinds:
             self.of_value(value) in ((Kind.MODEL, Evidence.TYPE), (Kind.MODEL, Evidence.USE))
             for put in self.program.bindings_of(cls.source).puts
             if self.program.class_of_self(cls.source, put.scope, put.owner) == cls
-            for value in self.names.of(cls.source, put.scope, put.bound.value)
+            for value in self.program.of(cls.source, put.scope, put.bound.value)
         )
 
     def _makes_parameters(self, source: Source, call: ast.Call, cls: Class) -> bool:
-        values = self.names.of(source, source.tree, call.func)
+        values = self.program.of(source, source.tree, call.func)
         return (bool(values) and callee(call) == "register_parameter") or any(
             external_name(value).startswith("torch.nn.Parameter")
             or (value != cls and self._typed(Object(value)) is Kind.MODEL)
@@ -135,7 +134,7 @@ class Kinds:
         made = value.node if isinstance(value, Object) else None
         if "step" in words and made is not None and isinstance(value, Object) and value.where:
             for argument in (*made.args, *(k.value for k in made.keywords)):
-                if any(map(self._is_optimizer, self.names.of(*value.where, argument))):
+                if any(map(self._is_optimizer, self.program.of(*value.where, argument))):
                     return Kind.SCHEDULER
                 if any(self.parameters_of(*value.where, argument)):
                     return Kind.OPTIMIZER
@@ -163,16 +162,16 @@ class Kinds:
         return found
 
     def _values(self, source: Source, node: ast.expr) -> Values:
-        return self.names.of(source, source.scope_of(node), node)
+        return self.program.of(source, source.scope_of(node), node)
 
     # -- parameters ------------------------------------------------------------------------
 
     def parameters_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> Iterator[Value]:
         """Models whose parameters an expression holds: `m.parameters()`, groups and lists of it."""
-        stack, seen = list(self.names.of(source, scope, node)), set[Value]()
+        stack, seen = list(self.program.of(source, scope, node)), set[Value]()
         for inner in ast.walk(node):  # filter(lambda p: p.requires_grad, m.parameters())
             if isinstance(inner, ast.Call) and inner is not node:
-                stack.extend(self.names.of(source, scope, inner))
+                stack.extend(self.program.of(source, scope, inner))
         while stack:
             value = stack.pop()
             if value in seen:
@@ -192,7 +191,7 @@ class Kinds:
             yield value.owner
         elif isinstance(value, Object) and value.node is not None and value.where:
             for argument in value.node.args:
-                yield from self.names.of(*value.where, argument)
+                yield from self.program.of(*value.where, argument)
 
 
 def _origin(value: Value) -> str:

@@ -57,7 +57,7 @@ class Knowledge(Struct, eq=False, dict=True):
         return Trained(self.kinds)
 
     def values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
-        return self.program.names.of(source, scope, node)
+        return self.program.of(source, scope, node)
 
     def role(self, source: Source, scope: ScopeNode, call: ast.Call) -> Role | None:
         """What a call of an installed package's function does, whatever it is called here."""

@@ -81,7 +81,7 @@ class ScriptOptions:
     def _is_set_later(self, name: str) -> bool:
         """By `parser.set_defaults(name=...)` or `args.name = ...`."""
         defaults = (k.arg for *_, c in self.program.calls_named("set_defaults") for k in c.keywords)
-        puts = self.program.names.puts_of(name)
+        puts = self.program.puts_of(name)
         return name in defaults or any(self._is_parsed(where, put.owner) for where, put in puts)
 
 
