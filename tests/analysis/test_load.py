@@ -95,7 +95,7 @@ def test_a_truncated_file_names_line_and_column(tmp_path: Path) -> None:
         with pytest.raises(DamagedFile) as caught:
             read(path)
         assert (caught.value.line, caught.value.column) == (3, "OP TYPE")
-        assert "line 3" in caught.value.message
+        assert "line 3, column 'OP TYPE': the file ends within this line" in caught.value.message
 
 
 @pytest.mark.parametrize("cells", [-3, 2])

@@ -18,7 +18,7 @@ from instrumentor_analysis import render
 from instrumentor_analysis.analysis import Analysis
 from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.model import Locations, SourceLine
-from instrumentor_analysis.render import write_all, write_to
+from instrumentor_analysis.render import Choices, write_all, write_to
 from instrumentor_analysis.report_options import per_op_report
 from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
@@ -107,6 +107,17 @@ def test_what_the_run_has_nothing_for_is_said_and_nothing_written(
     with pytest.raises(NothingMeasured):
         write_to({name: target, "html": tmp_path / "page.html"}, analysis)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_replaced_on_demand_only(tmp_path: Path) -> None:
+    analysis = analyse(torch_folder(tmp_path / "run"))
+    targets = {"perfetto": tmp_path / "t.json", "html": tmp_path / "page.html"}
+    targets["html"].write_text("mine", encoding="utf-8")
+    with pytest.raises(FileExistsError):
+        write_to(targets, analysis, choices=Choices(replace=False))
+    assert not targets["perfetto"].exists() and targets["html"].read_text("utf-8") == "mine"
+    write_to(targets, analysis)
+    assert "aten::addmm" in targets["html"].read_text("utf-8")
 
 
 def test_a_torch_run(tmp_path: Path) -> None:

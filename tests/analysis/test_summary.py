@@ -79,6 +79,7 @@ def test_another_step_and_all_of_them(tracy: Path) -> None:
     assert every.device_time_ms == pytest.approx((0.6776 + 0.616) / 2)
     assert sum(c.device_time_ms for c in every.categories) == pytest.approx(0.6468)
     assert (every.spread[0].op, every.spread[0].id) == ("Matmul 2048 x 2048 x 2048", 27)
+    assert every.spread[0].position == 1
     assert every.spread[0].stdev_us == pytest.approx(30 / math.sqrt(2))
     with pytest.raises(NoSuchStep):
         summarise(tracy, step=9)
@@ -348,6 +349,15 @@ def test_only_what_reads_ops_loads_numpy_and_nothing_loads_pandas(
     command = [sys.executable, "-c", code, str(FIXTURES / "training_v2_1.csv")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_devices_that_ran_other_ops_in_the_step_are_said(tmp_path: Path) -> None:
+    both = [op(), op(device=1)]
+    odd = step("step_steady_1", [*both, op("CopyDeviceOperation", device=1)])
+    path = write(tmp_path / "x.csv", [*odd, *step("step_steady_2", both)])
+    assert warned(summarise(path, step=1), "the 2 devices did not run the same ops")
+    # Not of a step that is not shown.
+    assert not warned(summarise(path), "did not run the same ops")
 
 
 def test_the_order_of_the_ops_is_said(tmp_path: Path) -> None:

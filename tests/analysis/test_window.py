@@ -6,7 +6,7 @@ import pytest
 
 from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 from instrumentor_analysis.load import load
-from instrumentor_analysis.scan import Signpost
+from instrumentor_analysis.scan import Header, Region, Scan, Signpost
 from instrumentor_analysis.window import (
     Named,
     StepChoice,
@@ -120,6 +120,27 @@ def test_the_window_of_tt_perf_report(named: Named, lines: list[int], said: str)
     window, how = named.select(frame_of(*rows))
     assert window["line"].tolist() == lines
     assert said in how
+
+
+@pytest.mark.parametrize(
+    ("named", "times", "region"),
+    [
+        (Named("a", "b"), (1, 2), Region(9, 20, 3)),
+        (Named("a", "b", ignore=True), (1, 2), None),
+        (Named("b", "a"), (1, 2), None),
+        (Named("a", "a"), (1, 2), None),
+        (Named("a"), (1, 2), None),
+        (Named("a", "x"), (1, 2), None),
+        # By host time other rows may lie between them.
+        (Named("a", "b"), (2, 1), None),
+    ],
+)
+def test_what_can_be_cut_out_of_a_file(
+    named: Named, times: tuple[int, int], region: Region | None
+) -> None:
+    first = Signpost("a", 2, 0, 9, times[0])
+    last = Signpost("b", 7, 20, 29, times[1])
+    assert named.region(Scan(Header((), b""), (first, last), quoted=False)) == region
 
 
 @pytest.mark.parametrize(
