@@ -28,18 +28,14 @@ def find_regions(
     candidate: Candidate, forwards: dict[Site, Forward], options: Options
 ) -> tuple[Region, ...]:
     """The regions of an iteration: one, or one for each exclusive branch."""
-    regions: list[Region] = []
+    found: dict[tuple[ast.stmt, ast.stmt], list[Region]] = {}
     for group in _groups(candidate):
-        group = [s for s in group if s in forwards]
-        if not group:
-            continue
-        region = _region(candidate, group, forwards, options)
-        same = next((r for r in regions if r.begin is region.begin and r.end is region.end), None)
-        if same is None:
-            regions.append(region)
-        else:
-            regions[regions.index(same)] = _together([same, region])
-    regions = [with_synced(region) for region in _merged(candidate, regions)]
+        known = [site for site in group if site in forwards]
+        if known:
+            region = _region(candidate, known, forwards, options)
+            found.setdefault((region.begin, region.end), []).append(region)
+    regions = _merged(candidate, [_together(same) for same in found.values()])
+    regions = [with_synced(region) for region in regions]
     return tuple(replace(region, when=_when(region, regions)) for region in regions)
 
 
@@ -47,12 +43,13 @@ def _groups(candidate: Candidate) -> list[list[Site]]:
     """Backwards that share a region: those not in exclusive branches of each other."""
     flow, groups = candidate.flow, list[list[Site]]()
     for site in candidate.sites:
-        for group in groups:
-            if not any(flow.exclusive(site.statement, o.statement) for o in group):
-                group.append(site)
-                break
-        else:
-            groups.append([site])
+        fits = (
+            g for g in groups if not any(flow.exclusive(site.statement, o.statement) for o in g)
+        )
+        group = next(fits, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(site)
     return groups
 
 

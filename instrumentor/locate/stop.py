@@ -133,20 +133,14 @@ def strategy_of(knowledge: Knowledge, source: Source, scope: ScopeNode, statemen
 
 def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode) -> bool:
     """No caller uses the value, calls it in a loop, or does costly work afterwards."""
-    nodes = own_nodes(scope)
+    callers, nodes = knowledge.program.callers.get(scope, ()), own_nodes(scope)
     # a generator that returns ends the `for` of its caller, not the run
-    if isinstance(scope, ast.AsyncFunctionDef) or any(isinstance(n, _YIELDS) for n in nodes):
-        return False
-    values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
-    returns_value = any(not isinstance(v, ast.Constant) or v.value is not None for v in values)
-    callers = knowledge.program.callers.get(scope, ())
-    for _, call, holder in callers:
-        if not (isinstance(holder, ast.Expr) and holder.value is call):
-            if returns_value or not isinstance(holder, ast.Return):
-                return False
-    places = outwards(knowledge.program, source, scope, scope)
+    suspends = isinstance(scope, ast.AsyncFunctionDef) or any(isinstance(n, _YIELDS) for n in nodes)
     # called from where we do not see: only SystemExit leaves every loop there
-    return bool(callers) and not any(
+    if suspends or not callers or any(_is_used(nodes, call, at) for _, call, at in callers):
+        return False
+    places = outwards(knowledge.program, source, scope, scope)
+    return not any(
         where.loops_around(call)
         or any(_costly(knowledge, where, s) for s in flow_of(caller).later(call))
         for where, caller, call in islice(places, 1, None)
@@ -154,6 +148,15 @@ def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode) -
 
 
 _YIELDS = (ast.Yield, ast.YieldFrom)
+
+
+def _is_used(nodes: tuple[ast.AST, ...], call: ast.Call, at: ast.stmt) -> bool:
+    """Whether a statement does other with a call than drop its value, or hand a None on."""
+    if isinstance(at, ast.Expr) and at.value is call:
+        return False
+    values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+    returns_none = all(isinstance(v, ast.Constant) and v.value is None for v in values)
+    return not (returns_none and isinstance(at, ast.Return))
 
 
 def _costly(knowledge: Knowledge, source: Source, statement: ast.stmt) -> bool:

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Reason
-from instrumentor.locate.names import external_name
-from instrumentor.locate.syntax import Source, callee, receiver
-from instrumentor.locate.values import Object
+from instrumentor.locate.syntax import Source, callee
 
 OWN_LOOP = (
     "Give a script with the loop written out "
@@ -50,18 +48,10 @@ def foreign_imports(sources: Iterable[Source]) -> Iterator[Reason]:
 
 
 def foreign_runtime(candidate: Candidate) -> Iterator[Reason]:
-    """A runtime that is imported by the entry or the module of the loop, or runs the backward."""
-    knowledge, program = candidate.knowledge, candidate.program
-    yield from foreign_imports(dict.fromkeys((candidate.source, program.entry)))
-    for site in candidate.sites:
-        source, call = site.backward_source, site.backward
-        scope = program.scope_of(source, call)
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        for value in knowledge.values(source, scope, owner) if owner is not None else ():
-            made = external_name(value.made_by) if isinstance(value, Object) else ""
-            if made.partition(".")[0] in FOREIGN_RUNTIMES:
-                what = f"{receiver(call)}.backward() is a compiled model's own backward"
-                yield Reason.at(source, call, "foreign-runtime", what, AS_A_WHOLE)
+    """A runtime that the entry imports, or a module that holds the loop or a backward."""
+    backwards = (site.backward_source for site in candidate.sites)
+    sources = (candidate.source, candidate.program.entry, *backwards)
+    yield from foreign_imports(dict.fromkeys(sources))
 
 
 def manual_backward(candidate: Candidate) -> Iterator[Reason]:
