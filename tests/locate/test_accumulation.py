@@ -7,61 +7,28 @@ import pytest
 from tests.locate.cases import looped, plan_of
 
 BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
-
-ACCUMULATIONS = {
-    "none": ("none", BACKWARD + "optimizer.step()"),
-    "modulo": ("branch", BACKWARD + "if (i + 1) % 4 == 0:\n    optimizer.step()"),
-    "modulo_or_last": (
-        "branch",
-        BACKWARD + "if (i + 1) % n == 0 or i + 1 == len(loader):\n    optimizer.step()",
-    ),
-    "compared": (
-        "branch",
-        BACKWARD
-        + "accumulated += 1\nif accumulated == n:\n    optimizer.step()\n    accumulated = 0",
-    ),
-    "fused": (
-        "branch",
-        BACKWARD + "micro += 1\nif micro != n:\n    torch_xla.sync()\nelse:\n    optimizer.step()",
-    ),
-    "counted_by_any_name": (
-        "branch",
-        BACKWARD + "acc += 1\nif acc != n:\n    torch_xla.sync()\nelse:\n    optimizer.step()",
-    ),
-    "continue": (
-        "continue",
-        BACKWARD + "accumulated += 1\nif accumulated < n:\n    continue\noptimizer.step()",
-    ),
-    "continue_modulo": ("continue", BACKWARD + "if (i + 1) % n:\n    continue\noptimizer.step()"),
-    "accumulate": (
-        "context",
-        "with accelerator.accumulate(model):\n"
-        "    loss = criterion(model(x), y)\n    accelerator.backward(loss)\n    optimizer.step()",
-    ),
-    "sync_gradients": (
-        "context",
-        "loss = criterion(model(x), y)\naccelerator.backward(loss)\n"
-        "if accelerator.sync_gradients:\n    optimizer.step()",
-    ),
-    "micro_steps": (
-        "nested",
-        "for micro in range(4):\n    loss = criterion(model(x), y)\n    loss.backward()\n"
-        "optimizer.step()",
-    ),
-    "micro_batches": (
-        "nested",
-        "for part in x.chunk(4):\n    loss = criterion(model(part), y)\n    loss.backward()\n"
-        "optimizer.step()",
-    ),
-    "guard_that_does_not_count": (
-        "none",
-        BACKWARD + "if math.isfinite(norm):\n    optimizer.step()",
-    ),
-}
+FUSED = "{0} += 1\nif {0} != n:\n    torch_xla.sync()\nelse:\n    optimizer.step()"
+ACCUMULATE = "with accelerator.accumulate(model):\n    "
 
 
-@pytest.mark.parametrize("name", ACCUMULATIONS)
-def test_kind(name: str) -> None:
-    kind, body = ACCUMULATIONS[name]
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("none", f"{BACKWARD}optimizer.step()"),
+        ("none", f"{BACKWARD}if math.isfinite(norm):\n    optimizer.step()"),
+        ("branch", f"{BACKWARD}if (i + 1) % 4 == 0:\n    optimizer.step()"),
+        ("branch", f"{BACKWARD}if i % n == 0 or i + 1 == len(loader):\n    optimizer.step()"),
+        ("branch", f"{BACKWARD}done += 1\nif done == n:\n    optimizer.step()\n    done = 0"),
+        ("branch", BACKWARD + FUSED.format("micro")),
+        ("branch", BACKWARD + FUSED.format("acc")),
+        ("continue", f"{BACKWARD}done += 1\nif done < n:\n    continue\noptimizer.step()"),
+        ("continue", f"{BACKWARD}if (i + 1) % n:\n    continue\noptimizer.step()"),
+        ("context", f"{BACKWARD}if accelerator.sync_gradients:\n    optimizer.step()"),
+        ("context", f"{ACCUMULATE}model(x).sum().backward()\n    optimizer.step()"),
+        ("nested", "for micro in range(4):\n    model(x).sum().backward()\nopt.step()"),
+        ("nested", "for part in x.chunk(4):\n    model(part).sum().backward()\noptimizer.step()"),
+    ],
+)
+def test_kind(kind: str, body: str) -> None:
     source = looped(body, header="for i, (x, y) in enumerate(loader):")
     assert plan_of(source)["accumulation"] == kind
