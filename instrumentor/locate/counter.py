@@ -102,8 +102,8 @@ def _is_one(test: ast.expr, name: str) -> bool:
 
 def header_count(loop: LoopNode | FunctionNode) -> str:
     """`step` of `for step, batch in enumerate(...)` and of `for step in range(...)`."""
-    if not isinstance(loop, ast.For):
-        return ""
+    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+        return ""  # the `range` of `[draw() for _ in range(5)]` counts nothing here
     made = {callee(call) for call in own_calls(loop.iter)}
     if "enumerate" in made and isinstance(loop.target, ast.Tuple) and loop.target.elts:
         return dotted(loop.target.elts[0])

@@ -44,3 +44,5 @@ def test_count(body: str, header: str, name: str, line: int, position: str) -> N
 )
 def test_what_is_no_step_counter(counted: str) -> None:
     assert plan_of(looped(STEP + counted))["counter"] is None
+    drawn = looped(STEP + counted, header="for x in [draw() for _ in range(5)]:")
+    assert plan_of(drawn)["counter"] is None
