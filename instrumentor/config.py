@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,11 @@ def find_defaults(start: Path) -> tuple[dict[str, Any], Path | None]:
 
 
 def _table(path: Path, data: bytes) -> dict[str, Any] | None:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    from instrumentor.project import read_toml
+
     try:
-        document = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = read_toml(data)
+    except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from error
     table = document.get("tool", {}).get(TABLE)
     if table is None:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -162,12 +163,8 @@ def _package_folders(base: Path) -> Iterator[str]:
 
 def _from_pyproject(data: bytes) -> Iterator[str]:
     if not any(word in data for word in (b"package-dir", b"where", b"from", b"packages")):
-        return  # most say nothing of packages, and tomllib is slow to import
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    tool = tomllib.loads(data.decode("utf-8")).get("tool")
+        return  # most say nothing of packages, and reading TOML is slow to import
+    tool = read_toml(data).get("tool")
     yield from _strings(_setting(tool, "setuptools", "package-dir", ""))
     yield from _strings(_setting(tool, "setuptools", "packages", "find", "where"))
     listed = _setting(tool, "poetry", "packages")
@@ -176,6 +173,19 @@ def _from_pyproject(data: bytes) -> Iterator[str]:
     for name in _strings(_setting(tool, "hatch", "build", "targets", "wheel", "packages")):
         if "/" in name:
             yield name.rpartition("/")[0]
+
+
+def read_toml(data: bytes) -> dict[str, Any]:
+    """The document of a TOML file.
+
+    Raises:
+        ValueError: it is not TOML, or not UTF-8.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(data.decode("utf-8"))
 
 
 def _from_setup_cfg(text: str) -> Iterator[str]:
