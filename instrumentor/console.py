@@ -21,14 +21,11 @@ from typing import Any, TextIO
 
 from instrumentor.errors import InstrumentError
 from instrumentor_analysis.caveats import Caveat, by_weight
+from instrumentor_analysis.reports import words
 
 _DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
 
 
-# Control characters but for newline and tab; what hides, reorders or joins text.
-_UNSEEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
-)
 _COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 # What our own words and reports hold, for a terminal that cannot show it.
@@ -36,8 +33,8 @@ _SPELLED = {"±": "+-", "μ": "u", "µ": "u", "·": "-", "•": "*", "…": "...
 
 
 def visible(text: str) -> str:
-    """Text of others with its control characters as text: ``\\x1b``."""
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    """Text of others with its control characters as text: ``\\x1b``; its lines stay lines."""
+    return words.visible(text, keep="\n\t")
 
 
 def _shown(text: str, painted: bool) -> str:

@@ -87,14 +87,21 @@ def readable_us(value: float | None) -> str:
     return f"{number(value)} us"
 
 
-def visible(text: str) -> str:
-    """Foreign text for a terminal: control characters shown, not obeyed; one line.
+def visible(text: str, keep: str = "") -> str:
+    """Foreign text for a terminal: control characters shown (``\\x1b``), not obeyed.
 
     Bidirectional overrides and zero-width characters count as control characters: they would
     let one name pass for another.
+
+    Args:
+        keep: control characters that stay; without any, the text is one line.
     """
+    if text.isprintable():  # nearly all is, and tables have many cells
+        return text
     return "".join(
-        f"\\x{ord(c):02x}" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c
+        ascii(c)[1:-1]
+        if c not in keep and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else c
         for c in text
     )
 

@@ -18,7 +18,7 @@ from tests.analysis.reports.summaries import HOSTILE, tracy
         ("a | b", "a \\| b"),
         ("<b>", "\\<b\\>"),
         ("[x](y)", "\\[x\\](y)"),
-        ("two\nlines", "two\\\\x0alines"),
+        ("two\nlines", "two\\\\nlines"),
         ("3 ~ 4", "3 \\~ 4"),
     ],
 )

@@ -49,8 +49,9 @@ def test_a_column_has_the_decimals_of_its_largest_figure() -> None:
 
 
 def test_visible_shows_what_a_terminal_would_obey() -> None:
-    assert words.visible("a\x1b[2Jb\n\u202e\u200b") == "a\\x1b[2Jb\\x0a\\x202e\\x200b"
-    assert words.visible("立方体 é") == "立方体 é"
+    assert words.visible("a\x1b[2Jb\n\u202e\u200b") == r"a\x1b[2Jb\n\u202e\u200b"
+    assert words.visible("a\tb\n\x9b2J", keep="\n\t") == "a\tb\n\\x9b2J"
+    assert words.visible("立方体 é\xa0") == "立方体 é\xa0"
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("立方", 4), ("e\u0301", 1), ("", 0)])
