@@ -38,7 +38,7 @@ _FLAGS = {"-u": ("PYTHONUNBUFFERED", "1"), "-B": ("PYTHONDONTWRITEBYTECODE", "1"
 
 @dataclass(frozen=True)
 class Command:
-    """What is to be profiled.
+    """A command to profile, as runtime/launch.py runs it.
 
     Attributes:
         order: for runtime/launch.py: script, module, code or program, and the arguments.
@@ -60,6 +60,7 @@ def split(command: Sequence[str] | str, cwd: Path) -> list[str]:
         UsageError: nothing to run, or a quotation mark is missing.
     """
     words = [command] if isinstance(command, str) else list(command)
+    # A program whose path holds a blank is one word that exists: it is not taken apart.
     if len(words) == 1 and not (cwd / words[0]).exists():
         try:
             words = shlex.split(words[0])
@@ -102,8 +103,10 @@ def understand(words: Sequence[str], search: str, cwd: Path) -> Command:
     if found is None:
         raise UsageError(f"{first}: there is no such program", "Give a program, or a script.py.")
     if _PYTHON.match(Path(first).name):
+        # A bare `python` is the run's own interpreter (--python, the active environment).
         python = Path(found) if "/" in first else None
         return replace(_python_command(rest, cwd), python=python, warnings=warnings)
+    # pip writes the environment's interpreter into the first line of a console script (pytest).
     interpreter = _shebang(Path(found))
     if interpreter is not None:
         order = {"script": found, "arguments": rest}
@@ -155,6 +158,7 @@ def _shebang(program: Path) -> Path | None:
     """The Python interpreter that a script names in its first line; None for other programs."""
     try:
         with program.open("rb") as stream:
+            # Bounded: a binary may go on for megabytes without the end of a line.
             line = stream.readline(512)
     except OSError:
         return None

@@ -21,6 +21,7 @@ from instrumentor.config import find_defaults
 from instrumentor.errors import EXIT_CODES, UsageError
 from instrumentor.options import Options
 
+# What `instrument --help` lists.
 _OF_THE_BARE_COMMAND = ("dry_run", "version", "install_completion", "show_completion")
 _EPILOG = (
     "Start with: instrument --dry-run train.py, then instrument run train.py. Exit codes: "
@@ -145,6 +146,8 @@ def _defaults() -> dict[str, Any]:
         return {}
     verbs = {name: getattr(_module(name), name).declared for name in VERBS if name != "kernel"}
     known = {name: _by_key(declared.values()) for name, declared in verbs.items()}
+    # One file serves all verbs: a key is an error only when no verb has it, and each verb is given
+    # the keys that it has.
     every = {key: each for options in known.values() for key, each in options.items()}
     for key, value in table.items():
         if key not in every:
@@ -174,6 +177,7 @@ def _check(where: str, kind: Any, value: object) -> None:
 
 def _enough(argv: Sequence[str]) -> typer.Typer:
     """The application, as much of it as a command line takes."""
+    # Set by the shell's completion script, which may be at any verb.
     if "_INSTRUMENT_COMPLETE" in os.environ:
         return application()
     if not argv or argv[0] in ("-h", "--help"):
@@ -191,6 +195,8 @@ def _plain_help() -> None:
     if not console.colored(sys.stdout):
         from typer import rich_utils
 
+        # Rich drops colours for NO_COLOR, but keeps bold; and Typer takes GITHUB_ACTIONS or
+        # FORCE_COLOR for a terminal.
         rich_utils.FORCE_TERMINAL = False
 
 
@@ -202,13 +208,14 @@ def invoke(argv: Sequence[str]) -> int:
         KeyboardInterrupt: the user interrupted outside of a run.
         BrokenPipeError: nobody reads any more.
     """
+    # Without a verb the help is shown unasked.
     if argv[-1:] in ([], ["kernel"]) or {"-h", "--help"}.intersection(argv):
         _plain_help()
     try:
         code = _enough(argv)(list(argv), standalone_mode=False, prog_name="instrument")
     except typer.Exit as stop:
         return stop.exit_code
-    except typer.Abort as abort:
+    except typer.Abort as abort:  # what Typer makes of Ctrl-C
         raise KeyboardInterrupt from abort
     except SystemExit as stop:
         # Typer ends with 1 when the reader of a pipe has gone, which is no failure.
@@ -216,7 +223,8 @@ def invoke(argv: Sequence[str]) -> int:
             raise stop.__context__ from None
         raise
     except Exception as error:
-        # Typer's own usage errors know how to show themselves and carry code 2.
+        # Typer's own usage errors know how to show themselves and carry code 2. Their classes have
+        # no public name: since 0.26 Typer carries a Click of its own, which is not the package.
         show = getattr(error, "show", None)
         if show is None:
             raise

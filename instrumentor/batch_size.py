@@ -44,11 +44,13 @@ def declared(source: Source) -> Iterator[Declared]:
     for node in source.nodes:
         kind, name, value = _said(node)
         size = _whole(value.value) if isinstance(value, ast.Constant) else None
+        # A keyword is found by its own name, batch_size, whatever the function is called.
         if value is not None and size is not None and (kind == "keyword" or is_name(name)):
             yield Declared(kind, name, value, size)
 
 
 def _said(node: ast.AST) -> tuple[str, str, ast.expr | None]:
+    """Kind, name and value, as in :class:`Declared`, of what a node gives a value to."""
     if isinstance(node, ast.Call) and callee(node) == "add_argument":
         words = [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
         names = [word for word in words if word.startswith("--")]
@@ -101,6 +103,7 @@ def batch_facts(
         # An option of the script may stand above what it declares.
         if not shape:
             return _facts(size, source, None)
+        # The samples lie along the first axis, or the second of a sequence-first batch.
         if size in shape[:2]:
             return _facts(size, source, shape.index(size))
     if shape:
@@ -133,6 +136,7 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def _whole(value: object) -> int | None:
+    """A positive whole number, else None; True is an int to Python, and no size."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 

@@ -36,6 +36,7 @@ def observe(what):
     learner = Observer(_recorder.records) if what == "step" else WholeSteps(_recorder)
     AfterTorch(learner.start)
 '''
+# A function around the recorder's code keeps its names out of the script's.
 _FACTORY = """\
 def {recorder}_recorder(file):
 {body}
@@ -86,6 +87,7 @@ def _joined(*more: str) -> tuple[str, str]:
     parts = modules_of("recorder", *more)
     imports = {line for found, _ in parts.values() for line in found if not line.startswith(_OWN)}
     typing = {line for line in imports if line.startswith(_TYPING)}
+    # Every module imports other names of typing: together they are one line.
     names = {name for line in typing for name in line.removeprefix(_TYPING).split(", ")}
     lines = [*sorted(imports - typing), _TYPING + ", ".join(sorted(names))]
     return "\n".join(lines), "\n\n\n".join(body for _, body in parts.values())

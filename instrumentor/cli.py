@@ -35,6 +35,7 @@ def call(argv: list[str]) -> int:
     try:
         return _answered(argv)
     except KeyboardInterrupt:
+        # Not by the console: it may be what was being imported.
         print("interrupted", file=sys.stderr, flush=True)
         return 130
 
@@ -55,6 +56,7 @@ def _answered(argv: list[str]) -> int:
         console.fail(error)
         return error.exit_code
     except FileNotFoundError:
+        # Whatever asked for the working directory: a shell may stand in one that was removed.
         try:
             Path.cwd()
         except FileNotFoundError:
@@ -112,10 +114,12 @@ def as_meant(argv: list[str]) -> list[str]:
         return [*argv[1:-1], first, argv[-1]]  # its options stand before or behind it
     if first in _RUN_MODULES and "-m" in argv:
         at = argv.index("-m") + 2
+        # Behind a script, -m is an option of the script.
         if not any(Path(word).is_file() for word in argv[1 : at - 2]):
             return [*argv[:at], "--", *argv[at:]]  # what follows the module is the script's
     if not first or first.startswith("-") or first in VERBS:
         return argv
+    # A notebook or a folder cannot be run: `run` says so, and what can.
     if first.endswith((".py", ".ipynb")) or Path(first).exists():
         return ["run", *argv]
     raise _unknown(first)

@@ -24,6 +24,8 @@ def find_defaults(start: Path) -> tuple[dict[str, Any], Path | None]:
             data = path.read_bytes()
         except OSError:
             continue
+        # A file that cannot hold our table is not parsed: it may be broken, and that is not for us
+        # to say.
         if b"tool.instrument" in data or b"[tool]" in data:
             table = _table(path, data)
             if table is not None:

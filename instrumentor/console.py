@@ -116,6 +116,7 @@ class _Status:
 
     def draw(self, text: str) -> None:
         columns = shutil.get_terminal_size((100, 24)).columns
+        # Not in the last column: some terminals wrap there, and \r returns to the wrong line.
         with self.lock:
             self.drawn = True
             print(f"\r\x1b[K{visible(text)[: columns - 1]}", end="", file=sys.stderr, flush=True)
@@ -212,7 +213,7 @@ def progress_bar() -> Callable[[int, int], None]:
         return lambda done, total: None
 
     def show(done: int, total: int) -> None:
-        if done % 16 and done != total:
+        if done % 16 and done != total:  # results come in chunks of 16, see corpus.survey
             return
         end = "\n" if done == total else ""
         print(f"\r{_bar(done, total)}", end=end, file=sys.stderr, flush=True)
@@ -226,7 +227,7 @@ def _bar(done: int, total: int, width: int = 40) -> str:
 
 
 SILENCE_S = 10.0  # the longest time for which nothing is said
-_BEAT_S = 1.0
+_BEAT_S = 1.0  # between two states of the status line
 #: How a stage is told, and what goes on behind that line.
 _STAGES = {
     "found": ("Found the loop at", "looking at the interpreter and the devices"),
@@ -280,7 +281,7 @@ class Narrator:
             yield
         finally:
             done.set()
-            thread.join()
+            thread.join()  # ahead of the wipe: it could draw once more
             _status.wipe()
 
     @classmethod

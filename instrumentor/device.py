@@ -24,9 +24,9 @@ from instrumentor.runtime.guard import alive
 
 #: Where every user can make a file, and nobody can remove another one's.
 LOCKS = Path("/tmp")
-RESET_TIMEOUT_S = 180.0
-BACK_TIMEOUT_S = 60.0
-POLL_S = 0.5
+RESET_TIMEOUT_S = 180.0  # for one answer of tt-smi
+BACK_TIMEOUT_S = 60.0  # for the boards to answer again after a reset
+POLL_S = 0.5  # between two questions whether they do
 
 
 @contextlib.contextmanager
@@ -44,6 +44,7 @@ def held(devices: Sequence[Path], folder: Path = LOCKS) -> Iterator[None]:
             no lock file.
     """
     with contextlib.ExitStack() as stack:
+        # In one order for everyone: else two runs could take one device each, and both give up.
         for device in sorted(devices):
             name = "-".join(device.absolute().parts[1:])
             stack.enter_context(_locked(folder / f"instrument-{name}.lock", device))
@@ -64,11 +65,13 @@ def _locked(path: Path, device: Path) -> Iterator[None]:
             ) from None
         yield
     finally:
+        # The file stays: one that was removed could be locked by one run and made anew by another.
         os.close(descriptor)
 
 
 def _open(path: Path) -> int:
     """Open a lock file for reading, which is all that a lock needs; make it where it is missing."""
+    # In /tmp anybody may have put a link there, or a pipe, whose opening waits for a writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         try:
@@ -176,7 +179,7 @@ def boards(smi: Path, env: Mapping[str, str]) -> int:
     """How many boards tt-smi's snapshot lists; 0 when it gives none."""
     done = _ask(smi, "-s", env)
     try:
-        # some versions print a line before the JSON
+        # Some versions of tt-smi print a line before the JSON.
         return len(json.loads(done.stdout[done.stdout.index("{") :])["device_info"])
     except (ValueError, KeyError, TypeError):
         return 0

@@ -30,6 +30,7 @@ def find_devices(
     root = root or device_root(env)
     if not root.is_dir():
         return ()
+    # The driver (tt-kmd) keeps a folder of links there, too: by-id.
     nodes = [path for path in root.iterdir() if not path.is_dir()]
     return tuple(sorted(nodes, key=lambda path: (len(path.name), path.name)))
 

@@ -77,9 +77,10 @@ class Diagnosis(Struct, frozen=True):
 
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-LONGEST_TRACEBACK = 200_000
-LONGEST_LINE = 2000
+LONGEST_TRACEBACK = 200_000  # characters
+LONGEST_LINE = 2000  # characters that are shown
 _TRACEBACK = "Traceback (most recent call last):"
+# A SyntaxError in the script itself comes without the line `Traceback ...`.
 _SYNTAX = re.compile(
     r'^ +File ".*", line \d+\n(?: +.*\n)+(?:SyntaxError|IndentationError|TabError): .*',
     re.MULTILINE,
@@ -172,6 +173,7 @@ def _tracebacks(text: str) -> list[tuple[int, str]]:
     start = text.find(_TRACEBACK)
     while start >= 0:
         body: list[str] = []
+        # Launchers of several processes put something ahead of every line: `[rank0] `.
         prefix = text[text.rfind("\n", 0, start) + 1 : start]
         for line in text[start : start + LONGEST_TRACEBACK].split("\n"):
             inner = line.removeprefix(prefix) if body else line

@@ -46,6 +46,7 @@ HOPELESS = frozenset(
 #: Kind of the warning that the step was found by running the script.
 DISCOVERED = "discovered"
 UNMODIFIED = "running the unmodified script for two optimizer steps"
+# A script that names none of these trains by something whose optimizer steps cannot be observed.
 _TRAINS = (b"torch", b"transformers", b"lightning", b"accelerate")
 Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -176,6 +177,7 @@ class Discovery(InstrumentedRun[Observed]):
     def conclude(self) -> Observed:
         """What was seen; else what went wrong, without the name of a file that is gone."""
         if self.failure is not None:
+            # Its log goes with the folder.
             if str(self.thrown_away) in self.failure.hint:
                 self.failure.hint = "Run the script by itself to see its whole output."
             raise self.failure

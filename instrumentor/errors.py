@@ -153,4 +153,4 @@ class NotVerified(InstrumentError):
 class Interrupted(InstrumentError):
     """The user interrupted the run."""
 
-    exit_code = 130
+    exit_code = 130  # as shells have it: 128 + SIGINT

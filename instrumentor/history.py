@@ -121,6 +121,7 @@ class History:
     def newest(self, place: tuple[str, str] | None = None) -> tuple[Entry, ...]:
         """The newest runs: one per script, or that of the script given."""
         entries = self._entries("1", ()) if place is None else self.of_script(place)
+        # Oldest first: the last one of a key stays.
         return tuple({entry.key: entry for entry in entries}.values())
 
     def pin(self, entry: Entry, name: str) -> None:
@@ -207,6 +208,7 @@ class History:
                 connection.execute("BEGIN IMMEDIATE")
                 version = self._check(connection)
                 if version < SCHEMA_VERSION:
+                    # Not executescript(), which commits first and so would give up the lock.
                     for statement in (_UPGRADES.get(version) or _TABLES).split(";"):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -215,6 +217,7 @@ class History:
 
     def _connect(self) -> sqlite3.Connection:
         # No write-ahead log: it needs shared memory, which network homes do not have.
+        # Without an isolation level: sqlite3 would open transactions of its own.
         connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
         connection.row_factory = sqlite3.Row
         return connection

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 # Of tt-blacksmith, whose activation takes the first unless it is told otherwise.
 PROJECT_ENVIRONMENTS = (Path("env/crank_env"), Path("env/xla_env"))
 PROBE_TIMEOUT_S = 60.0
-NEUTRAL = Path("/")
+NEUTRAL = Path("/")  # holds no module of a project
+# `version` in the pyvenv.cfg of venv, `version_info` in that of virtualenv and uv.
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)", re.MULTILINE)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import OUTPUT, option
 
+# What a run folder's reports are made from; a folder stands for all that is in it.
 _RECORDS = frozenset(
     {"run.json", "plan.json", "summary.json", "files", "tracy_profile", "torch_profile", "trials"}
     | {"tracy_perf/ops_perf_results.csv", "profile_log_device.csv"}
@@ -34,6 +35,7 @@ def refuse_misplaced(paths: Iterable[Path | None]) -> None:
         UsageError: the folder of an output does not exist, or two outputs share a place.
     """
     every = [path for path in paths if path is not None]
+    # Resolved: one file may be reached by two names.
     places = [Path(os.path.realpath(path)) for path in every]
     own = "Give each output a place of its own."
     for at, (path, place) in enumerate(zip(every, places, strict=True)):

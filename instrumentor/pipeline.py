@@ -186,6 +186,7 @@ class InstrumentedRun(Pipeline[Result]):
         except InstrumentError as error:
             if self.last is None:
                 raise
+            # A file that needs the user, and Ctrl-C, count for more than why the script failed.
             worse = isinstance(error, (RestoreNeeded, Interrupted)) or self.failure is None
             self.failure = error if worse else self.failure
         finally:
@@ -276,6 +277,7 @@ class InstrumentedRun(Pipeline[Result]):
 
     def _remove_empty_folder(self) -> None:
         said = [*self.folder.glob("*.jsonl"), *self.folder.glob("*.log")]
+        # Of a process whose watcher was killed there is output to read.
         if any(path.stat().st_size for path in said):
             return
         names = ("changes.diff", "plan.json", FACTS)

@@ -103,6 +103,8 @@ def make_plan(located: Located, options: Options) -> Plan:
     for name in (*options.only, *options.skip):
         if name not in known:
             raise UsageError(f"no pass is called {name!r}", f"Passes: {', '.join(known)}.")
+    # Without a backward it is inference, or the user's own lines; lines that a run has shown to be
+    # a training step keep the defaults of training.
     if not located.regions[0].sites and options.region_label == "region":
         options = for_inference(options)
     object_name = _fresh_name(located)

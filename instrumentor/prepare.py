@@ -145,6 +145,7 @@ def _planned(
     path = script_path(script)
     refuse_instrumented(path, _read(path))
     project = find_project(path)
+    # The user's PYTHONPATH is followed first, for what it tells of the objects in use.
     for roots in (project.import_roots, project.own_roots):
         located = locate_file(path, options, roots, arguments)
         plan = make_plan(located, options)

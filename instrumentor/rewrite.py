@@ -180,5 +180,6 @@ def readable(patch: bytes) -> str:
 
 
 def _lines(data: bytes) -> list[bytes]:
+    # Not splitlines(): to git a lone carriage return ends no line.
     *whole, last = data.split(b"\n")
     return [line + b"\n" for line in whole] + ([last] if last else [])

@@ -35,6 +35,7 @@ def apply(
     from instrumentor.prepare import prepare
 
     output = asked.output
+    # The copy is run by hand: no recorder's module lies on its path.
     prepared = prepare(script, replace(rewrite, self_contained=True))
     main = prepared.plan.file
     others = [p for p in prepared.replacements if p != main]

@@ -138,6 +138,7 @@ def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[st
     unknown = {word: found[0] for word, found in near.items() if found and word not in ours}
     if not unknown or not script.is_file():
         return {}
+    # Parsers derive `--batch-size` from a field batch_size: both spellings count as mentioned.
     text = script.read_text(encoding="utf-8", errors="replace").replace("_", "-")
     return {word: it for word, it in unknown.items() if word[2:].replace("_", "-") not in text}
 

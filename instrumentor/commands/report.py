@@ -221,6 +221,7 @@ def _start_lean() -> None:
     os.environ.setdefault(variable, "1")
     importlib.import_module("numpy")
 
+    # OpenBLAS has read it while it was loaded; children get the user's environment.
     if before is None:
         del os.environ[variable]
 

@@ -24,6 +24,7 @@ def restore(*, shown: common.Json) -> None:
     try:
         done = put_back(Path.cwd())
     except RestoreNeeded as error:
+        # Raised at the end: the other files are back, and copies are swept all the same.
         failure = error
         done = error.restored
     removed = (*sweep(), *remove_dead())

@@ -89,6 +89,7 @@ class Declared:
 
     def value(self, typed: Any) -> Any:
         """What the field gets, or ``...`` for its own default."""
+        # Typer hands over a value for every option; what nobody typed is left to the dataclass.
         if typed is None or typed == self.default:
             return ...
         if self.option.convert is not None:

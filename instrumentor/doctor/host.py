@@ -9,9 +9,9 @@ from instrumentor.device import find_smi
 from instrumentor.device_nodes import Holder
 from instrumentor.doctor.model import Check, PlannedRun, Status
 
-OLDEST_PYTHON = (3, 8)
-NEEDED_BYTES = 200 * 2**20
-WISHED_BYTES = 2 * 2**30
+OLDEST_PYTHON = (3, 8)  # for which recorder, launcher and hook are written: they run in the script
+NEEDED_BYTES = 200 * 2**20  # less stops a run
+WISHED_BYTES = 2 * 2**30  # less is a warning
 
 
 def interpreter(planned: PlannedRun) -> Iterator[Check]:
@@ -74,6 +74,7 @@ def holders(planned: PlannedRun) -> Iterator[Check]:
 def describe(holder: Holder) -> str:
     """A process that has a device open, in one line."""
     units = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+    # From two on, so that the unit is always a plural.
     size, unit = next(((n, name) for n, name in units if holder.age_s >= 2 * n), units[-1])
     return (
         f"process {holder.pid} of {holder.user} has had {', '.join(map(str, holder.devices))} "

@@ -21,6 +21,7 @@ REPORT_MODULES = {
     "pandas": "pandas",
     "seaborn": "seaborn",
 }
+# tt-xla's wrapper imports this from the plugin, and fails with an installed wheel that is older.
 NEEDS_HOME = re.compile(r"from\s+pjrt_plugin_tt\s+import\s+[\s(\w,]*setup_tt_metal_home")
 
 
@@ -76,6 +77,8 @@ def tracy(planned: PlannedRun) -> Iterator[Check]:
     except NotReady as error:
         yield planned.lacking("tracy", error.message, error.hint)
         return
+    # Without the first a failing script ends with 0, without the second Tracy's programs are found
+    # in its own folder alone, without the third (ttnn 0.68) the device's buffers stay as they are.
     absent = [
         option
         for option in ("--check-exit-code", "--tracy-tools-folder", "--op-support-count")
@@ -157,11 +160,13 @@ def orphans() -> Iterator[tuple[int, int, str]]:
                 continue
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
+        # 8086 is Tracy's own default.
         port = words[words.index("-p") + 1] if "-p" in words[:-1] else "8086"
         yield process.pid, int(port) if port.isdigit() else 8086, " ".join(words)[:120]
 
 
 def _runs_tracy(words: list[str]) -> bool:
+    """Whether a command line is `python -m tracy`, or our own start of it."""
     return any(word.rpartition("/")[2] in ("tracy", "tracy_start.py") for word in words[1:4])
 
 

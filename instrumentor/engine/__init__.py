@@ -26,7 +26,8 @@ from instrumentor.marks import MARKER, Line, classify, is_instrumented, strip
 
 __all__ = ["MARKER", "apply_edits", "check_reversible", "is_instrumented", "strip"]
 
-_MAX_DEPTH = 1500
+_MAX_DEPTH = 1500  # levels of the syntax tree, less than half of what LibCST's stack holds
+# Not splitlines(): of a str it also breaks at form feeds and U+2028, which end no Python line.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
 

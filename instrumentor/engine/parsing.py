@@ -7,6 +7,7 @@ import warnings
 from functools import lru_cache
 
 
+# The same snippets are inserted, proven and compared again and again.
 @lru_cache(maxsize=64)
 def parse(source: str | bytes) -> ast.Module:
     """Parse a module; all who ask for the same text share the tree: never change it.

@@ -26,7 +26,8 @@ _HOLDERS = COMPOUND | {
     *(cst.Module, cst.IndentedBlock, cst.Else, cst.ExceptHandler, cst.ExceptStarHandler),
     *(cst.Finally, cst.MatchCase),
 }
-#: A block of this number goes here, once LibCST has printed the module.
+#: A block of this number goes here, once LibCST has printed the module: a recorder's text can be
+#: longer than the script, and parsing it took half of the rewriting's time.
 _PRELUDE = re.compile(re.escape(MARKER) + r" prelude (\d+)")
 _NEWLINE = re.compile(r"\r\n?")
 _NO_ACTIONS = Actions()
@@ -144,6 +145,7 @@ class Rewriter(cst.CSTTransformer):
         """The text from the keyword up to the colon of a one-line suite's header."""
         if isinstance(node, (cst.Try, cst.TryStar)):
             return "try" + node.whitespace_before_colon.value + ":"
+        # LibCST prints no header by itself: it is printed with a stub, which is cut off.
         stub = cst.SimpleStatementSuite([cst.Pass()], leading_whitespace=cst.SimpleWhitespace(""))
         without = {"leading_lines": (), "decorators": (), "lines_after_decorators": ()}
         changes = {"body": stub, "orelse": None, **without}
@@ -211,6 +213,7 @@ class Rewriter(cst.CSTTransformer):
         return self._of(node)
 
     def _text(self, node: cst.CSTNode) -> str:
+        # The file's own newlines come back when its lines are printed as part of the module.
         return _NEWLINE.sub("\n", self._module.code_for_node(node))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from instrumentor.locate.modes import Region
 from instrumentor.locate.syntax import own_nodes
 
-_MOST = 3
+_MOST = 3  # names that the recorder looks at
 _WITH = (ast.With, ast.AsyncWith)
 
 
@@ -27,6 +27,7 @@ def entered(region: Region) -> tuple[str, ...]:
         return ()
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or statement.value is None:
         return ()
+    # After `del batch` the name may be unbound where the region ends.
     gone = {
         node.id
         for node in own_nodes(loop)

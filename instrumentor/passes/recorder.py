@@ -74,6 +74,7 @@ def _is_preamble(statement: ast.stmt) -> bool:
             return dotted(function).startswith(_SETS_UP)
         case ast.Assign(targets=targets):
             return all(dotted(t).startswith(("os.environ", "sys.path")) for t in targets)
+        # An optional import: `try: import wandb`, `except ImportError: wandb = None`.
         case ast.Try(body=body, handlers=handlers):
             handled = [s for h in handlers for s in h.body if not isinstance(s, ast.Assign)]
             wanted = (ast.Import, ast.ImportFrom, ast.Pass)
@@ -83,4 +84,5 @@ def _is_preamble(statement: ast.stmt) -> bool:
     return False
 
 
+# xr is torch_xla.runtime: `xr.set_device_type("TT")` stands among the imports.
 _SETS_UP = ("os.environ", "os.putenv", "sys.path", "warnings.", "xr.", "site.")

@@ -177,7 +177,7 @@ def direct_argv(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def move_folder(source: Path, target: Path) -> None:
-    """Move ``source`` to ``target``, merging into what stands there; copies across devices."""
+    """Move ``source`` to ``target``, merging into what is there; also to another file system."""
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(source, target)

@@ -40,7 +40,7 @@ CAPTURE_LOG = "capture.log"
 LAUNCHED = "launch.pid"  # written by runtime/launch.py when the script begins
 PERF_FOLDER = "tracy_perf"
 OPS_CSV = "ops_perf_results.csv"
-FINISH_S = 180.0
+FINISH_S = 180.0  # for Tracy's report, once the script has ended
 PROGRAMS_PER_READ = 1000  # what the device buffers hold by default, per core
 NOTHING_ON_DEVICE = (
     "Tracy's report is empty: the run executed no operation on a device.",
@@ -63,6 +63,8 @@ def shell_safe(path: Path | str) -> bool:
 
 def free_port() -> int:
     """A TCP port nobody listens on, below the range the kernel hands out by itself."""
+    # Chosen here, not by Tracy, which takes the first of 8086-8499: a capture program that a killed
+    # run left on such a port would take the connection of this one.
     candidates = random.sample(range(20000, 30000), 50)
     for port in candidates:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -138,6 +140,7 @@ class Tracy(Struct, frozen=True):
         # A link to the whole prefix, not to the program: pyvenv.cfg is looked up beside it.
         prefix = _plain_link(scratch, "interpreter", request.python.parent.parent)
         python = prefix / request.python.parent.name / request.python.name
+        # Up to ttnn 0.71 Tracy starts the script by the first `python3` on PATH.
         env["PATH"] = os.pathsep.join([str(python.parent), env["PATH"]])
         return Launch(
             argv=(
@@ -189,6 +192,7 @@ class Tracy(Struct, frozen=True):
 def _environment(request: LaunchRequest) -> dict[str, str]:
     env = base_environment(request, "tracy")
     env["TRACY_NO_WEB_SERVER"] = "1"  # see tracy_start.py; the child is a process of its own
+    # What Tracy's options set; versions without these options read the variables all the same.
     if request.programs_per_read is not None:
         env["TT_METAL_PROFILER_PROGRAM_SUPPORT_COUNT"] = str(request.programs_per_read)
     if request.mid_run_dump:
@@ -231,10 +235,13 @@ def _tools(scratch: Path, folder: Path) -> Path:
 
 def _arguments(request: LaunchRequest, options: frozenset[str]) -> list[str]:
     """Tracy's own options, as far as this version offers them."""
+    # -p: enabled zones alone, else every Python call becomes one. Two words: 0.65 fails on `-pr`.
     wanted = ["-p", "-r"]
     for flag in ("--sync-host-device", "--check-exit-code", "--no-web-server"):
         if flag in options and (request.command is None or flag != "--check-exit-code"):
             wanted.append(flag)
+    # tt-xla's wrapper replaces TT_METAL_PROFILER_DIR, and a relative folder is lost when the script
+    # changes its directory: hence -o, absolute.
     wanted += ["-o", str(request.scratch / OUT), "-t", str(request.port or free_port())]
     if request.tools_folder is not None:
         wanted += ["--tracy-tools-folder", str(_tools(request.scratch, request.tools_folder))]

@@ -83,6 +83,7 @@ def compiles_under(python: Path, source: bytes, filename: str) -> str | None:
     Raises:
         NotReady: the interpreter cannot be run.
     """
+    # Isolated and without site: nothing of the project runs for the sake of a compilation.
     command = [str(python), "-I", "-S", "-W", "ignore", "-c", _COMPILE, filename]
     try:
         done = subprocess.run(

@@ -16,6 +16,7 @@ from instrumentor.engine.parsing import parse
 from instrumentor.errors import ProofFailed
 from instrumentor.locate.syntax import address, bound_by, own_nodes
 
+# A module also has some names that it never binds and that `builtins` lacks.
 _ALWAYS_DEFINED = frozenset(dir(builtins)) | {
     "__annotations__",
     "__builtins__",

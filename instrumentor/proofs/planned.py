@@ -38,7 +38,7 @@ class _Carried(ast.NodeTransformer):
         self.statements = {address(node): node for node in nodes}
 
     def visit(self, node: ast.AST) -> ast.AST | list[ast.AST]:
-        if isinstance(node, ast.expr):
+        if isinstance(node, ast.expr):  # which holds no statement
             return node
         blocks = [name for name in ("body", "orelse", "finalbody") if getattr(node, name, None)]
         self.generic_visit(node)
@@ -79,6 +79,7 @@ def first_difference(one: object, other: object, line: int = 1) -> int | None:
         elif isinstance(left, ast.AST):
             fields = [(getattr(left, f, None), getattr(right, f, None)) for f in left._fields]
             pairs.extend(reversed(fields))
+        # By repr() as well: 0.0 == -0.0.
         elif left != right or repr(left) != repr(right):
             return line
     return None
