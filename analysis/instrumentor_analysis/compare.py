@@ -150,6 +150,8 @@ def _in_the_middle(sides: Sequence[Side]) -> Side:
         samples = [ms for label in side.labels()[:1] for ms in side.samples_ms(label)]
         return statistics.median(samples) if samples else 0.0
 
+    # One real run, not an average: its ops, figures and device time belong together. Of an even
+    # number the faster of the two in the middle.
     return sorted(sides, key=median)[(len(sides) - 1) // 2]
 
 
@@ -181,6 +183,7 @@ def _basis(base: Side, new: Side) -> tuple[Basis, tuple[int, int]]:
     sizes = base.batch_size, new.batch_size
     if sizes[0] is None or sizes[1] is None or sizes[0] == sizes[1]:
         return "step", (1, 1)
+    # Steps of different batch sizes do different work, samples do not.
     return "sample", (sizes[0], sizes[1])
 
 
@@ -193,6 +196,7 @@ def _wall_clock(pair: _Pair, label: str) -> Timing | None:
 
 def _device_time(pair: _Pair) -> Timing | None:
     old, now = pair.base.step_device_ms(), pair.new.step_device_ms()
+    # A single device time on a side has no spread, and so no interval: it is one of the figures.
     return _timing(pair, DEVICE_TIME, [old], [now]) if min(len(old), len(now)) > 1 else None
 
 

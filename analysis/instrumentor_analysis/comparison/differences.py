@@ -23,6 +23,8 @@ _RUN: dict[str, tuple[str, Weight, str]] = {
         "one side may still be warming up in its steady steps",
     ),
 }
+# The code is usually what is being compared, so that another commit is a note; another machine or
+# library may be the real cause of a difference, which is a doubt.
 _ENVIRONMENT: dict[str, tuple[str, Weight, str]] = {
     "git_commit": ("commit", "note", ""),
     "git_dirty": ("uncommitted changes", "note", ""),
@@ -99,6 +101,7 @@ def differences(base: Side, new: Side) -> tuple[Difference, ...]:
     held("Tracy in the wall clock", ["on" if s.traced else "off" for s in both], meaning=_TRACY)
     held("architecture", (old.architecture, now.architecture))
     sizes = base.batch_size, new.batch_size
+    # Sizes that are known are divided out (times per sample), so that they raise no doubt.
     if None in sizes:
         assumed = "assumed to be the same; --batch-size BASE,NEW says otherwise"
         held("batch size", sizes, meaning=assumed)

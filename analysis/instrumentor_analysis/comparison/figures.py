@@ -14,6 +14,8 @@ from instrumentor_analysis.model import Category, Locations, Module, SourceLine
 
 Timed = Category | SourceLine | Module
 
+# Op counts and compile time belong to the graph, percentages are ratios, dispatch is per op: only
+# times of the whole step grow with the batch.
 #: Key in summary.json, name, unit, which way is better, and whether it grows with the batch.
 _FIGURES: tuple[tuple[str, str, str, Better, bool], ...] = (
     ("device_time_ms", "device time", "ms", "lower", True),
@@ -46,7 +48,7 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
 
 
 def categories(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
-    """In the order of charts; empty without them on both sides."""
+    """Device time by category, in the order of the charts; empty without it on both sides."""
     old, now = ({each.name: each for each in side.summary.categories} for side in (base, new))
     return _shares(old, now, per)
 
@@ -62,13 +64,15 @@ def located(
 
 def _named(place: SourceLine | Module) -> str:
     name = f"{place.file}:{place.line}" if isinstance(place, SourceLine) else place.name
+    # Work that is evaluated once, ahead of the steps, is no part of what the same line does in a
+    # step.
     return f"{name} (once)" if place.const_eval else name
 
 
 def _shares(
     old: Mapping[str, Timed], now: Mapping[str, Timed], per: tuple[int, int]
 ) -> tuple[Share, ...]:
-    """What either side has, by name; nothing where one side has none at all."""
+    """The places of either side, by name; nothing where one side has none at all."""
     if not old or not now:
         return ()
 

@@ -27,10 +27,13 @@ from instrumentor_analysis.model import Interval
 #: A slow-down by so much more than is allowed must not pass, percent.
 RESOLUTION_PERCENT = 3.0
 #: Chance that equal code fails at one look.
+#: Half of the 1 % that is the goal over all looks: adding runs means looking again.
 FALSE_ALARM = 0.005
 #: Chance that a slow-down by the resolution passes at one look.
+#: The goal over all looks is 5 %.
 MISSED = 0.02
 #: Runs on each side from which the noise is not a guess.
+#: Student's t at FALSE_ALARM is 9.9 for two runs a side, and 4.6 for three.
 FEWEST_RUNS = 3
 #: More runs are not asked for.
 MOST_RUNS = 1000
@@ -78,6 +81,8 @@ def judge(
         noise: from run to run, as it was assumed for the interval of the ratio.
         steps: that interval.
     """
+    # An assumed noise is no estimate: with so many degrees of freedom its quantile is the normal
+    # one.
     known = found or Between(1.0, ratio, Noise(noise, 0.0, freedom=10**6), 1, 1)
     ends = known.bound(FALSE_ALARM), known.bound(1 - MISSED)
     if found is None and steps is not None:
@@ -97,11 +102,14 @@ def runs_needed(found: Between, percent: float) -> int | None:
     :data:`MOST_RUNS`.
     """
     wide = math.log1p((percent + RESOLUTION_PERCENT) / 100) - math.log1p(percent / 100)
+    # Degrees of freedom from the history: they stay however many runs are added.
     beside = found.noise.freedom - (found.base_runs + found.new_runs - 2)
 
     def decides(runs: int) -> bool:
         freedom = 2 * runs - 2 + beside
         quantiles = sum(student_quantile(1 - tail, freedom) for tail in (FALSE_ALARM, MISSED))
+        # In logarithms: the two one-sided bounds must lie closer together than the two limits, so
+        # that wherever the ratio falls one of them decides.
         return quantiles * found.noise.deviation * math.sqrt(2 / runs) <= wide
 
     least = max(FEWEST_RUNS, min(found.base_runs, found.new_runs) + 1)

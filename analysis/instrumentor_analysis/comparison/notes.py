@@ -80,6 +80,7 @@ def _doubted(sides: Sequence[Side]) -> list[str]:
     """What the machine gives reason to doubt: of several runs once, of the busiest."""
     machines = {side.name: side.summary.run.get("machine") for side in sides}
     busy = {name: doubts(machine) for name, machine in machines.items() if doubts(machine)}
+    # A line for each of many repeats would bury the other notes.
     if len(busy) < 3:
         return [f"{name}: {text}" for name, texts in busy.items() for text in texts]
     worst = max(busy, key=lambda name: other_cpus(machines[name]) or 0.0)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.table import Floats, Table
 
 _TENSORS = ("input_0", "input_1", "output_0")
+#: Of the CSV's columns, outermost first: INPUT_0_W, INPUT_0_Z and so on.
 _AXES = ("w", "z", "y", "x")
 
 
@@ -93,7 +94,7 @@ def _to_output(tensors: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def _logical(cell: Any) -> str:
-    """``19`` of ``32[19]``; a plain number as it is."""
+    """The logical extent: ``19`` of ``32[19]`` (padded[logical] in format v2), or the number."""
     text = str(cell)
     inner = text[text.find("[") + 1 : -1] if text.endswith("]") else text
     return inner.removesuffix(".0")

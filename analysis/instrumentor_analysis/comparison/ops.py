@@ -39,6 +39,8 @@ def compare_ops(base: Side, new: Side, per: tuple[int, int] = (1, 1)) -> Ops | N
         per: what each side's times are divided by: 1, or its batch size.
     """
     if base.ops is not None and new.ops is not None:
+        # Self time on the host and device time are different quantities: no ratio of them means
+        # anything.
         if base.ops.time != new.ops.time:
             return None
         return match(base.ops, new.ops, per)
@@ -47,6 +49,7 @@ def compare_ops(base: Side, new: Side, per: tuple[int, int] = (1, 1)) -> Ops | N
 
 def match(base: OpList, new: OpList, per: tuple[int, int] = (1, 1)) -> Ops:
     """Match two lists of ops; arguments as for :func:`compare_ops`."""
+    # By counting, not by aligning two sequences as diff does: ops that were reordered still pair.
     pairs: list[Pair] = []
     left: tuple[list[int], list[int]] = [*range(len(base.sequence))], [*range(len(new.sequence))]
     for key in _ROUNDS:

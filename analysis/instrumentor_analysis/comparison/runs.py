@@ -22,6 +22,7 @@ from instrumentor_analysis.intervals import CONFIDENCE, Reach, student_quantile
 from instrumentor_analysis.model import Interval
 
 #: Chance with which a real difference of the given size is to be seen.
+#: The customary 80 % (Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988).
 POWER = 0.8
 #: Normal quantiles: of an interval's end, and of a change that is told with that chance.
 SURE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -87,7 +88,7 @@ class Between(Struct, frozen=True):
 
     @property
     def interval(self) -> Interval:
-        """Of the ratio, 95 % sure."""
+        """95 % interval of the ratio, by Student's t."""
         tail = (1 - CONFIDENCE) / 2
         return Interval(self.bound(tail), self.bound(1 - tail), CONFIDENCE)
 
@@ -101,6 +102,7 @@ class Between(Struct, frozen=True):
         """Runs on each side to see a change of this size in 8 of 10 cases; None without one."""
         if self.ratio == 1:
             return None
+        # From TOLD * deviation * sqrt(2 / n) = |log ratio|.
         needed = 2 * (TOLD * self.noise.deviation / math.log(self.ratio)) ** 2
         return max(2, math.ceil(needed)) if needed < 1e6 else None
 
@@ -142,11 +144,12 @@ def noise_of(
     square = sum((len(group) - 1) * statistics.variance(group) for group in logs if len(group) > 1)
     own = [run.variance for group in groups for run in group]
     within = statistics.fmean(own) if own else 0.0
+    # Few runs that happen to agree must not claim less noise than their own steps have.
     deviation = math.sqrt(max(square / freedom, within))
     known = sum(len(group) for group in medians)
     return Noise(deviation, math.sqrt(within), freedom, known)
 
 
 def _middle_ms(runs: Sequence[Reach]) -> float:
-    """Geometric mean of the runs' medians."""
+    """Geometric mean of the runs' medians, since the model is one of logarithms."""
     return math.exp(statistics.fmean(run.median for run in runs))

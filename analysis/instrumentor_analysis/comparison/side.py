@@ -71,6 +71,7 @@ class Side(Struct, frozen=True):
         value: Any = self.summary
         for name in key.split("."):
             if value is not None:
+                # The JSON names differ from the attributes: `wall_clock_ms` is `wall_clock`.
                 at = value.__struct_encode_fields__.index(name)
                 value = getattr(value, value.__struct_fields__[at])
         return None if value is None else float(value)
@@ -78,6 +79,7 @@ class Side(Struct, frozen=True):
     def samples_ms(self, label: str) -> tuple[float, ...]:
         """The steady samples of a label, in order."""
         by_label = self.summary.wall_clock_by_label
+        # The run without Tracy keeps its main label only.
         wall = self.main_wall if self.untraced else by_label.get(label)
         return wall.samples_ms if wall is not None and wall.label == label else ()
 
@@ -130,6 +132,7 @@ def load_side(path: Path | str, *, name: str | None = None, batch_size: int | No
     """
     path = Path(path)
     inside = path / "summary.json"
+    # Without run.json a folder cannot be analysed again: its summary.json is all there is.
     if path.is_dir() and not (path / "run.json").is_file() and inside.is_file():
         side = _side_of_file(inside, name or path.resolve().name)
     elif path.is_file() and path.suffix == ".json":
@@ -186,6 +189,7 @@ def _counted(wall: WallClock | None) -> int | None:
     """Samples of a step as the throughput has them; None unless they are a whole number."""
     if wall is None or wall.samples_per_s is None or wall.median_ms is None:
         return None
+    # Undoes throughput.py: whole but for floating point, unless steps differ in their samples.
     samples = wall.samples_per_s * wall.median_ms / 1000
     whole = round(samples)
     return whole if whole and abs(samples - whole) < 1e-6 * whole else None

@@ -13,6 +13,7 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
     counts = f"{base_samples} and {new_samples} steady steps"
     if ratio.interval is None:
         return (
+            # The 4 here and below is ratio._surest(): fewer cannot separate two sides at 95 %.
             f"too few samples: {counts} (an interval takes {FEWEST} each, a significant result 4); "
             f"{_size(ratio.value, name)} by the medians alone"
         )

@@ -35,6 +35,7 @@ _COLUMNS = {
     "type": "phase",
 }
 _BEGIN, _END = ("ZONE_START", "begin"), ("ZONE_END", "end")
+#: tt-metal's own zones around the whole kernel; the three TRISCs share one name.
 _INTERNAL = ("BRISC-KERNEL", "NCRISC-KERNEL", "TRISC-KERNEL")
 
 
@@ -117,6 +118,7 @@ def read_device_log(path: Path) -> DeviceLog:
 
 
 def _read(path: Path, stream: Iterable[str]) -> DeviceLog:
+    # The csv module of Python 3.10 raises an error on a NUL byte.
     rows = csv.reader(line.replace("\0", "") for line in stream)
     head = next(rows, [])
     machine = Machine()

@@ -35,6 +35,8 @@ L1_BYTES = 1_500_000
 TILE_ELEMENTS = 32 * 32
 #: Bytes of an element by the words in a dtype's name; block formats share an exponent.
 _ELEMENT_BYTES = (
+    # One exponent byte per 16 elements: 4 bits + 1/16 byte, 8 bits + 1/16 byte. `in` decides, so
+    # that bfloat16 must come before float16.
     ("bfloat4", 0.5625),
     ("bfloat8", 1.0625),
     ("bfloat16", 2.0),
@@ -118,6 +120,7 @@ class Facts(Struct, frozen=True):
         """Time that the DRAM traffic takes at the chip's full bandwidth."""
         if self.dram_bytes is None or not self.peak_gb_s:
             return None
+        # 1 GB/s is 1,000 bytes a microsecond.
         return self.dram_bytes / self.peak_gb_s / 1e3
 
 
@@ -195,6 +198,7 @@ def _duration(program: Program | None, machine: Machine, device: DeviceLog | Non
     if program is not None:
         return exact_us(program, machine.mhz)
     cycles = device.core_cycles() if device is not None else {}
+    # The kernel ends with its slowest core.
     return max(cycles.values()) / machine.mhz if cycles and machine.mhz else None
 
 
@@ -236,4 +240,5 @@ def _mapped(buffer: Buffer, line_map: Mapping[str, Any]) -> Buffer:
 
 def _at_users_line(at: At, line_map: Mapping[str, Any]) -> At:
     """A line of the copy as one of the user's file; others, of another numbering, stay."""
+    # The map comes from JSON, whose keys are texts.
     return replace(at, line=int(line_map.get(str(at.line), at.line)))

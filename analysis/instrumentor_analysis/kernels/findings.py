@@ -22,15 +22,20 @@ CORES_SHARE = 0.9
 REDUNDANT = 1.1
 #: Below this many transfers a barrier, blocks are too small to hide the latency.
 SMALL_BURST = 4
+#: The largest transfer that is small, bytes: a tile of float32, or two of bfloat16.
 SMALL_BYTES = 4096
+#: With fewer transfers in all their size does not matter.
 MANY_TRANSFERS = 256
 #: Cores whose times differ by more than this share are not evenly loaded.
 IMBALANCE = 0.2
+#: Share of a thread's cycles that it may wait before it counts as stalled.
 STALL_SHARE = 0.3
+#: Share of the chip's DRAM bandwidth below which that is a finding.
 LOW_BANDWIDTH = 0.3
 #: Share of L1 that a larger block may take: the rest is for code, stacks and semaphores.
 USABLE_L1 = 0.9
 _WAITS = ("cb_wait", "cb_reserve")
+#: Each reserve has its push and each wait its pop, unless markers were dropped.
 _PAIRS = (("cb_reserve", "cb_push"), ("cb_wait", "cb_pop"))
 
 
@@ -66,6 +71,7 @@ class Finding(Struct, frozen=True):
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """All findings: bottlenecks by the order of the goals, then remarks."""
     found = [finding for rule in _RULES for finding in rule(facts)]
+    # Goal 0, the measurement itself, comes last.
     return tuple(sorted(found, key=lambda f: (not f.limits, f.goal or 9)))
 
 
@@ -198,6 +204,7 @@ def _blocks(facts: Facts) -> Iterator[Finding]:
 def _small_blocks(facts: Facts, program: Program, reads: int) -> Iterator[Finding]:
     transfers = reads + (program.dram_write.transfers if program.dram_write else 0)
     barriers = program.barriers or (0, 0)
+    # Without counted barriers nothing is known of bursts, and that must not become a finding.
     bursts = transfers / sum(barriers) if sum(barriers) else SMALL_BURST
     small = max(program.transfer_sizes, default=0) <= SMALL_BYTES
     if not small or transfers < MANY_TRANSFERS or bursts >= SMALL_BURST:
@@ -253,6 +260,7 @@ def _balance(facts: Facts) -> Iterator[Finding]:
             words,
             "Distribute the blocks evenly: a grid that divides their number, or the rest spread "
             "over all cores.",
+            # Balanced, every core would take the mean of them.
             high * len(cores) / sum(cores.values()) if high else None,
         )
 
@@ -310,6 +318,7 @@ def _fit(facts: Facts) -> Iterator[Finding]:
     """Test data that fits L1 hides what production will do."""
     if not facts.production or not facts.arguments:
         return
+    # 64 are the worker cores of Wormhole.
     cores = (facts.available_cores or 64) * facts.chips
     room = cores * L1_BYTES
     test = sum(argument.bytes for argument in facts.arguments)

@@ -39,6 +39,7 @@ def read_document(lines: Sequence[str]) -> Document | None:
     start = min(starts)
     try:
         value, end = json.JSONDecoder().raw_decode(text, start)
+    # Brackets nested deep in a damaged log exhaust the recursion of json.
     except (ValueError, RecursionError) as error:
         problem = f"the JSON is cut or damaged: {getattr(error, 'msg', error)}"
         return Document(None, len(lines), problem)

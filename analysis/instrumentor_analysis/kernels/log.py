@@ -15,6 +15,7 @@ from instrumentor_analysis.kernels import graphs, programs, threads
 from instrumentor_analysis.kernels.model import KernelLog, Section
 from instrumentor_analysis.kernels.text import clean_lines
 
+# \W* passes over tree characters and the = or - around a heading.
 _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("threads", re.compile(r"^\W*THREAD SUMMARY\W*$")),
     ("thread-lines", threads.HEAD),
@@ -24,6 +25,7 @@ _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("flow", re.compile(r"^\W*(?:CB|DFB) FLOW GRAPH\W*$")),
     ("pipes", re.compile(r"^\W*PIPE GRAPH\W*$")),
     ("signposts", re.compile(r"^\W*SIGNPOST PROFILE\W*$")),
+    # It has no reader: it only ends the section before it.
     ("report", re.compile(r"^\W*TTLANG AUTO-PROFILE REPORT\W*$")),
 )
 _RULE = re.compile(r"^={20,}$")
@@ -35,6 +37,7 @@ def parse_log(text: str) -> KernelLog:
     starts = _headings(lines)
     ends = [*(at for _, at in starts[1:]), len(lines)]
     found: dict[str, Any] = {}
+    # A log without any heading has one end and no start.
     for (kind, start), end in zip(starts, ends, strict=False):
         if kind in _READERS:
             part = _Part(lines, start, end)

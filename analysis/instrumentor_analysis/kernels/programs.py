@@ -101,6 +101,7 @@ _READERS: tuple[tuple[str, _Reader], ...] = (
         lambda said, _: {"barriers": (count(said[0]), count(said[1]))},
     ),
     (
+        # ERISC are the cores behind the Ethernet links.
         rf"^\W*(BRISC|NCRISC|[TE]RISC_?\w*):?\s+({NUMBER}) cycles"
         rf"(?:\s*\([^)]*\))?(?:\s*-\s*({NUMBER}) cycles)?",
         _cycles,

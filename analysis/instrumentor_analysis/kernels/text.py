@@ -42,6 +42,7 @@ def size_bytes(size: str) -> int:
 def sizes(text: str) -> dict[int, int]:
     """``2.0 KBx100, 64 Bx3`` as size in bytes -> count."""
     found: dict[int, int] = {}
+    # SIZE without its closing \b: here an x follows the unit directly.
     for size, times in re.findall(rf"({SIZE[:-2]})x({NUMBER})", text):
         found[size_bytes(size)] = found.get(size_bytes(size), 0) + count(times)
     return found

@@ -32,6 +32,7 @@ _LINE_ROW = re.compile(
 _TIMES = re.compile(
     rf"\s+\(x(?P<count>{NUMBER})(?:, avg=[\d.,]+, total=| = )(?P<total>{NUMBER})(?: cycles)?\)\s*$"
 )
+# `123 cb_wait`, and not the `123 cycles` that other lines end in.
 _PART = re.compile(
     rf"^\W*(?P<cycles>{NUMBER}) (?P<name>(?!cycles\b)[A-Za-z_]\w*)(?P<implicit> \(implicit\))?"
     rf"(?: \(x(?P<count>{NUMBER})\))?\s*$"
@@ -43,6 +44,8 @@ _WORK_ROW = re.compile(
     rf"^\W*(?P<thread>[A-Z]\w*)\s+(?P<total>{NUMBER})\s+-\s+(?P<waits>{NUMBER})\s+=\s+{NUMBER}"
 )
 _SIDE = re.compile(rf"^\W*(?P<side>Memory|Compute):\s+(?P<cycles>{NUMBER}) cycles")
+# One number: cycles of one occurrence. Five: count, total, average, minimum, maximum. Names may
+# hold blanks, so that only RISC in the next word shows where the thread begins.
 _SIGNPOST = re.compile(
     rf"^\s*(?P<name>\S.*?)\s+(?P<thread>(?=\S*RISC)[^a-z\s]+)"
     rf"(?P<numbers>\s+{NUMBER}|(?:\s+{NUMBER}){{5}})\s*$"
