@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from instrumentor.device_nodes import find_devices
 from instrumentor.errors import UsageError
-from instrumentor.interpreter import Package, ask, find_interpreter, look
+from instrumentor.interpreter import Interpreter, Package, ask, find_interpreter, look
 from instrumentor.tracy_tools import Tools, find_tools
 
 
@@ -22,29 +22,28 @@ class Machine(Struct, frozen=True):
     """What a run of one script finds here.
 
     Attributes:
-        python: the script's interpreter.
-        python_source: why this one; see :class:`instrumentor.interpreter.Interpreter`.
+        interpreter: the script's.
         python_version: such as ``3.11.4``; empty where the interpreter was not asked and nothing
             beside it says so.
         packages: by import name, only those found.
         devices: device nodes, in order.
         tt_xla: a tt-xla checkout, if one was named or stands beside the project.
         tools: Tracy's programs, if found.
-        notes: what was looked at and passed over, for ``doctor``.
-        python_of_project: the interpreter, or its name, comes with the project.
         asked: the interpreter itself said all this; not so where only its folders were read.
     """
 
-    python: Path
-    python_source: str
+    interpreter: Interpreter
     python_version: str
     packages: Mapping[str, Package] = field(default_factory=dict)
     devices: tuple[Path, ...] = ()
     tt_xla: Path | None = None
     tools: Tools | None = None
-    notes: tuple[str, ...] = ()
-    python_of_project: bool = False
     asked: bool = True
+
+    @property
+    def python(self) -> Path:
+        """The program of the script's interpreter."""
+        return self.interpreter.path
 
     def has(self, package: str) -> bool:
         """Whether the script's interpreter would find this package."""
@@ -104,15 +103,12 @@ def examine(
     asked = not (preview and chosen.of_project)
     version, packages = ask(chosen.path, env, folders) if asked else look(chosen.path, folders)
     return Machine(
-        python=chosen.path,
-        python_source=chosen.source,
+        interpreter=chosen,
         python_version=version,
         packages=packages,
         devices=find_devices(device_root, env),
         tt_xla=checkout,
         tools=find_tools(tools_folder, packages, checkout, env, cwd or project),
-        notes=chosen.notes,
-        python_of_project=chosen.of_project,
         asked=asked,
     )
 

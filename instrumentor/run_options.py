@@ -66,7 +66,8 @@ class MachineOptions(ProcessOptions):
     """Where a process is run: what a run and a profile have in common.
 
     Attributes:
-        python_configured: `python` is named in a pyproject.toml: a dry run does not start it.
+        configured: names of the options that a pyproject.toml gave, which may have come with the
+            project: a preview does not start such a `python`.
 
     Raises:
         UsageError: a value out of range.
@@ -111,7 +112,7 @@ class MachineOptions(ProcessOptions):
         file=False,
     )
 
-    python_configured: bool = False
+    configured: frozenset[str] = frozenset()
 
     def examine(self, root: Path, *, python: Path | None = None, preview: bool = False) -> Machine:
         """The interpreter, packages and devices that a run in a project has.
@@ -130,7 +131,7 @@ class MachineOptions(ProcessOptions):
             tools_folder=self.tracy_tools_folder,
             env=self.env,
             cwd=self.folder,
-            configured=self.python_configured,
+            configured="python" in self.configured,
             preview=preview,
         )
 

@@ -130,8 +130,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
         """The script's interpreter, and the profiler to measure by."""
 
         self.machine = self.options.examine(self.prepared.project.root)
-        if self.machine.python_of_project:
-            named = f"{self.machine.python} ({self.machine.python_source} of the project)"
+        chosen = self.machine.interpreter
+        if chosen.of_project:
+            named = f"{chosen.path} ({chosen.source} of the project)"
             self.progress.stage("interpreter", named)
         self.profiler, self.reason = choose(self.options.profiler, self.machine)
         self._check_compiles()

@@ -15,7 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor.doctor import Check, PlannedRun, Status, doctor, failed, host
-from instrumentor.environment import Machine, Package
+from instrumentor.environment import Machine
+from instrumentor.interpreter import Interpreter, Package
 from instrumentor.tracy_tools import find_tools
 from tests.conftest import STANDINS
 
@@ -34,8 +35,7 @@ def make_planned(tmp_path: Path) -> MakePlanned:
     packages["pandas"] = Package("pandas", "2.2.3")
     packages["tracy"] = Package("tracy", None, (STANDINS / "tracy",))
     machine = Machine(
-        python=Path(sys.executable),
-        python_source="--python",
+        interpreter=Interpreter(Path(sys.executable), "--python"),
         python_version="3.11.4",
         packages=packages,
         devices=(devices / "0",),
@@ -185,7 +185,9 @@ def test_warnings(make_planned: MakePlanned) -> None:
     checks = doctor(
         make_planned(
             packages=packages,
-            notes=("VIRTUAL_ENV=/gone holds no Python and was skipped",),
+            interpreter=Interpreter(
+                Path(sys.executable), "this interpreter", notes=("VIRTUAL_ENV=/gone was skipped",)
+            ),
             env_changes={"PATH": "/usr/bin"},
         )
     )

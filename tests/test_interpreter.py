@@ -119,7 +119,8 @@ def test_an_environment_of_the_project_is_read_not_started_in_a_preview(tmp_path
     site = tmp_path / "env" / "xla_env" / "lib" / "python3.9" / "site-packages"
     installed = package(site, "torch", "2.9.0")
     machine = examine(tmp_path, env={}, preview=True)
-    assert (machine.python, machine.asked, machine.python_of_project) == (python, False, True)
+    assert machine.interpreter == Interpreter(python, "env/xla_env", of_project=True)
+    assert not machine.asked
     assert machine.python_version == "3.9"
     assert machine.packages == {"torch": Package("torch", "2.9.0", (installed,))}
     assert not (tmp_path / "ran").exists()

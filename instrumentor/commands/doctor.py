@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +13,7 @@ from instrumentor.commands import common, following
 from instrumentor.commands.signature import Only, Verb
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import WHERE, option
-from instrumentor.options import Options
-from instrumentor.run_options import MachineOptions
+from instrumentor.run_options import RunOptions
 
 if TYPE_CHECKING:
     from instrumentor.doctor import Check, PlannedRun
@@ -42,9 +41,8 @@ def doctor(
     ] = None,
     arguments: common.Configuration = None,
     *,
-    rewrite: Annotated[Options, Only("profiler")],
     options: Annotated[
-        MachineOptions, Only("python", "tt_xla", "tracy_tools_folder", "reset", "yes")
+        RunOptions, Only("profiler", "python", "tt_xla", "tracy_tools_folder", "reset", "yes")
     ],
     asked: Asked,
     shown: common.Json,
@@ -55,15 +53,8 @@ def doctor(
 
     if script is not None and str(script).startswith("-"):
         raise UsageError(f"{script}: no such option", "`instrument doctor --help` lists them.")
-    planned = planned_run(
-        script,
-        arguments or [],
-        profiler=rewrite.profiler,
-        python=options.python,
-        tt_xla=options.tt_xla,
-        tools_folder=options.tracy_tools_folder,
-        configured=common.configured(context),
-    )
+    options = replace(options, configured=common.configured(context))
+    planned = planned_run(script, arguments or [], options)
     if asked.fix or options.reset:
         _fix(planned, options, quiet=shown.json)
     checks = examine(planned)
@@ -78,7 +69,7 @@ def doctor(
     raise typer.Exit(4 if failed(checks) else 0)
 
 
-def _fix(planned: PlannedRun, options: MachineOptions, *, quiet: bool) -> None:
+def _fix(planned: PlannedRun, options: RunOptions, *, quiet: bool) -> None:
     """Free the devices and reset them, as far as that was allowed; undo what a kill left."""
     from instrumentor.device import held
     from instrumentor.readiness import free_devices, reset_boards

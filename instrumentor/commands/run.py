@@ -51,9 +51,7 @@ def run(
     from instrumentor.locate.model import Declined
 
     script, handed = common.script_of(script, arguments, options.module)
-    options = replace(
-        options, rewrite=rewrite, python_configured="python" in common.configured(context)
-    )
+    options = replace(options, rewrite=rewrite, configured=common.configured(context))
     common.tell_handed_over(context, script, handed)
     words = following.typed(context), following.target(script, handed, options.module)
     try:

@@ -18,7 +18,7 @@ def interpreter(planned: PlannedRun) -> Iterator[Check]:
     """The script's interpreter, and what was passed over for it."""
     machine = planned.machine
     shown = machine.python_version or "of an unknown version"
-    text = f"{machine.python} (Python {shown}, {machine.python_source})"
+    text = f"{machine.python} (Python {shown}, {machine.interpreter.source})"
     if not machine.asked:
         text += " comes with the project: not started, its folders were read"
         yield Check("interpreter", Status.WARNING, text, f"To ask it: --python {machine.python}")
@@ -26,7 +26,7 @@ def interpreter(planned: PlannedRun) -> Iterator[Check]:
         yield Check("interpreter", Status.FAILED, text, "Python 3.8 or newer is needed.")
     else:
         yield Check("interpreter", Status.OK, text)
-    for note in machine.notes:
+    for note in machine.interpreter.notes:
         remedy = "Activate the environment again, or name the interpreter with --python."
         yield Check("interpreter", Status.WARNING, note, remedy)
 

@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from instrumentor.device_nodes import Holder, device_holders, device_root
 from instrumentor.environment import Machine
 from instrumentor.project import is_git_root
+
+if TYPE_CHECKING:
+    from instrumentor.run_options import RunOptions
 
 
 class Status(str, Enum):
@@ -85,12 +89,7 @@ class PlannedRun:
 def planned_run(
     script: Path | str | None = None,
     arguments: Sequence[str] = (),
-    *,
-    profiler: str = "auto",
-    python: str | None = None,
-    tt_xla: Path | None = None,
-    tools_folder: Path | None = None,
-    configured: frozenset[str] = frozenset(),
+    options: RunOptions | None = None,
 ) -> PlannedRun:
     """Look at this machine for a script, or for the working folder alone.
 
@@ -99,47 +98,43 @@ def planned_run(
 
     Args:
         arguments: the script's own (`--config x.yaml` is looked at).
-        configured: names of those of the other arguments that a pyproject.toml gave.
+        options: of the run.
 
     Raises:
         UsageError: something that was named does not exist.
         NotReady: the interpreter does not run.
     """
-    from instrumentor.environment import examine
     from instrumentor.prepare import config_of, script_path
     from instrumentor.private import cache_folder
     from instrumentor.profilers import choose
     from instrumentor.project import find_project
+    from instrumentor.run_options import RunOptions
 
+    options = options or RunOptions()
     path = script_path(Path(script)) if script is not None else None
     project = find_project(path) if path is not None else None
-    root = project.root if project is not None else Path.cwd()
+    root = project.root if project is not None else options.folder
     repository = next((folder for folder in (root, *root.parents) if is_git_root(folder)), None)
-    named = tt_xla is not None and "tt_xla" not in configured
-    machine = examine(
-        root,
-        python=python,
-        tt_xla=tt_xla,
-        tools_folder=tools_folder,
-        cwd=Path.cwd(),
-        configured="python" in configured,
-        preview=True,
-    )
+    named = options.tt_xla is not None and "tt_xla" not in options.configured
+    machine = options.examine(root, preview=True)
+    profiler = options.profiler
     return PlannedRun(
         machine=machine,
         profiler=choose(profiler, machine)[0].name if profiler == "auto" else profiler,
-        config=config_of(path, arguments, Path.cwd()) if path is not None else {},
-        folders=(cache_folder(root), Path.cwd()),
-        env=_outside(repository or root),
+        config=config_of(path, arguments, options.folder) if path is not None else {},
+        folders=(cache_folder(root), options.folder),
+        env=_outside(repository or root, options.variables),
+        cwd=options.folder,
+        port=options.port,
         ask_tracy=machine.asked and (named or _came_apart(machine.tt_xla, repository)),
     )
 
 
-def _outside(root: Path) -> dict[str, str]:
-    """This environment, its PYTHONPATH free of what lies in the project."""
-    entries = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+def _outside(root: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """An environment, its PYTHONPATH free of what lies in the project."""
+    entries = [Path(entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
     kept = [str(path.absolute()) for path in entries if not path.resolve().is_relative_to(root)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(kept)}
+    return {**env, "PYTHONPATH": os.pathsep.join(kept)}
 
 
 def _came_apart(checkout: Path | None, repository: Path | None) -> bool:

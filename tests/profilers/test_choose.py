@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.environment import Machine, Package
+from instrumentor.environment import Machine
 from instrumentor.errors import NotReady, UsageError
+from instrumentor.interpreter import Interpreter, Package
 from instrumentor.profilers import PROFILERS, choose
 
 
 def machine(*packages: str, devices: int = 0) -> Machine:
     return Machine(
-        python=Path("/env/bin/python"),
-        python_source="--python",
+        interpreter=Interpreter(Path("/env/bin/python"), "--python"),
         python_version="3.11.4",
         packages={name: Package(name, "1.0") for name in packages},
         devices=tuple(Path(f"/dev/tenstorrent/{number}") for number in range(devices)),
