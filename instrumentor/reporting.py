@@ -76,7 +76,7 @@ class ReportFiles(Replacing):
 
     @property
     def targets(self) -> dict[str, Path]:
-        """Format to path, of what is to be written."""
+        """Format to path, of what is to be written; with what goes beside."""
         named = {
             "csv": self.csv,
             "stacked": self.summary_file,
@@ -85,7 +85,12 @@ class ReportFiles(Replacing):
             "plots": self.plots,
             "visualizer": self.visualizer,
         }
-        return {name: path for name, path in named.items() if path is not None}
+        given = {name: path for name, path in named.items() if path is not None}
+        if not given:
+            return {}
+        from instrumentor_analysis.render import with_stacked
+
+        return with_stacked(given, stacked=self.stacked)
 
 
 @dataclass(frozen=True)
@@ -153,11 +158,7 @@ def report(
         raise UsageError("nothing to report on", "Give a run folder or an ops CSV.")
     options, files = options or ReportOptions(), files or ReportFiles()
     try:
-        if files.targets:
-            from instrumentor_analysis.render import claimed
-
-            written = claimed(files.targets, stacked=files.stacked)
-            refuse_outputs(written.values(), sources, force=files.force)
+        refuse_outputs(files.targets.values(), sources, force=files.force)
         options.check()
         found = _analysed(sources, options, flops, peak_tflops)
         return replace(found, written=_written(found, sources[0], files))
@@ -198,7 +199,7 @@ def _analysed(
 def _written(found: Reported, source: Path, files: ReportFiles) -> tuple[Path, ...]:
     """The files that were asked for, made."""
     from instrumentor_analysis.errors import NothingMeasured
-    from instrumentor_analysis.render import Choices, write_to
+    from instrumentor_analysis.render import write_to
 
     targets = files.targets
     if not targets:
@@ -207,16 +208,16 @@ def _written(found: Reported, source: Path, files: ReportFiles) -> tuple[Path, .
         raise NothingMeasured(
             f"{source} holds no device ops to write as CSV", "Profile with tracy."
         )
-    choices = Choices(
+    return write_to(
+        targets,
+        found.analysis,
+        report=found.ops,
+        source_root=_source_root(source) if found.is_run else None,
         replace=files.force,
         raw_op_codes=files.raw_op_codes,
         advice=files.advice,
-        stacked=files.stacked,
         classic_colors=files.classic_colors,
-        ops_csv=source if source.is_file() else None,
     )
-    root = _source_root(source) if found.is_run else None
-    return write_to(targets, found.analysis, report=found.ops, source_root=root, choices=choices)
 
 
 def _why(error: OSError) -> str:
@@ -249,22 +250,17 @@ def _tables(analysis: Analysis, folder: Path) -> dict[str, Path]:
 
     Drawing the chart takes longer than the whole report.
     """
-    from instrumentor_analysis.render import Choices, write_to
+    from instrumentor_analysis.render import with_stacked, write_to
     from instrumentor_analysis.report_options import report_of
 
     ops = folder / "tracy_perf" / "ops_perf_results.csv"
     if analysis.device is None or analysis.summary.window is None or not ops.is_file():
         return {}
-    table = ops.with_name("tt_perf_report.csv")
-    files = {
-        "tt_perf_report": table,
-        "tt_perf_report_stacked": table.with_name("tt_perf_report_stacked.csv"),
-        "tt_perf_report_chart": table.with_name("tt_perf_report_stacked.png"),
-    }
+    files = with_stacked({"csv": ops.with_name("tt_perf_report.csv")})
     if not _are_of_the_window(files.values(), analysis.summary.window, ops):
-        report, choices = report_of(analysis.device), Choices(advice=False)
-        write_to({"csv": table}, analysis, report=report, choices=choices)
-    return files
+        write_to(files, analysis, report=report_of(analysis.device), advice=False)
+    ends = {"csv": "", "stacked": "_stacked", "chart": "_chart"}
+    return {f"tt_perf_report{ends[name]}": path for name, path in files.items()}
 
 
 def _are_of_the_window(files: Iterable[Path], window: Window, ops: Path) -> bool:

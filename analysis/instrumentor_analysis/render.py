@@ -19,8 +19,7 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from instrumentor_analysis import reports
 from instrumentor_analysis.errors import NothingMeasured
@@ -40,33 +39,20 @@ Content = bytes | Mapping[str, bytes | Path]
 _LARGEST_SOURCE = 2_000_000
 
 
-class Choices(Struct, frozen=True):
-    """How files that a user names are written.
+class _Job(Struct, frozen=True):
+    """What every writer may need; see :func:`write_to`.
 
     Attributes:
-        replace: over what is there; else FileExistsError, also for a folder that holds anything.
-        raw_op_codes, advice: columns of the CSV.
-        stacked: with the stacked report beside it, as CSV and as a picture.
-        classic_colors: of that picture, a colour per op instead of its category's.
-        ops_csv: what was read, where it is no run folder's.
+        source: what was read: a folder, or an ops CSV.
     """
-
-    replace: bool = True
-    raw_op_codes: bool = False
-    advice: bool = True
-    stacked: bool = True
-    classic_colors: bool = False
-    ops_csv: Path | None = None
-
-
-class _Job(Struct, frozen=True):
-    """What every writer may need."""
 
     summary: Summary
     detail: Detail
-    report: Report | None
-    folder: Path
-    choices: Choices
+    source: Path
+    report: Report | None = None
+    raw_op_codes: bool = False
+    advice: bool = True
+    classic_colors: bool = False
 
 
 def write_all(
@@ -93,11 +79,11 @@ def write_all(
     """
     found = {name: reports.FILES[name] for name in formats}
     # What lists files names those of this call, itself included.
-    summary = replace(summary, artifacts={**summary.artifacts, **found})
+    summary = structs.replace(summary, artifacts={**summary.artifacts, **found})
     run = None if analysis is None else analysis.folder
     detail = details.of(analysis, None, read_sources(summary, source_root, run))
     written = {name: folder / file for name, file in found.items()}
-    _write(_Job(summary, detail, None, folder, Choices()), written)
+    _write(_Job(summary, detail, folder), written)
     return written
 
 
@@ -107,13 +93,19 @@ def write_to(
     *,
     report: Report | None = None,
     source_root: Path | None = None,
-    choices: Choices | None = None,
+    replace: bool = True,
+    raw_op_codes: bool = False,
+    advice: bool = True,
+    classic_colors: bool = False,
 ) -> tuple[Path, ...]:
     """Write reports where the user wants them; each is there whole or not at all.
 
     Args:
-        targets: ``html``, ``plots``, ``csv`` (of ops), ``stacked`` (its sums), ``perfetto`` or
-            ``visualizer`` to file or folder.
+        targets: ``html``, ``plots``, ``csv`` (of ops), ``stacked`` (its sums), ``chart`` (of
+            those), ``perfetto`` or ``visualizer`` to file or folder.
+        replace: what is there; else FileExistsError, also for a folder that holds anything.
+        raw_op_codes, advice: columns of ``csv``.
+        classic_colors: of ``chart``, a colour per op instead of its category's.
 
     Returns:
         What was written.
@@ -123,21 +115,32 @@ def write_to(
         FileExistsError: something is there already, and must not be replaced.
         OSError: a file cannot be written.
     """
-    choices = choices or Choices()
     sources = read_sources(analysis.summary, source_root, analysis.folder)
     detail = details.of(analysis, report, sources)
-    written = claimed(targets, stacked=choices.stacked)
     # Before the first is written, so that there are all or none.
-    for target in written.values():
+    for target in targets.values():
         taken = any(target.iterdir()) if target.is_dir() else target.exists()
-        if taken and not choices.replace:
+        if taken and not replace:
             raise FileExistsError(errno.EEXIST, "exists", str(target))
-    _write(_Job(analysis.summary, detail, report, analysis.folder.path, choices), written)
-    return tuple(written.values())
+    job = _Job(
+        analysis.summary,
+        detail,
+        analysis.folder.path,
+        report,
+        raw_op_codes=raw_op_codes,
+        advice=advice,
+        classic_colors=classic_colors,
+    )
+    _write(job, targets)
+    return tuple(targets.values())
 
 
-def claimed(targets: Mapping[str, Path], *, stacked: bool = True) -> dict[str, Path]:
-    """What :func:`write_to` writes: the targets, with table and chart of the stacked report."""
+def with_stacked(targets: Mapping[str, Path], *, stacked: bool = True) -> dict[str, Path]:
+    """The targets, with table and chart of the stacked report as tt-perf-report writes them.
+
+    Args:
+        stacked: also beside the CSV of the ops.
+    """
     found, csv = dict(targets), targets.get("csv")
     if csv is not None and stacked:
         found.setdefault("stacked", csv.with_name(f"{csv.stem}_stacked.csv"))
@@ -226,8 +229,9 @@ def _plots(job: _Job) -> Content:
 def _csv(job: _Job) -> Content:
     from instrumentor_analysis.reports import csv
 
-    options = {"raw_op_codes": job.choices.raw_op_codes, "advice": job.choices.advice}
-    return csv.render(_ops(job, "write as CSV"), **options).encode("utf-8", errors="replace")
+    ops = _ops(job, "write as CSV")
+    text = csv.render(ops, raw_op_codes=job.raw_op_codes, advice=job.advice)
+    return text.encode("utf-8", errors="replace")
 
 
 def _stacked(job: _Job) -> Content:
@@ -240,7 +244,7 @@ def _chart(job: _Job) -> Content:
     from instrumentor_analysis import plots
     from instrumentor_analysis.reports.stacked_chart import stacked
 
-    figure = stacked(_ops(job, "sum").stacked, classic=job.choices.classic_colors)
+    figure = stacked(_ops(job, "sum").stacked, classic=job.classic_colors)
     return plots.encode(figure, "png")
 
 
@@ -253,7 +257,7 @@ def _ops(job: _Job, use: str) -> Report:
 def _visualizer(job: _Job) -> Content:
     from instrumentor_analysis.reports import visualizer
 
-    found = visualizer.contents(job.folder, job.choices.ops_csv)
+    found = visualizer.contents(job.source)
     if found.missing:
         raise NothingMeasured(
             f"ttnn-visualizer needs {', '.join(found.missing)}, which the run does not have",

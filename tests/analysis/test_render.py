@@ -18,7 +18,7 @@ from instrumentor_analysis import render
 from instrumentor_analysis.analysis import Analysis
 from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.model import Locations, SourceLine
-from instrumentor_analysis.render import Choices, write_all, write_to
+from instrumentor_analysis.render import with_stacked, write_all, write_to
 from instrumentor_analysis.report_options import per_op_report
 from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
@@ -56,7 +56,8 @@ def test_every_format_where_the_user_wants_it(tmp_path: Path) -> None:
     names = {"csv": "ops.csv", "html": "page.html", "perfetto": "t.json", "plots": "p",
              "visualizer": "v"}  # fmt: skip
     targets = {name: out / file for name, file in names.items()}
-    written = write_to(targets, analyse(folder), report=per_op_report(folder))
+    report = per_op_report(folder)
+    written = write_to(with_stacked(targets), analyse(folder), report=report)
     assert files_of(folder) == before
     assert set(written) == {*targets.values(), out / "ops_stacked.csv", out / "ops_stacked.png"}
     assert sorted(files_of(out)) == [
@@ -114,7 +115,7 @@ def test_what_is_there_is_replaced_on_demand_only(tmp_path: Path) -> None:
     targets = {"perfetto": tmp_path / "t.json", "html": tmp_path / "page.html"}
     targets["html"].write_text("mine", encoding="utf-8")
     with pytest.raises(FileExistsError):
-        write_to(targets, analysis, choices=Choices(replace=False))
+        write_to(targets, analysis, replace=False)
     assert not targets["perfetto"].exists() and targets["html"].read_text("utf-8") == "mine"
     write_to(targets, analysis)
     assert "aten::addmm" in targets["html"].read_text("utf-8")

@@ -32,20 +32,20 @@ class Contents(Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def contents(run: Path, ops_csv: Path | None = None) -> Contents:
-    """Look for the files in a run folder or a Tracy report folder.
+def contents(source: Path) -> Contents:
+    """Look for the files of what was read.
 
     Args:
-        ops_csv: a CSV that lies in neither; what belongs to it lies beside it.
+        source: a run folder, a Tracy report folder, or an ops CSV with what belongs to it beside.
     """
     files: dict[str, Path] = {}
-    if ops_csv is not None:
-        files[ops_csv.name if ops_csv.name.startswith("ops_perf_results") else OPS] = ops_csv
-        parts = {name: ops_csv.with_name(name) for name in (DEVICE_LOG, HOST_TRACE)}
+    if source.is_file():
+        files[source.name if source.name.startswith("ops_perf_results") else OPS] = source
+        parts = {name: source.with_name(name) for name in (DEVICE_LOG, HOST_TRACE)}
         files |= {name: path for name, path in parts.items() if path.is_file()}
     else:
-        files |= {path.name: path for path in ops_csvs(run)[-1:]}
-        newest = {name: _newest(run, name) for name in (DEVICE_LOG, HOST_TRACE)}
+        files |= {path.name: path for path in ops_csvs(source)[-1:]}
+        newest = {name: _newest(source, name) for name in (DEVICE_LOG, HOST_TRACE)}
         files |= {name: path for name, path in newest.items() if path is not None}
     there = any(name.startswith("ops_perf_results") for name in files), DEVICE_LOG in files
     wanted = zip((OPS, DEVICE_LOG), there, strict=True)
