@@ -72,6 +72,7 @@ def refuse_lost_results(found: Found, chosen: Invocation | None) -> None:
     """
     for invocation in found.invocations:
         leaf = invocation.leaf
+        # In a loop the chosen call too is held back, from the second iteration on.
         if (invocation is chosen and not invocation.loops) or not _is_used(leaf):
             continue
         if invocation.kernel.returns is None:

@@ -54,6 +54,8 @@ class Iteration:
         arguments: Sequence[str],
         options: KernelOptions,
         *,
+        # Fewer runs on each side cannot tell two versions apart at 95 %
+        # (ratio.chance_of_separation).
         repeat: int = 4,
         folder: Path | None = None,
         progress: Progress | None = None,
@@ -222,6 +224,7 @@ class Iteration:
         # An editor that looks at the file meanwhile sees the old text or the new one.
         temporary = path.with_name(f".{path.name}.restore")
         temporary.write_bytes(text)
+        # A new file has the mode of the umask, and the user's may be executable.
         temporary.chmod(path.stat().st_mode & 0o7777)
         temporary.replace(path)
         return f"git (blob {blob[:12]})" if blob else "the session's copy"
@@ -234,6 +237,7 @@ def _in_git(root: Path, text: bytes) -> str:
     if not git.available():
         return ""
     try:
+        # hash-object names any bytes, whether git holds them or not: cat-file tells.
         blob = git.read(root, "hash-object", "--no-filters", "--stdin", stdin=text).decode().strip()
         return blob if git.read(root, "cat-file", "blob", blob) == text else ""
     except NotReady:

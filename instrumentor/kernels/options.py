@@ -35,6 +35,7 @@ def parse_shapes(text: str) -> tuple[tuple[int, ...], ...]:
     """
     shapes = []
     for part in filter(None, (piece.strip().lower() for piece in text.split(","))):
+        # Far below the 4,300 digits at which int() raises ValueError.
         if not _SHAPE.fullmatch(part) or len(part) > 100:
             raise UsageError(
                 f"--production-shape {text}: expected ROWSxCOLS",

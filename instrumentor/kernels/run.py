@@ -92,6 +92,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     prepared: PreparedKernel
     schema = "instrument-kernel-run/1"
+    # There is no option of a kernel's run to copy what is linked.
     links_are_optional = False
     verdict: Verdict | None = None
 
@@ -188,6 +189,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether exactly one invocation ran, of the chosen kernel, from the copy."""
+        # What ended early says nothing of how many invocations there would have been.
         if made.finished.interrupted or made.finished.timed_out:
             return made.failure
         records = self.records()
@@ -240,6 +242,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         from instrumentor_analysis.kernels.report import read_records
 
         record, log = self.folder / RECORD, self.folder / "run.log"
+        # run-test.sh runs the copy elsewhere, where the record file cannot be reached: the gate
+        # printed it.
         if self.profiler.via != "direct" and not record.exists() and log.is_file():
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
             printed = [line.partition(_PRINTED)[2] for line in lines if _PRINTED + "{" in line]
@@ -328,6 +332,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         plan, script = self.plan, self.prepared.script
         once = plan.invocation is not None and not plan.invocation.loops
         if (plan.held_back or not once) and len(self.prepared.replacements) == 1:
+            # Only a script that is itself the one changed file can be run by hand as a single file.
             copy = self.folder / f"one_call_{self.script.name}"
             copy.write_bytes(self.prepared.replacements[script])
             words = [f"PYTHONPATH={shlex.quote(str(script.parent))}", "python"]

@@ -157,6 +157,7 @@ def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:
     if ratio is None:
         return None
     said = statement(ratio, f"version {new.number}", len(old.wall_us), len(new.wall_us))
+    # The sentence is one about training steps; here each sample is a run.
     return ratio, said.replace("steady steps", "runs")
 
 

@@ -11,6 +11,7 @@ from instrumentor.locate.bindings import Bound
 from instrumentor.locate.names import Names
 from instrumentor.locate.syntax import ScopeNode, Source
 
+#: Names and operators that are followed: `a = b; b = a` must come to an end.
 _DEPTH = 8
 #: A product above this is no size of anything; it also bounds the work.
 _LARGEST = 1 << 48

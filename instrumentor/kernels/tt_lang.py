@@ -106,6 +106,7 @@ class TtLang(Struct, frozen=True):
         if moved and self.mode == "auto-profile":
             candidates.insert(0, Path(moved))
         for path in candidates:
+            # A second of tolerance, since file systems may keep coarser times than the clock.
             if path.is_file() and path.stat().st_mtime >= self.since - 1:
                 shutil.copyfile(path, folder / DEVICE_LOG)
                 return

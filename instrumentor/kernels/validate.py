@@ -127,7 +127,7 @@ def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: s
 
 
 def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a file by name; '' where it holds one without a name."""
+    """The arrays of a file by name; one without a name is under ''."""
     import json
 
     import numpy as np

@@ -15,6 +15,7 @@ from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
 
 _NOT_TRAINING = re.compile(r"val|test|eval|dev", re.I)
+#: Kinds of places, the one that decides over the others first.
 _HOW = {"option": "default of {}", "name": "`{}`", "keyword": "batch_size of {}"}
 
 
@@ -47,6 +48,7 @@ def way(target: Target) -> Way:
 
 
 def _set_argument(position: int, value: Value, changes: Changes) -> None:
+    # `--batch-size=8` is one word; of `--batch-size 8` the position is that of the number.
     option, equals, _ = changes.arguments[position].partition("=")
     changes.arguments[position] = f"{option}={value}" if equals else str(value)
 
@@ -69,4 +71,5 @@ def _written(target: Target, kind: str) -> Iterator[tuple[Source, Declared]]:
                 found.append((source, one))
                 if statement is None or not _NOT_TRAINING.search(ast.unparse(statement)):
                     training.append((source, one))
+    # What a validation loader is given does not decide the step's batch.
     yield from training if training and kind == "keyword" else found

@@ -29,6 +29,7 @@ ENUMERATED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "experimental_weight_dtype": ("BfpDtype", {"bfp_bf8": "BfpBf8", "bfp_bf4": "BfpBf4"}),
 }
 _ENUMERATIONS = "tt_crank.torch._compile"
+#: Members of CompileOption that are not called like their option in capitals.
 _MEMBERS = {"optimization_level": "OPT_LEVEL"}
 _LONG = 76  # with the indentation of a function or two, still a line
 _OPENS_DEVICE = ("torch_xla.device", "xm.xla_device", "xla_model.xla_device", "xla_device")
@@ -121,6 +122,7 @@ def _into_compile(
     elif _is_constant(given, (None,)):
         changes.replace(source, given, fresh, reason)
     else:
+        # None is a valid value there, and cannot be unpacked.
         _merge(source, given, _spell_for_crank, changes, reason, if_none=" or {}")
     names = tuple(sorted({ENUMERATED[name][0] for name in changes.options if name in ENUMERATED}))
     if names:
@@ -156,6 +158,7 @@ def _merge(
     if left:
         last_key, last = given.keys[-1], given.values[-1]
         first = last_key or last
+        # The ** stands two columns before what it unpacks.
         column = first.col_offset - (0 if last_key else 2)
         joint = ",\n" + " " * column if first.lineno > given.lineno else ", "
         before = texts.get(last) or text_of(source, last)
@@ -204,6 +207,8 @@ def _place(target: Target) -> tuple[Source, ast.stmt, Kind]:
         raise NotApplicable(
             target.script, 1, "no module of the script imports torch_xla: nothing would read them"
         )
+    # Right behind the call that opens the device; without one, ahead of the first thing compiled or
+    # moved there.
     for source in dict.fromkeys((target.entry, target.loop_source)):
         for statement in _straight(source):
             if any(dotted(call.func) in _OPENS_DEVICE for call in own_calls(statement)):
@@ -263,6 +268,7 @@ def _lookup(
 def _in_literal(node: ast.expr | None, keys: Collection[str]) -> ast.expr | None:
     if not isinstance(node, ast.Dict):
         return None
+    # Of equal keys the last one counts, as in Python.
     pairs = reversed([*zip(node.keys, node.values, strict=True)])
     return next((v for k, v in pairs if _is_constant(k, keys) or dotted(k) in keys), None)
 

@@ -145,6 +145,8 @@ def accept(instrumented: bytes) -> bytes:
         if kind is not Line.OFF and not (kind is Line.OURS and line.strip() in _FRAME)
     ]
     accepted = b"".join(kept)
+    # Comments are no part of the tree: without marks and disabled lines it must be the one that
+    # ran.
     if ast.dump(ast.parse(accepted)) != ast.dump(ast.parse(instrumented)):
         raise ProofFailed("proof 'accepted' failed: the patch would not mean what was measured")
     return accepted

@@ -17,7 +17,9 @@ from typing import Any
 from instrumentor.errors import NotReady, UsageError
 
 PROCESS = "process.json"
+#: How long a trial may take to end by itself before it is asked less gently.
 _GRACE_S = 30.0
+#: What Slurm is told of a trial without a limit.
 _NO_LIMIT_S = 24 * 3600.0
 _POLL_S = 0.2
 
@@ -123,6 +125,7 @@ class Executor:
         import submitit
 
         executor = submitit.AutoExecutor(folder=self.folder, cluster=self.name)
+        # The trial ends itself gently at its limit; Slurm, which kills, comes later.
         minutes = int((limit_s or _NO_LIMIT_S) / 60) + 5
         try:
             executor.update_parameters(

@@ -66,6 +66,7 @@ class Journal(Struct):
         journal = cls(path, events[0])
         for event in events[1:]:
             journal._take(event)
+        # Killed from outside, as by a machine that went down: no result of the setting.
         killed = [key for key, made in journal.outcomes.items() if made.status == KILLED]
         for key in killed:
             del journal.outcomes[key]

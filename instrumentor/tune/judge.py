@@ -109,6 +109,7 @@ class Judge(Struct, frozen=True):
         shown = f"{faster} (95 % interval {1 / interval.high:.2f} .. {1 / interval.low:.2f})"
         if not ratio.real:
             return NO_GAIN, shown
+        # The slow end of the interval must still gain more than two equal runs differ.
         if interval.high < 1 / (1 + self.noise.time):
             return KEPT, shown
         if interval.low > 1:

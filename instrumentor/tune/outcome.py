@@ -90,6 +90,7 @@ class Outcome(Struct, frozen=True):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Outcome:
         """The outcome of :meth:`to_json`; unknown keys are left out."""
+        # Not strict, so that the texts nan and inf of to_json are floats again.
         return msgspec.convert(values, cls, strict=False)
 
 

@@ -148,6 +148,7 @@ class Search(Struct):
         grid = strategy == "grid"
         count = len(self._grid()) if grid else sum(len(axis.values) for axis in self.axes)
         try:
+            # 3: the script as it is, twice first and once at the end.
             self.trials.expect(3 + count)
             self._baselines()
             if grid:
@@ -355,12 +356,13 @@ def _fastest(rows: Sequence[Row]) -> Configuration | None:
 
 
 def batch_sizes(own: int | None) -> tuple[int, ...]:
-    """The sizes of the guide, and beyond them up to four times the script's own."""
+    """The batch sizes to try: those of tt-xla's guide, and up to four times the script's own."""
     sizes = {int(value) for value in BATCH_SIZE.values}
     size = max(sizes)
     while own is not None and size < _TIMES_OWN * own:
         size *= 2
         sizes.add(size)
+    # One that is no power of two has neighbours of its own.
     if own is not None and own not in sizes:
         sizes |= {own * 2, own * 4, max(1, own // 2)}
     return tuple(sorted(s for s in sizes if own is None or s <= max(32, _TIMES_OWN * own)))

@@ -50,6 +50,7 @@ class Changes(Struct, eq=False):
             NotApplicable: the expression stands in the head of a compound statement.
         """
         statement = source.statement_of(node)
+        # An edit replaces a whole statement; of a block that would be its body as well.
         if statement is None or isinstance(statement, _COMPOUND):
             raise NotApplicable(
                 source.path, node.lineno, "the value is in the header of a block or in a decorator"
@@ -73,6 +74,7 @@ class Changes(Struct, eq=False):
         """Insert statements; ``rebinds`` are names of the module that they may bind anew."""
         where = None if at is None else address(at)
         edit = source.path, Edit(kind, where, code, pass_name=PASS, reason=reason)
+        # Two settings may want the same line, such as an import.
         if edit not in self._edits:
             self._edits.append(edit)
         self._rebinds.update(rebinds)

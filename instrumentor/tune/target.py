@@ -91,6 +91,7 @@ class Target(Struct, eq=False):
             files[self.config.path] = self.config.path.read_bytes()
         total = hashlib.sha256()
         for path, data in sorted(files.items()):
+            # With the lengths, so that text cannot move from one file to the next unnoticed.
             total.update(f"{path}\0{len(data)}\0".encode() + data)
         return total.hexdigest()
 

@@ -30,6 +30,7 @@ def apply(target: Target, changes: Changes) -> None:
     _refuse_without_cache(target)
     if target.located.accumulation != "none":
         _keep_gradients(target, changes)
+    # The script sets a size of its own.
     if TRACE_REGION.encode() in source.data:
         return
     # As a default: a larger region that the user exports stays.

@@ -34,6 +34,7 @@ from instrumentor.tune.target import read_target
 from instrumentor_analysis.caveats import read_caveats
 
 RESULT = "result.json"
+#: Pause between two looks at the memory.
 _EVERY_S = 0.1
 #: What a log says of a failure that is not the script's own mistake; the first that fits counts.
 _FAILURES = {
@@ -145,6 +146,7 @@ def _usual(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _failed(error: InstrumentError, folder: Path, timeout_s: float | None) -> Outcome:
     kept = str(folder) if folder.is_dir() else ""
+    # The words of the run's own error, in execution.py.
     if timeout_s is not None and f"within --timeout {timeout_s:g} s" in error.message:
         return Outcome(outcome.TIMEOUT, f"no end within {timeout_s:.0f} s", kept)
     log = [line.strip() for line in excerpt(folder / "run.log").splitlines()]

@@ -22,6 +22,7 @@ from instrumentor.tune.target import Target
 from instrumentor.tune.trial import Spec, read_result, run_trial
 
 _POLL_S = 0.2
+#: The default limit of a trial: so many times the baseline's duration, and at least that.
 _LEAST_TIMEOUT_S = 300.0
 _TIMES_BASELINE = 10
 
@@ -142,6 +143,7 @@ class Trials(Struct):
 
     def _kept(self, trial: Trial, made: Outcome) -> Outcome | None:
         """Write an outcome down; None for one that only the end of the budget made."""
+        # Not a result of the setting: with a larger budget the same trial may end well.
         if made.status == words.TIMEOUT and trial.key in self.cut_short:
             self.journal.drop(trial.key)  # another day it may come to its end
             return None
@@ -152,6 +154,7 @@ class Trials(Struct):
         self.left = max(0, self.left - 1)
         asked = trial.configuration.get(BATCH_SIZE.name)
         made = replace(made, batch_size=self._batch_size(trial, made, asked))
+        # The change did not reach the data loader, so this trial is one of the script as it was.
         if made.measured and asked is not None and made.batch_size != asked:
             why = f"its batches hold {made.batch_size}: something else decides their size"
             made = replace(made, status=words.FAILED, reason=why, batch_size=None)

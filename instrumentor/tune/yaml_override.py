@@ -58,6 +58,7 @@ def _spelled(setting: Setting, value: Value, old: Any) -> Any:
     """The value as the file writes such values."""
     if setting is DTYPE:
         for word, new in _PRECISIONS.items():
+            # The look-behind: `bfloat16` ends in `float16` too.
             if isinstance(old, str) and re.search(rf"(?<![a-z]){word}$", old):
                 return re.sub(rf"{word}$", new, old)
         raise ValueError(f"dtype is {old!r}: how bfloat16 is spelled there is unknown")
@@ -95,4 +96,5 @@ def override(data: bytes, key: str, value: Any) -> bytes:
         raise ValueError(f"{key} cannot be set by its text: {error}") from error
     if after != {**before, key: value}:  # an anchor, an empty value: the text means more than it
         raise ValueError(f"{key} cannot be set without changing something else")
+    # utf-8-sig took a byte order mark off, which goes back in front.
     return data[: len(data) - len(text.encode())] + new.encode()

@@ -84,8 +84,8 @@ def ratio_of_medians(
     enough = chance_of_separation(len(base), len(new)) <= 1 - CONFIDENCE
     excluded = interval is not None and not interval.low <= 1 <= interval.high
     spread = math.sqrt(old.at.variance + now.at.variance)
-    # sqrt(2): both runs vary by the noise. TOLD - SURE, 0.84 standard errors, buys the power of 80
-    # %.
+    # sqrt(2): both runs vary by the noise. TOLD - SURE, 0.84 standard errors, gives the power of
+    # 80 %.
     reached = _reached(quantile, spread, math.sqrt(2) * noise) + (TOLD - SURE) * spread
     # Above 10 the smallest visible slow-down is 22,000 times: these samples show nothing.
     smallest = math.expm1(reached) * 100 if reached < 10 and _at_least(base, new, 2) else None

@@ -13,6 +13,7 @@ from instrumentor_analysis.reports.document import Column, Section, Table
 
 #: Standard deviation over the steps from which an op is said to vary, percent of its mean.
 VARIES_PERCENT = 5.0
+#: As tt-perf-report names them: DRAM, FLOP and BOTH from 65 % of a peak on, SLOW below both.
 _BOUNDS = {"DRAM": "good", "FLOP": "good", "BOTH": "good", "SLOW": "room", "HOST": "bad"}
 _DEVICE_NOTE = (
     "Waited: in collectives, for the device that arrived last. "
@@ -56,7 +57,7 @@ def on_device(summary: Summary) -> bool:
 
 
 def _names(title: str, names: Sequence[str], least: int) -> Column:
-    """What a trace or a script calls things."""
+    """A column of names that a trace or a script has given: foreign text."""
     return Column(title, names, right=False, foreign=True, least=least)
 
 
@@ -245,6 +246,7 @@ def savings(summary: Summary, most: int, note: str = "") -> Section:
 def variation(summary: Summary, most: int, note: str = "") -> Section:
     """The ops whose time changes from step to step by enough to wonder about, by their ID."""
     limit = VARIES_PERCENT / 100
+    # The 0 at the end leaves out ops of no time at all, of whose mean nothing is a share.
     every = [each for each in summary.spread if each.stdev_us >= limit * each.mean_us > 0]
     found = every[:most]
     columns = (

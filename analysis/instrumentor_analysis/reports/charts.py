@@ -148,9 +148,11 @@ def op_parts(summary: Summary) -> tuple[Part, ...]:
         if op.percent and words.measured(op.percent):
             time = words.ms(op.device_time_ms if timed else op.op_self_time_ms)
             text = f"{op.op}: {words.percent(op.percent)}, {time}, {op.count:,} x"
+            # Ops of one category have its colour: each further one is paler.
             kind, opacity = (op.category or "other").lower(), max(1 - 0.09 * len(parts), 0.4)
             parts.append(Part(op.op, op.percent, text, kind, opacity))
     rest = 100 - sum(part.percent for part in parts)
+    # Less would be shown as 0.0 %.
     if parts and rest > 0.05:
         parts.append(Part("all others", rest, f"all others: {words.percent(rest)}", "rest"))
     return tuple(parts)
@@ -159,6 +161,7 @@ def op_parts(summary: Summary) -> tuple[Part, ...]:
 def step_parts(summary: Summary) -> tuple[Part, ...]:
     """The wall clock of the window's step: the device's part, and what it waited."""
     overhead, wall = summary.overhead_percent, summary.step_wall_clock_ms
+    # Beyond 0 to 100 the device worked longer than the step took: two parts cannot show that.
     if overhead is None or wall is None or not 0 <= overhead <= 100:
         return ()
     parts = ("device", "device", 100 - overhead), ("host, and waiting for it", "rest", overhead)
@@ -195,6 +198,7 @@ def stacks(
         shapes.append(Label(0, at * _PITCH + 14, name))
         x = 0.0
         for part in parts:
+            # At least one unit, or nobody could see it or point at it.
             width = max(part.percent / 100 * WIDTH, 1.0)
             # A unit of background between them tells parts of one colour apart.
             place = x, at * _PITCH + 22, max(width - 1, 1.0), _BAR

@@ -71,6 +71,7 @@ _WHOLE = (
     "out_subblock_w",
     "global_call_count",
 )
+#: Rows that are joined at once.
 _AT_ONCE = 1 << 15
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -133,6 +134,7 @@ def _whole(value: float) -> str:
 def _quoted(cell: str) -> str:
     """A cell as the csv module writes it."""
     out = io.StringIO()
+    # With an empty cell behind it: a row of one empty cell alone is written as "".
     csv.writer(out, lineterminator="").writerow([cell, ""])
     return out.getvalue()[:-1]
 

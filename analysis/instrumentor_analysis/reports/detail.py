@@ -39,6 +39,7 @@ class Detail(Struct, frozen=True):
     @property
     def device_ops(self) -> Table | None:
         """Ops of a Tracy trace without its signposts; None for those of torch."""
+        # Op-to-op gaps are what only Tracy's tables have.
         if self.ops is None or "gap_us" not in self.ops:
             return None
         return self.ops.take(~self.ops["is_signpost"])

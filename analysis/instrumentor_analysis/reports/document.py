@@ -17,7 +17,7 @@ from instrumentor_analysis.reports.ops_data import OpsTable
 #: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
 Tone = Literal["plain", "good", "room", "bad", "absent"]
 
-#: Above what a verdict's levers are.
+#: The heading above a verdict's levers.
 NEXT = "Next, one at a time"
 
 
@@ -53,15 +53,15 @@ class Column(Struct, frozen=True):
     total: str | None = None
 
     def colour(self, row: int) -> str:
-        """Of one cell; empty for none."""
+        """The colour of one cell; empty for none."""
         return self.colours if isinstance(self.colours, str) else self.colours[row]
 
     def is_foreign(self, row: int) -> bool:
-        """One cell is not of our words."""
+        """Whether the text of one cell was written by a trace or a script, not by us."""
         return self.foreign if isinstance(self.foreign, bool) else self.foreign[row]
 
     def tail(self, row: int) -> str:
-        """What stands behind the text of a cell."""
+        """Our words behind the text of a cell; empty for none."""
         return self.behind[row] if self.behind else ""
 
 

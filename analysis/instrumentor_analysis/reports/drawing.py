@@ -38,7 +38,7 @@ COLOURS = {
 }
 #: How values stand at an axis.
 FORM = "{:,.10g}".format
-#: Of most characters, in units.
+#: Width of most characters of a label, units.
 CHARACTER = 7.0
 _SIZE = 12
 
@@ -145,12 +145,14 @@ class Scale(Struct, frozen=True):
         size = 10.0 ** math.floor(math.log10(raw))
         step = next(m * size for m in (1, 2, 2.5, 5, 10) if m * size >= raw)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        # 3 * 0.1 is 0.30000000000000004, and the value is printed.
         return [round(at * step, 12) for at in range(first, last + 1)]
 
 
 def decades(values: Sequence[float], length: float, *, flipped: bool = False) -> Scale:
     """Whole decades around positive values."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    # One decade at least: a single value, or equal ones, would leave an axis without length.
     return Scale(10.0**low, 10.0 ** max(high, low + 1), length, log=True, flipped=flipped)
 
 
@@ -194,6 +196,8 @@ def _element(shape: Shape, colour: Colour) -> str:
             f'style="fill:{paint};font-size:{shape.size:g}px">{_text(shape.text)}</text>'
         )
     tip = f' data-tip="{_text(shape.tip)}"' if shape.tip else ""
+    # Where no script runs, <title> is the tooltip; the page's script takes it out and shows
+    # data-tip, which a keyboard reaches too.
     inside = f"<title>{_text(shape.tip)}</title>" if shape.tip else ""
     if isinstance(shape, Line):
         points = " ".join(f"{x:g},{y:g}" for x, y in shape.points)

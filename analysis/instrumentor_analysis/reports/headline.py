@@ -26,6 +26,7 @@ from instrumentor_analysis.reports.document import Figures, Line, Tone
 from instrumentor_analysis.throughput import PERCENTILES
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
+#: tt-perf-report calls an op bound by DRAM or FLOPs from there on.
 GOOD_PERCENT = 65.0
 #: Share of the steady steps that they are worth at most, where that is said.
 WORTH_SHARE = 0.75

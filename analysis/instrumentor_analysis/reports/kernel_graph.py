@@ -45,6 +45,7 @@ def _ends(buffer: Buffer, direction: str, uses: Sequence[BufferUse]) -> list[str
     copies = [copy for copy in buffer.copies if copy.direction == direction]
     copied = {copy.function for copy in copies}
     texts = [f"DRAM · {copy.function}:{copy.line}" for copy in copies]
+    # A thread that copies is shown once, as the copy.
     texts += [f"{use.function}:{use.line}" for use in uses if use.function not in copied]
     return list(dict.fromkeys(texts))
 

@@ -80,6 +80,7 @@ def _section(section: Section) -> str:
 
 
 def _folded(section: Section) -> str:
+    # <summary> is HTML, where a backslash before < would not stop a tag.
     summary = escape(section.title).replace("<", "&lt;")
     return f"<details><summary>{summary}</summary>\n\n{_tables(section)}\n\n</details>"
 
@@ -97,6 +98,8 @@ def code(text: str) -> str:
     """Foreign text as code, in a table cell too; safe for any number of backticks."""
     shown = words.visible(text).replace("|", "\\|")
     runs = [len(run) for run in re.findall("`+", shown)]
+    # CommonMark: the fence is longer than any run of backticks inside, and one blank on both sides
+    # of the text is taken off. A | ends a table cell even inside of code.
     fence = "`" * (max(runs, default=0) + 1)
     padding = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{padding}{shown}{padding}{fence}" if shown else ""

@@ -16,6 +16,7 @@ from instrumentor_analysis.reports.detail import Detail
 
 #: More rows than this make a page that no browser likes; the slowest are kept.
 MOST_ROWS = 50_000
+#: < could end the script element; U+2028 and U+2029 end a string in JavaScript before ES2019.
 _UNSAFE = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )

@@ -198,6 +198,7 @@ def _first(values: Floats) -> float | None:
 
 def _names(pid: int, process: str, threads: dict[int, str]) -> Iterator[Event]:
     yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": process}}
+    # The order of the processes in the viewer, from the top.
     yield {"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}}
     for tid, name in threads.items():
         yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
@@ -217,5 +218,6 @@ def _signpost(track: Track, name: str, at_us: float) -> Event:
 
 def _event(kind: str, track: Track, name: str, category: str, at_us: float, **more: Any) -> Event:
     pid, tid = track
+    # Three decimals of a microsecond: the nanoseconds in which the profilers record.
     where = {"pid": pid, "tid": tid, "ts": round(at_us, 3)}
     return {"ph": kind, "name": name, "cat": category, **where, **more}

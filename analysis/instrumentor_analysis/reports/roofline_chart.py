@@ -83,6 +83,7 @@ def op_points(detail: Detail) -> tuple[OpPoint, ...]:
     )
     points: list[OpPoint] = []
     for row, count, time_us, flops, moved, cores, dram, used in figures:
+        # FLOPs a microsecond are 10^6 a second: another 10^6 make TFLOP/s.
         fidelity, tflops = row["math_fidelity"] or "", float(flops / time_us / 1e6)
         text = (
             f"{row['op']} {fidelity}: {count:,} x, {words.readable_us(time_us)}, "
@@ -107,8 +108,10 @@ def roofline(detail: Detail) -> Drawing | None:
     every, arch = op_points(detail), detail.architecture
     if not every or arch is None or not arch.has_peaks:
         return None
+    # FLOPs per byte times TB/s are TFLOP/s.
     points, peaks, tb_s = every[:MOST_POINTS], _ceilings(arch, every), arch.dram_gb_s / 1000
     ridges = (peak / tb_s for peak in peaks.values())
+    # With the ridges, where slope and ceiling meet, even if no op is near them.
     x = decades([*(point.intensity for point in points), *ridges], _WIDTH)
     y = decades([*(p.tflops for p in points), *peaks.values()], _HEIGHT, flipped=True)
     shapes: list[Shape] = [

@@ -70,6 +70,7 @@ def _looks(
 ) -> dict[str, tuple[str, float]]:
     """Colour and opacity of each kind of op: of one category ever paler, or all different."""
     if classic:
+        # --classic-colors, which tt-perf-report has too.
         from matplotlib import colormaps
         from matplotlib.colors import to_hex
 

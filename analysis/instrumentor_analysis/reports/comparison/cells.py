@@ -8,6 +8,7 @@ from instrumentor_analysis.comparison.model import Comparison, Timing
 from instrumentor_analysis.reports import words
 
 #: Times of a step that differ by less are no difference between ops or lines, milliseconds.
+#: Half of the last decimal that a column in milliseconds shows.
 _NOTHING_MS = 0.0005
 
 
@@ -16,6 +17,7 @@ def interval(timing: Timing, inverse: bool = False) -> str:
     if timing.interval is None:
         return words.ABSENT
     ends = timing.interval.low, timing.interval.high
+    # A rate is the reciprocal of a time, so that the ends change places.
     low, high = (1 / ends[1], 1 / ends[0]) if inverse else ends
     return f"{signed((low - 1) * 100)} .. {signed((high - 1) * 100)}"
 

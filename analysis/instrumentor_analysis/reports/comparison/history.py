@@ -20,6 +20,7 @@ from instrumentor_analysis.reports.drawing import (
 )
 from instrumentor_analysis.reports.terminal import painter, table
 
+#: Columns of a terminal.
 _BAR = 14
 _HEIGHT = 300.0
 _COLOURS = ("compute", "tm", "ccl", "dm", "host", "other")

@@ -20,6 +20,7 @@ from instrumentor_analysis.reports.document import Section, Table, Tone
 
 _LONGEST_NAME = 160
 _OUTCOMES = {"same": "the same", "changed": "changed", "added": "added", "removed": "removed"}
+#: Narrowest width on a terminal of the first column, and of other columns of text.
 _LEAST = 24, 16
 #: The column that says by how much both sides differ.
 _CHANGE = 3
@@ -58,6 +59,7 @@ def sections(comparison: Comparison, limits: Limits) -> tuple[Section, ...]:
     found = (
         _times(comparison),
         _figures(comparison),
+        # There is a handful of categories: 99 shows all.
         _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
         _ops(comparison, limits.ops),
         _shares("Source lines", "line", comparison, lines, limits.lines),
@@ -93,6 +95,7 @@ def _times(comparison: Comparison) -> Section | None:
 
 def _figures(comparison: Comparison) -> Section | None:
     """What was taken once: no interval, so no colour either."""
+    # Where it was taken several times it stands among the steady steps, with its interval.
     timed = {"device_time_ms"} if comparison.device else set()
     rows = [_figure(each) for each in comparison.figures if each.key not in timed]
     note = "taken once on each side: there is no interval"
