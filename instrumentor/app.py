@@ -94,7 +94,7 @@ def application(verbs: Iterable[str] = VERBS, *, outline: bool = False) -> typer
 
 
 def _nothing() -> None:
-    """In the place of a verb that is only listed."""
+    """Stands for a verb that is only listed."""
 
 
 def _module(verb: str) -> ModuleType:
@@ -191,7 +191,7 @@ def _enough(argv: Sequence[str]) -> typer.Typer:
 
 
 def _plain_help() -> None:
-    """Where no colour is wanted, help has no bold either."""
+    """Print help without bold where no colour is wanted."""
     if not console.colored(sys.stdout):
         from typer import rich_utils
 
@@ -215,7 +215,7 @@ def invoke(argv: Sequence[str]) -> int:
         code = _enough(argv)(list(argv), standalone_mode=False, prog_name="instrument")
     except typer.Exit as stop:
         return stop.exit_code
-    except typer.Abort as abort:  # what Typer makes of Ctrl-C
+    except typer.Abort as abort:  # a question that Ctrl-C or the end of the input left open
         raise KeyboardInterrupt from abort
     except SystemExit as stop:
         # Typer ends with 1 when the reader of a pipe has gone, which is no failure.
@@ -223,8 +223,8 @@ def invoke(argv: Sequence[str]) -> int:
             raise stop.__context__ from None
         raise
     except Exception as error:
-        # Typer's own usage errors know how to show themselves and carry code 2. Their classes have
-        # no public name: since 0.26 Typer carries a Click of its own, which is not the package.
+        # Typer's own usage errors know how to show themselves and carry code 2. Since 0.26 they are
+        # of a Click inside of Typer: the package's classes would not catch them.
         show = getattr(error, "show", None)
         if show is None:
             raise

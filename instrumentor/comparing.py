@@ -85,7 +85,7 @@ def _name(run: str) -> re.Match[str] | None:
 
 
 def _place(run: str, match: re.Match[str] | None = None) -> Place | None:
-    """Of which script a run is: the one before the ``@``, or that of the run folder."""
+    """Project and script of a run: named before the ``@``, else as its run folder records it."""
     if match is not None:
         return place_of(Path(match["script"])) if match["script"] else None
     script = _facts(Path(run)).get("script")

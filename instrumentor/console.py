@@ -106,7 +106,7 @@ class _Status:
 
     @staticmethod
     def possible() -> bool:
-        """On a terminal that can go back to the start of a line."""
+        """Whether stderr is a terminal that can go back to the start of a line."""
         return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def print(self, text: str, stream: TextIO, end: str = "\n") -> None:
@@ -287,7 +287,7 @@ class Narrator:
     @classmethod
     @contextlib.contextmanager
     def during(cls, doing: str, *, quiet: bool = False) -> Iterator[None]:
-        """Work that has nothing to say but that it goes on."""
+        """Say regularly that the block, which reports nothing itself, goes on."""
         narrator = cls(quiet=quiet)
         narrator.doing = doing
         with narrator.alive():

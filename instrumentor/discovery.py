@@ -39,7 +39,7 @@ from instrumentor.source_map import SourceMap
 from instrumentor.workspace import Workspace, shadow
 from instrumentor_analysis.caveats import Caveat
 
-#: What a run cannot help: another runtime or process trains, or somebody has to type.
+#: Refusals that a run cannot change: another runtime or process trains, or a prompt needs input.
 HOPELESS = frozenset(
     {"jax", "foreign-runtime", "own-process", "multi-chip", "debugger", "not-a-file", "region"}
 )
@@ -135,19 +135,19 @@ class Discovery(InstrumentedRun[Observed]):
         self.machine = self.held or self.options.examine(self.prepared.project.root)
 
     def ready(self) -> AbstractContextManager[None]:
-        """The devices, unless they are held."""
+        """Take the devices, unless the run that needs the discovery holds them already."""
         if self.held is not None:
             return nullcontext()
         planned = PlannedRun(self.machine, "wallclock", env=self.env, cwd=self.cwd)
         return ready(planned, self.progress, end_holders=self.options.yes)
 
     def execute(self) -> None:
-        """In a folder that is thrown away."""
+        """Run it in a run folder that is thrown away."""
         with throwaway() as self.thrown_away:
             super().execute()
 
     def wanted_folder(self) -> Path:
-        """For as long as it runs."""
+        """A folder that exists only while the script runs."""
         return self.thrown_away / "run"
 
     def measure(self) -> None:

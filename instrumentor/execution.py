@@ -143,7 +143,7 @@ class _Listener:
         self._locked = self._ending = False
 
     def line(self, line: str) -> None:
-        """At once when the device's lock is waited for, which has no end."""
+        """Hand on a line; say at once that the device's lock is waited for, which has no end."""
         self._progress.line(line)
         if LOCKED in line and not self._locked:
             self._locked = True
@@ -155,7 +155,7 @@ class _Listener:
         self._progress.record(record)
 
     def stall(self, stall: process.Stall) -> None:
-        """What nothing-happens looks like."""
+        """Say for how long nothing has happened, and what the last lines tell about it."""
         known = reasons(diagnose("\n".join(stall.last_lines)))
         last = f"; last output: {stall.last_lines[-1]}" if stall.last_lines else ""
         pids = ", ".join(map(str, stall.pids))

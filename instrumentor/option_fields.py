@@ -97,7 +97,7 @@ def option(panel: str, default: Any, text: str, *flags: str, **more: Any) -> Any
 
 
 def same(group: type, name: str) -> Any:
-    """The option of another dataclass, once more."""
+    """A field that repeats the option of another dataclass."""
     found = options_of(group)[name]
     return field(default=found.default, metadata=found.metadata)
 

@@ -128,7 +128,7 @@ def write_json(path: Path, value: object) -> None:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        # Nobody knows the temporary file that it names.
+        # The error names the temporary file, which means nothing to a user.
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 

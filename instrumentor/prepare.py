@@ -42,7 +42,7 @@ class Prepared(Instrumented, frozen=True):
         return module_text(self.plan.options).encode()
 
     def reasons(self) -> Mapping[Path, Sequence[Noted]]:
-        """Of each edit of the plan."""
+        """The reasons of the plan's edits, by file."""
         return {p: _reasons(p, data, self.plan) for p, data in self.originals.items()}
 
     @property

@@ -65,6 +65,7 @@ from instrumentor_analysis.caveats import Caveat, by_weight, recorded
 if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
 
+# tt-blacksmith has a `train.py` for each model: only the folder tells which one.
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 
 
@@ -160,7 +161,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         return self.options.output or Path(name)
 
     def plan_json(self) -> Mapping[str, Any]:
-        """Of the plan."""
+        """The document of the plan."""
         return self.prepared.plan.to_json()
 
     def _prepare(self) -> Prepared:
@@ -204,11 +205,13 @@ class TrainingRun(InstrumentedRun[RunResult]):
         return self.seen
 
     def _check_compiles(self) -> None:
+        # Under this version of Python the proofs have compiled it already.
         version = ".".join(self.machine.python_version.split(".")[:2])
         if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
             return
 
         for path, code in self.prepared.replacements.items():
+            # A script that does not compile there without us either is left to say so itself.
             error = compiles_under(self.machine.python, code, str(path))
             if error and not compiles_under(
                 self.machine.python, self.prepared.originals[path], str(path)
@@ -243,7 +246,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             self._compare_gradients()
 
     def _compare_gradients(self) -> None:
-        """Where statements were taken out and gradients lack: see whether they always do."""
+        """If gradients are missing, see whether the unmodified script lacks them as well."""
 
         found, plan = self.verification, self.prepared.plan
         if not self._may_discover or found is None or not lacks_gradients(found):
@@ -255,7 +258,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             seen = self._observe(
                 "not every parameter got a gradient: checking the script", self.machine
             )
-        except Interrupted:
+        except Interrupted:  # is an InstrumentError, too
             raise
         except InstrumentError as error:
             text = f"not every parameter got a gradient: {error.message}"
@@ -289,6 +292,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.progress.stage("found", _found(self.prepared))
         self._set_aside()
         self.process(self.profiler)
+        # Nothing was refuted, but nothing vouches for the new lines either: no figures.
         if self.failure is None and not shown(self.verification, ("forward", "backward")):
             self.failure = wrong
 
@@ -334,7 +338,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         )
 
     def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
-        """With the recorder that the instrumented files import."""
+        """Add the recorder's module, which the instrumented files import."""
         plan = self.prepared.plan
         whole = plan.label == WHOLE_STEP
         folder = write_module(workspace.scratch, plan.options, observing=whole)
@@ -420,6 +424,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             hint = "give it more data or epochs, or ask for fewer --steps"
             self.warnings.append(Caveat("few-samples", text, hint=hint))
         self._fall_back_on_xla()
+        # Ahead of the summary, which is made from what stands in the folder.
         self._write_facts()
         summary = self._summarise() if samples and failure(self.verification) is None else None
         result = RunResult(

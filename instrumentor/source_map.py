@@ -65,6 +65,7 @@ class SourceMap:
         for line in text.splitlines():
             match = _FRAME.match(line)
             if match is None:
+                # The source line and the carets below a frame that is left out go with it.
                 deeper = len(line) - len(line.lstrip()) > (dropping if dropping is not None else -1)
                 if dropping is None or not deeper:
                     dropping = None

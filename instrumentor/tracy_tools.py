@@ -90,6 +90,7 @@ def _tool_folders(
     env: Mapping[str, str],
     cwd: Path | None,
 ) -> Iterable[Path]:
+    # Wheels that CI builds carry no programs, so builds and installs are looked at as well.
     for name in ("pjrt_plugin_tt", "tt_crank", "ttnn", "tracy"):
         for folder in packages[name].folders if name in packages else ():
             yield folder / "bin"

@@ -107,7 +107,7 @@ def _problem(problem: Mapping[str, Any], source_map: SourceMap) -> dict[str, Any
 
 
 def _place(stack: Iterable[tuple[str, int, str]], source_map: SourceMap) -> dict[str, Any] | None:
-    """The innermost place of a stack in the project, else the innermost at all."""
+    """The innermost place of a stack that is in the project; without one the innermost of all."""
     first = None
     for file, line, _ in stack:
         found = source_map.place(Path(file), line)

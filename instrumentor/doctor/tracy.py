@@ -77,8 +77,8 @@ def tracy(planned: PlannedRun) -> Iterator[Check]:
     except NotReady as error:
         yield planned.lacking("tracy", error.message, error.hint)
         return
-    # Without the first a failing script ends with 0, without the second Tracy's programs are found
-    # in its own folder alone, without the third (ttnn 0.68) the device's buffers stay as they are.
+    # Without the first a failing script ends with 0, without the second Tracy's programs have to be
+    # where it looks itself. The third came with ttnn 0.68.
     absent = [
         option
         for option in ("--check-exit-code", "--tracy-tools-folder", "--op-support-count")

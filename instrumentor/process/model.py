@@ -60,7 +60,7 @@ class Stall:
 
 
 def _nothing(_: object) -> None:
-    """Nobody listens."""
+    """The listener where none was given."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Stop:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM while the block runs; only the main thread can."""
+        """Take SIGINT and SIGTERM during the block; Python allows that in the main thread alone."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -26,9 +26,9 @@ from instrumentor.profilers.base import RUNTIME, Launch
 if TYPE_CHECKING:
     import psutil
 
-POLL_S = 0.05
-LEAVING_S = 1.0  # for processes that were told to end and are at it
-SHOWN_LINES = 15  # of a standstill
+POLL_S = 0.05  # the longest wait for the guard before log and records are read again
+LEAVING_S = 1.0  # for processes that were told to end and are about to
+SHOWN_LINES = 15  # last lines of the log, for a standstill
 
 
 def run(
@@ -121,7 +121,7 @@ class _Run:
         }
 
     def _send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the guard has ended
             self.control.sendall((json.dumps(message) + "\n").encode())
 
     def _follow(self) -> Finished:
@@ -211,7 +211,8 @@ class _Run:
             # The guard goes on ending them after we are gone.
             self._send({"event": "end"})
             ending = still_alive(self.processes(), LEAVING_S)
-            self.guard.returncode = 0  # it is left running on purpose
+            # It is left running on purpose, of which Popen would warn when it is collected.
+            self.guard.returncode = 0
             return {"left": [], "ended": [], "ending": ending}
         self.guard.wait()
         for pid in processes_of(self.run_id):  # the kernel ends the first of them only

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 COMPLETE = "complete"
 #: The recorder's event when the interpreter begins to leave: every thread of the script has ended.
 LEAVING = "leaving"
+#: Between two looks at what the processes use.
 LOOK_S = 1.0
-#: Memory that counts as given back.
+#: Of the memory in use at the last look: less is noise, more was given back.
 RELEASED_SHARE = 0.01
 
 

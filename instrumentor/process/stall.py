@@ -16,7 +16,7 @@ STILL_CPU_SHARE = 0.02
 
 
 class StallDetector:
-    """Notices that nothing happens any more: no output, no sample, no CPU time.
+    """Notices when nothing happens any more: no output, no sample, no CPU time.
 
     CPU time is looked at twice, half-way and at the end: walking over all processes more often
     would disturb what is being measured.

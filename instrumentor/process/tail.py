@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 #: Read in one go: a script that prints without end must not keep the tool from its other work.
-CHUNK_BYTES = 1 << 20
-CHUNKS = 16
+CHUNK_BYTES = 1 << 20  # also the longest line that is handed on whole
+CHUNKS = 16  # in one call
 #: Of a longer log, what is looked at for an explanation.
 HEAD_BYTES, END_BYTES = 4 << 20, 16 << 20
 

@@ -145,7 +145,7 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
     env = dict(request.env)
     paths = [str(path) for path in request.import_paths]
     if env.get("PYTHONPATH"):
-        paths.append(env["PYTHONPATH"])  # as it is: an empty entry in it means something
+        paths.append(env["PYTHONPATH"])  # unsplit: an empty entry is the working directory
     if paths:
         env["PYTHONPATH"] = os.pathsep.join(paths)
     # As in the activated environment: scripts start `python` and `torchrun` by name.

@@ -31,10 +31,11 @@ import sys
 import time
 from typing import Any
 
+# Of linux/prctl.h; Python has no names for them.
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.02
-KILL_WAIT_S = 2.0
+KILL_WAIT_S = 2.0  # the kernel may need a moment to take down a killed process
 
 
 class Guard:
@@ -143,6 +144,7 @@ class Guard:
                 pid = int(stream.read())
         except (OSError, ValueError):
             return self.main
+        # A number that is alive and none of the run's was given to another process meanwhile.
         return pid if pid in self.processes() or not alive(pid) else self.main
 
     def signal(self, pids: list[int], number: int) -> set[int]:
@@ -174,6 +176,8 @@ class Guard:
         os.setsid()
         self.apart.add(os.getpid())
         prctl(PR_SET_CHILD_SUBREAPER, 1)
+        # A handler in Python does not end select(), which is then called again (PEP 475): the end
+        # of a child wakes it by a byte in this pipe.
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(wake_write, False)
@@ -200,12 +204,14 @@ def become(order: dict[str, Any], guard: int, failure: int) -> None:
     """In the forked child: turn into the script's process; never returns."""
     try:
         os.setpgid(0, 0)
+        # The signal at the parent's death is never sent for a parent that is dead already.
         if os.getppid() != guard:
             os._exit(1)
         prctl(PR_SET_PDEATHSIG, signal.SIGINT)
-        signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(-1)  # the pipe is the guard's
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
+        # Python ignores these two, and what is ignored stays so across exec.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         os.chdir(order["cwd"])
@@ -217,6 +223,7 @@ def become(order: dict[str, Any], guard: int, failure: int) -> None:
 
 
 def prctl(option: int, value: int) -> None:
+    """Linux's prctl(2) with one argument; OSError when the kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
@@ -231,6 +238,7 @@ def state_of(pid: int) -> tuple[str, int]:
     """(state letter, parent's pid) from /proc; ("", 0) when the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            # The second field is the program's name, in which spaces and brackets may stand.
             fields = stream.read().rpartition(")")[2].split()
     except OSError:
         return "", 0
@@ -238,6 +246,7 @@ def state_of(pid: int) -> tuple[str, int]:
 
 
 def alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for (a zombie) does not."""
     return state_of(pid)[0] not in ("", "Z", "X")
 
 

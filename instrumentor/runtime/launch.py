@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def exit_code_of(error: BaseException) -> int:
@@ -43,6 +43,7 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         if error.code is None:
             return 0
+        # The kernel keeps eight bits of a number; for anything else Python prints it and leaves 1.
         return error.code & 0xFF if isinstance(error.code, int) else 1
     return 1
 
@@ -78,6 +79,7 @@ def set_search_path(first: str) -> None:
         if folder == here or (folder == cwd and not keep_cwd):
             continue
         kept.append(entry)
+    # PYTHONSAFEPATH (Python 3.11) asks for no such entry.
     if not getattr(sys.flags, "safe_path", False):
         kept.insert(0, first)
     sys.path[:] = kept
@@ -108,7 +110,7 @@ def note(folder: str, name: str, text: str) -> None:
 def execute(order: dict[str, Any]) -> None:
     """Run what the order names, in this process."""
     if "program" in order:
-        sys.stdout.flush()
+        sys.stdout.flush()  # what is still in the buffer would be lost with this program
         os.execvp(order["program"], [order["program"]] + order["arguments"])
     if "module" in order:
         import runpy
@@ -122,7 +124,7 @@ def execute(order: dict[str, Any]) -> None:
     set_search_path(os.path.dirname(script) if "script" in order else "")
     module = main_module(script)
     if "code" in order:
-        del module.__dict__["__file__"]
+        del module.__dict__["__file__"]  # `python -c` gives none
     # The wrapper's module must outlive the exchange: its functions are still running.
     module_before = sys.modules.get("__main__")
     sys.modules["__main__"] = module

@@ -54,6 +54,7 @@ def open_profile() -> object:
         from torch.profiler import ProfilerActivity, profile
 
         activities = [ProfilerActivity.CPU]
+        # Not for a GPU that the script has not opened itself.
         if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             activities.append(ProfilerActivity.CUDA)
         with warnings.catch_warnings():
@@ -133,6 +134,7 @@ def operations(events: list[dict[str, Any]], on_device: bool) -> list[dict[str, 
 def self_times(ops: list[dict[str, Any]]) -> list[float]:
     """Each operation's time less that of the operations it called on its own thread."""
     own = [event.get("dur", 0) for event in ops]
+    # In start order, the longer first: an operation follows the one that called it.
     open_ops: dict[object, list[int]] = {}
     for index, event in enumerate(ops):
         stack = open_ops.setdefault((event.get("pid"), event.get("tid")), [])

@@ -17,7 +17,7 @@ from instrumentor.errors import NotReady
 from instrumentor.workspace.plan import ShadowPlan
 
 FICLONE = 0x40049409  # of linux/fs.h; Python has no name for it
-SPARE_BYTES = 64 * 1024 * 1024
+SPARE_BYTES = 64 * 1024 * 1024  # that have to stay free for what the run writes
 
 Stamp = tuple[int, int, int] | str
 """Size, mtime in ns and inode of a file; the text of a symbolic link."""

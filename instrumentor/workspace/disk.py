@@ -13,6 +13,7 @@ from pathlib import Path
 
 from instrumentor.workspace import git
 
+# Of fcntl.h and linux/fs.h; Python has no renameat2.
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
@@ -26,6 +27,7 @@ class Disk:
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """Make a new file; one that exists, or a link in its place, is an error."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        # Closed to others until it has the mode that is asked for, whatever the umask says.
         descriptor = os.open(path, flags, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)

@@ -58,6 +58,7 @@ def run_environment(
         environment[name] = str(mapped(Path(environment[name])))
     if project.git and git.available():
         environment = git.clean_environment(environment)
+        # The copy has no .git of its own, and git must not find the user's in a folder above.
         environment["GIT_DIR"] = str(slot.git)
         environment["GIT_WORK_TREE"] = str(root)
         environment["GIT_OPTIONAL_LOCKS"] = "0"

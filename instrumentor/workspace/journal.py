@@ -168,7 +168,7 @@ def taken(location: Path) -> Iterator[Journal | None]:
 
 
 def _warily(path: str, flags: int) -> int:
-    """Led away by no link, and stopped by no pipe that was put there."""
+    """Open without following a link, and without waiting for the writer of a planted pipe."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -312,4 +312,4 @@ def _started(pid: int) -> float:
     try:
         return float(psutil.Process(pid).create_time())
     except psutil.Error:
-        return -time.time()
+        return -time.time()  # no process started then

@@ -166,7 +166,7 @@ class UsersFiles(Struct, frozen=True):
     originals_changed: bool = False
 
     def then(self, later: UsersFiles) -> UsersFiles:
-        """Of two processes of one run, one after the other."""
+        """What became of them over two processes of one run, the later one given."""
         return UsersFiles(
             later.linked,
             tuple(dict.fromkeys((*self.linked_changed, *later.linked_changed))),
@@ -202,7 +202,7 @@ def listed(names: Iterable[Path], count: int = SHOWN) -> str:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Nothing for a folder that cannot be read: the script cannot read it either."""
+    """The entries of a folder; none of one that cannot be read: nor can the script read it."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -211,7 +211,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _facts(path: str) -> Facts:
-    """Through a symlink: what it leads to can be written as well. (-1, -1) when it is gone."""
+    """Size and mtime, through a symlink, since scripts write through it; (-1, -1) when gone."""
     try:
         facts = os.stat(path) if os.path.exists(path) else os.lstat(path)
     except OSError:

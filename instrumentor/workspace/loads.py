@@ -13,7 +13,8 @@ from instrumentor.workspace.place import Workspace
 
 ASK_TIMEOUT_S = 60
 DATA_SUFFIXES = (".yaml", ".yml")
-# find_spec of the top-level name only: a dotted one would run the package's own code.
+# find_spec of the top-level name only: a dotted one would run the package's own code. With -c the
+# path begins with the working folder, where a script has its own.
 ASK = """
 import importlib.util, json, os, sys
 sys.path[0] = sys.argv[1]

@@ -88,7 +88,7 @@ class Workspace(Struct, frozen=True):
         return _moved(full, self.root, self.project.root) or full
 
     def counterpart(self, path: Path) -> Path:
-        """Where a file of the user's (relative: to the root) is here; others as they are."""
+        """The path here of a file of the user's (relative to the root); others unchanged."""
         full = self.project.root / path
         starts = (self.root, self.project.root)
         return next(filter(None, (_moved(full, start, self.root) for start in starts)), full)

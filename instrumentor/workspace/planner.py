@@ -20,7 +20,8 @@ from instrumentor.workspace import names
 from instrumentor.workspace.listing import Listing, list_with_git, parents
 from instrumentor.workspace.names import LARGE_BYTES, Role
 
-MAX_FILES = 300_000
+MAX_FILES = 300_000  # of a copy; more is a home folder or a data set, no project
+# An ignored folder of unknown purpose is copied up to this size.
 SMALL_FOLDER_FILES = 2_000
 SMALL_FOLDER_BYTES = LARGE_BYTES
 #: Roles of folders whose files are no input, unless they are tracked.
@@ -105,7 +106,7 @@ class Planner(Struct):
             self._folder(name, listing)
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
-        """Nothing for a folder that went away, or that cannot be read: neither can the script."""
+        """The entries of a folder, by name; none where it is gone or cannot be read."""
         try:
             with os.scandir(self.root / folder) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
@@ -168,7 +169,7 @@ class Planner(Struct):
             self.links.add(name)
         elif role is Role.OUTPUT:
             self.left_out[name] = "output folder"
-            self.folders.add(name)
+            self.folders.add(name)  # empty: scripts write into it without making it
         elif not name.endswith("__pycache__"):
             self.left_out[name] = LEFT_OUT[role]
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from instrumentor.errors import NotReady
 from instrumentor.workspace import git
 
+# What git keeps for each work tree, and what all work trees of a repository share
+# (gitrepository-layout).
 PRIVATE = ("HEAD", "index", "config.worktree", "refs/bisect", "refs/worktree", "refs/rewritten")
 SHARED = ("config", "packed-refs", "shallow", "reftable", "refs", "info")
 
@@ -63,6 +65,7 @@ def _borrow_objects(objects: Path, target: Path) -> None:
 
 
 def _quoted(path: str) -> str:
+    """A path as a line of `alternates`, where # begins a comment and quotes are as in C."""
     if not any(c in path for c in '"\n\\') and not path.startswith("#"):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -82,13 +82,14 @@ def _from_repository(found: Journal, disk: Disk) -> list[Restored]:
             with journal.taken(found.location) as held:
                 if held == found:
                     return fulfil(found, disk)
-                if held is None:  # somebody else is at it
+                if held is None:  # another process is putting it back
                     return _running(found)
         except RestoreNeeded:
             pass
     if journal.run_is_alive(found):
         return _running(found)
     # What stands at the location is not this journal: a repository may name any file there.
+    # Its mode may ask for set-user-ID: only permissions are taken from it.
     plain = tuple(replace(entry, mode=entry.mode & 0o777) for entry in found.entries)
     return fulfil(replace(found, entries=plain, location=NO_FILE), disk)
 

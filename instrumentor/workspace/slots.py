@@ -25,7 +25,7 @@ from instrumentor.errors import NotReady
 
 MARKER = ".instrument-shadow"
 SLOT_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
-MAX_SIBLINGS = 64
+MAX_SIBLINGS = 64  # runs of one project at a time
 
 
 class Slot(Struct, frozen=True):
@@ -59,6 +59,7 @@ def _bytecode(folder: Path) -> Path:
 
 def slot_of(root: Path, number: int = 1) -> Slot:
     """The slot of a project, the first unless other runs of it are alive; writes nothing."""
+    # One path for every run of a project: compilers key their caches by path.
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", root.name).strip("-.")[:60] or "project"
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
     name = f"{slug}-{digest}" + (f"-{number}" if number > 1 else "")

@@ -177,7 +177,7 @@ class Barrier:
             self.records.warn("reading took different times after " + self.ways[0].name)
 
     def device_of(self, value: Any) -> Optional[str]:
-        """As :func:`produced.device_holding`."""
+        """As :func:`produced.device_holding`; None where the value cannot be looked into."""
         try:
             return device_holding(value)
         except Exception as error:  # an attribute of the script's own
@@ -210,6 +210,7 @@ def cut_graph() -> None:
 
 def opened_device() -> Optional[str]:
     """The accelerator that the script has opened, None when it has opened none."""
+    # Only whether it is initialised: any other question would open a device that was not meant.
     lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
     if getattr(lowest, "_xla_runtime_is_initialized", bool)():
         return "xla"

@@ -3,8 +3,8 @@
 A class here is made once, with the records. ``begin(batch, resumed)`` is called before the clock
 is read, also for each further micro-batch of an open sample (`resumed`); ``end(values, batch)``
 after the clock was read and the barrier has waited, with what entered the forward where only then
-it is known. What ``end`` returns becomes part of the sample's
-event. Neither may raise, or start work on a device.
+it is known. What ``end`` returns becomes part of the sample's event. Neither may raise, or start
+work on a device.
 """
 
 import os
@@ -36,6 +36,7 @@ class Batches:
         rows = tokens = None
         if len(shapes) == len(self.seen):
             rows = sum(each[0] for each in shapes)
+            # Two axes of whole numbers are rows of token ids.
             if kind in ("int64", "int32", "int16") and all(len(each) == 2 for each in shapes):
                 tokens = sum(each[0] * each[1] for each in shapes)
         return {
@@ -92,6 +93,7 @@ def loss_in(values: Tuple[Any, ...]) -> Any:
         value = getattr(value, "loss", value)
         if getattr(value, "numel", lambda: 1)() == 1 and hasattr(value, "item"):
             loss = float(value.item())
+            # Infinity less itself is nan, as is nan: JSON knows neither.
             return loss if loss - loss == 0 else str(loss)
     return None
 
@@ -111,7 +113,7 @@ class Compilations:
             self.before = counted()
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
-        """By whom how many were compiled since; nothing when none were."""
+        """``compiled``: graphs compiled since the begin, by compiler; {} when there are none."""
         more = {who: count - self.before.get(who, 0) for who, count in counted().items()}
         found = {who: count for who, count in more.items() if count > 0}
         return {"compiled": found} if found else {}

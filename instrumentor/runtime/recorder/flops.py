@@ -16,14 +16,14 @@ from typing import Any, Dict, Set, Tuple
 
 #: Where a report is written unless it is told otherwise, and where it is told to be.
 PLACES = ("*.json", "perf_metrics/*.json")
-#: Compiling a graph takes far longer.
+#: Between two looks for reports; compiling a graph takes far longer.
 EVERY_S = 0.02
 
 
 class Counting:
-    """Between start and stop, as torch.utils.flop_counter counts.
+    """FLOPs between start and stop, by the formulas of torch.utils.flop_counter.
 
-    It stays out of what torch.compile would then not compile.
+    Not in a process that uses torch.compile: under a dispatch mode it would not compile.
     """
 
     def __init__(self) -> None:
@@ -83,6 +83,7 @@ class CompilerReports:
         self.lock, self.reading = threading.Lock(), threading.local()
         self.watched = "tt_crank" in sys.modules or "torch_xla" in sys.modules
         if self.watched:
+            # An audit hook cannot be removed: after the end it only does nothing.
             sys.addaudithook(self.hear)
             threading.Thread(target=self.watch, daemon=True).start()
 

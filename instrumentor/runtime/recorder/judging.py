@@ -15,9 +15,9 @@ from instrumentor.runtime.recorder.watch import Place
 VERIFIABLE = ("forward", "backward", "optimizer")
 PROBLEM, UNVERIFIED, NOTE = "problem", "unverified", "note"
 WORLD = "world size"
-CHOSEN = "region"  # the label of lines that the user chose: they may be a part of a step
+CHOSEN = "region"  # the label of lines that the user chose, which need not be a whole step
 ONE_PROCESS = ("tt", "fake")  # backends of torch.distributed that drive all devices from one
-SHOWN = 5
+SHOWN = 5  # further stacks of a problem
 #: When: in a watched region, behind the first one, in or behind a later one.
 INSIDE, AFTER, LATER = "inside", "after", "later"
 
@@ -119,7 +119,7 @@ Finding = Tuple[str, str, str, Stacks]  # check, kind, text, where
 
 
 def findings(evidence: Evidence, enough: bool) -> Iterator[Finding]:
-    """Of each thing that is checked the first that is found, and all remarks."""
+    """The first finding of each check, and every note."""
     if evidence.processes:
         text = "%d processes train together: a sample of one is not a step" % evidence.processes
         yield WORLD, PROBLEM, text, []
@@ -152,7 +152,7 @@ Found = Optional[Sequence[Seen]]
 
 
 def when(found: object) -> Found:
-    """Of what has no place of its own."""
+    """A finding without a place in the code, if there is something; else None."""
     return () if found else None
 
 

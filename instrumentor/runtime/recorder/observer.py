@@ -67,7 +67,7 @@ class Observer:
         self.steps: List[List[Place]] = []
 
     def start(self) -> None:
-        """From here on."""
+        """Begin to watch, in the process that trains."""
         if self.records.ours:
             self.watch.on()
 
@@ -87,7 +87,7 @@ class Observer:
             self.read(event.about)
 
     def read(self, outputs: Any) -> None:
-        """Where the nodes that feed a backward were made."""
+        """Note where the nodes that feed a backward were made."""
         tensors = outputs if isinstance(outputs, (list, tuple)) else (outputs,)
         for node in read_graph(tensors).nodes:
             lines = node.metadata.get("traceback_")

@@ -90,7 +90,7 @@ def leaves_of(tensor: Any) -> Iterable[Any]:
 def read(tensor: Any) -> None:
     """Read a tensor to the host, or of a large one its first element."""
     tensor = tensor.detach()
-    if hasattr(tensor, "to_local"):
+    if hasattr(tensor, "to_local"):  # a DTensor, of which an element may have to be gathered first
         tensor = tensor.to_local()
     if tensor.numel() > WHOLE:
         flat = tensor.is_contiguous()

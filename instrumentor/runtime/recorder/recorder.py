@@ -70,7 +70,11 @@ class Recorder:
         self.started = time.perf_counter()
 
     def next_name(self) -> str:
-        """What the region is called in signposts and records."""
+        """The region's name in signposts and records.
+
+        Letters, digits and _ only: of a signpost Tracy drops all up to the last ": ", and puts ;
+        for a comma.
+        """
         index = self.taken
         if self.extra.due and index >= self.sampling.wanted:
             return "step_profiled"
@@ -159,6 +163,7 @@ class Recorder:
         """
         torch = sys.modules["torch"]
         for loader in loaders:
+            # Other loaders may be anything: what they would draw is not known.
             if isinstance(loader, torch.utils.data.DataLoader):
                 torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
                 next(iter(loader._index_sampler), None)

@@ -21,7 +21,7 @@ class WholeSteps:
         self.optimizer: Optional[Any] = None
 
     def start(self) -> None:
-        """From here on; what is replaced stays so, for it is what tells the steps."""
+        """Begin to time steps; the replaced function stays, as it is what tells the steps."""
         mark = sys.modules["torch"].autograd.profiler.record_function
         leave = mark.__exit__
 

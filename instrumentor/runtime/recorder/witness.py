@@ -27,7 +27,7 @@ from instrumentor.runtime.recorder.judging import (
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.watch import Event, Watch, formatted_places, is_users
 
-TRACKED = 8  # parameters whose changes are followed
+TRACKED = 8  # parameters whose in-place changes are followed, by torch's version counters
 
 
 class Witness:
@@ -62,7 +62,7 @@ class Witness:
         self.guarded(lambda: self.closing(label))
 
     def conclude(self) -> None:
-        """When no further region comes."""
+        """Write the verdict, as no further region comes."""
         self.guarded(self.last_look)
 
     @property
