@@ -20,6 +20,7 @@ Fit = Literal["sufficient", "too_high", "too_low", "not_applicable", "unknown"]
 #: A gap that tracing would leave, microseconds.
 TRACED_GAP_US = 6.0
 _INTEGERS = {"UINT8", "UINT16", "INT32", "UINT32"}
+#: Bits of the mantissa, as tt-perf-report counts them.
 _MANTISSA = {"FLOAT32": 23, "BFLOAT16": 8, "BFLOAT8_B": 7, "BFLOAT4_B": 3}
 
 _HIFI2_ENOUGH = "HiFi2 is sufficient for BFP8 multiplication and has "
@@ -141,6 +142,7 @@ def matmul_advice(ops: Table) -> dict[int, tuple[str, ...]]:
         "input_0_memory", "in0_block_w", "out_subblock_h", "out_subblock_w",
     ]  # fmt: skip
     matmuls = ops.take(at)
+    # tt-perf-report's limit for advising a higher fidelity to a matmul that is DRAM-bound.
     low = matmuls["flops_percent"] < 40
     groups = Groups(*(matmuls[name] for name in columns), low)
     told = [

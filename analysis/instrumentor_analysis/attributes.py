@@ -23,6 +23,7 @@ def attribute(attributes: str, name: str) -> str | None:
 
 
 def integer(attributes: str, name: str) -> int | None:
+    """One attribute as a whole number; None where it is absent or no such number."""
     value = attribute(attributes, name)
     try:
         return None if value is None else int(value)
@@ -31,6 +32,7 @@ def integer(attributes: str, name: str) -> int | None:
 
 
 def flag(attributes: str, name: str, default: bool) -> bool:
+    """One attribute as a truth value; the default where it is absent."""
     value = attribute(attributes, name)
     return default if value is None else value.lower() == "true"
 
@@ -42,6 +44,7 @@ def after(attributes: str, key: str) -> str | None:
 
 
 def program_config(attributes: str) -> dict[str, int | None]:
+    """Block sizes of a matmul's program config, None where it lacks one; empty without a config."""
     if PROGRAM_CONFIG not in attributes:
         return {}
     keys = ("in0_block_w", "out_subblock_h", "out_subblock_w")
@@ -60,6 +63,8 @@ def conv_window(attributes: str) -> tuple[int, int] | None:
 
 
 def conv_config(attributes: str) -> str:
+    """A convolution's config as tt-perf-report shows it, ``[ABH=1|2 ADB SR]``; x where unknown."""
+
     def tiles(key: str) -> str:
         try:
             return str(int((after(attributes, key) or "")[1:].split(";")[0]))
@@ -79,6 +84,8 @@ def conv_config(attributes: str) -> str:
 
 
 def halo_config(attributes: str) -> str:
+    """Window, stride, padding, dilation and layout of a halo as tt-perf-report shows them."""
+
     def part(key: str, count: int) -> str:
         value = after(attributes, key)
         return "x" if value is None else ",".join(value.split(";")[:count])

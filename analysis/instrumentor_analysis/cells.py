@@ -38,5 +38,7 @@ def datatype_bytes(datatype: str | None) -> float | None:
     """Bytes of one element: the digits of the type's name over eight (block formats as well)."""
     if datatype is None:
         return None
+    # tt-perf-report counts a block format's bytes without the shared exponents, here 1/16 byte
+    # each.
     digits = re.search(r"\d+", datatype)
     return int(digits.group()) / 8 if digits else 4.0

@@ -30,6 +30,7 @@ _STATIC = (
     *(f"{tensor}_{axis}" for tensor in TENSORS for axis in DIMENSIONS),
     *(f"{tensor}_{field}" for tensor in TENSORS for field in ("datatype", "memory")),
 )
+#: Characters that are kept of a sub-device ID that is no number.
 _SUB_DEVICE_TEXT = 32
 # What a model says as a figure, and as a flag.
 _FIGURES = (

@@ -23,6 +23,7 @@ def plain(value: Any) -> Any:
     The properties named by ``JSON_PROPERTIES`` of a class come last.
     """
     if isinstance(value, float):
+        # np.float64 is a float as well: float() makes it one of JSON's own.
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Struct):
         names = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
@@ -39,6 +40,7 @@ def plain(value: Any) -> Any:
 
 def fitted(document: Mapping[str, Any], kind: type[T]) -> T:
     """What a document says of a class; what is missing or of another type has its default."""
+    # As a whole, which is nearly always possible; else field by field, to lose only what is wrong.
     with suppress(ValidationError):
         return convert(document, kind)
     known: dict[str, Any] = {}

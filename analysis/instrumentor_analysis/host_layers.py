@@ -94,6 +94,7 @@ def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tu
 
 def _own_times(zones: Iterable[Zone]) -> list[tuple[Zone, int]]:
     """Each zone with its length less that of the zones directly within it."""
+    # Of zones that begin together the longer one is the outer one.
     ordered = sorted(zones, key=lambda zone: (zone.thread, zone.start_ns, -zone.end_ns))
     own = [zone.end_ns - zone.start_ns for zone in ordered]
     outer: list[int] = []

@@ -29,6 +29,7 @@ _SIGNIFICANT = 0.8
 #: The least share of the spread that correlated samples are taken to show.
 _LEAST_SHARE = 0.25
 #: Number of samples above which the binomial distribution is a normal one.
+#: (exactly, it is computed over 2.0 ** count, which overflows from 1,024 on).
 _MANY = 900
 
 
@@ -158,6 +159,7 @@ def student_quantile(probability: float, freedom: float) -> float:
     if whole > _MANY:
         return statistics.NormalDist().inv_cdf(probability)
     low, high = 0.0, math.pi / 2
+    # 60 halvings of a right angle go beyond the precision of a float.
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (

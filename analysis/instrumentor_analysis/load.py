@@ -34,6 +34,7 @@ from instrumentor_analysis.table import Floats, Table, any_known, concat
 SIGNPOST = "signpost"
 DEVICE_OP = "tt_dnn_device"
 #: Files up to this size are read as a whole, larger ones only where needed, bytes.
+#: (a window alone lacks the core budgets that other rows report, so small files are not cut).
 WHOLE_FILE_BYTES = 64 << 20
 # Read at once, bytes; and rows of a file with quotes.
 _BLOCK, _ROWS_AT_ONCE = 4 << 20, 4096

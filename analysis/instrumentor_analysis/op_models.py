@@ -157,11 +157,13 @@ def _matmul(
     m, k, n = a[2], a[3], b[3]
     if found["sparse"]:
         return found | _sparse(code, op, (a[0] * a[1], b[0] * b[1]), (m, k, n), active_experts)
+    # A dimension of 1 is broadcast to the other operand's.
     batch = max(a[0], b[0]) * max(a[1], b[1])
     size = f"b={{{batch}}} x {m} x {k} x {n}" if batch > 1 else f"{m} x {k} x {n}"
     elements = {"input_0": math.prod(a), "input_1": math.prod(b), "output_0": math.prod(out)}
     return found | {
         "name": f"{code} {size}",
+        # A multiplication and an addition each.
         "flops": float(m * k * n * batch * 2),
         "dram_bytes": _bytes(op, elements),
     }
@@ -212,6 +214,7 @@ def _conv(code: str, op: Mapping[str, Any], arch: Architecture) -> dict[str, Any
     }
     if rows is None or channels is None or out is None or window is None:
         return found | {"name": f"{code} unknown shape {conv_config(attributes)}"}
+    # As the matmul of its unfolded windows (im2col).
     k = channels * window[0] * window[1]
     return found | {
         "name": f"{code} {rows} x {k} x {out} {conv_config(attributes)}",

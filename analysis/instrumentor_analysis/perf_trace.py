@@ -21,6 +21,7 @@ COLUMNS = {
     "PROGRAM_METADATA": "MLIR_PROGRAM_METADATA;",
 }
 CALL_COUNT = "GLOBAL CALL COUNT"
+#: GLOBAL CALL COUNT is the op's number shifted by so many bits, with the device below.
 DEVICE_BITS = 10
 _OPS = ("TT_DNN_DEVICE_OP", "TT_METAL_DEVICE_OP", "TT_DNN_FALL_BACK_OP")
 _COUNT = re.compile(r",\s*(\d+)\s*(?:->|`)")

@@ -79,6 +79,7 @@ def _add(axes: Axes, shape: Shape) -> Artist:
     from matplotlib import patches
     from matplotlib.lines import Line2D
 
+    # matplotlib measures in points, 1/72 inch.
     colour, points = _light(shape.colour), 72 / _UNITS
     if isinstance(shape, Bar):
         place = (shape.x, shape.y), shape.width, shape.height
@@ -103,5 +104,6 @@ def _add(axes: Axes, shape: Shape) -> Artist:
         va="baseline",
         rotation=40 if shape.turned else 0,
         rotation_mode="anchor",
+        # Two $ in a name would enclose a formula.
         parse_math=False,
     )

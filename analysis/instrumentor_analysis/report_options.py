@@ -219,6 +219,7 @@ def _filtered(table: Table, options: ReportOptions) -> Table:
             raise BadOption(f"no op in the ID range; the IDs run from {ids.min()} to {ids.max()}")
         table = table.take(inside)
         # What came before the first row is no longer shown, so neither is the gap to it.
+        # The mask has made a copy, so that the table of the analysis keeps its gap.
         table["gap_us"][0] = np.nan
     if options.no_host_ops:
         table = table.take(~table["is_host"])

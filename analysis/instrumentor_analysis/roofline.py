@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 #: Architecture of files that name none (formats v1 and v2).
 DEFAULT = "wormhole"
 #: An op at this share of a peak is bound by it, percent.
+#: (tt-perf-report's limit).
 BOUND_PERCENT = 65.0
 #: A core count above this is a corrupt cell.
 MAX_CORES = 1 << 20
-#: Of an architecture that the table does not have.
+#: Characters that are shown of the name of an unknown architecture, which the file gives.
 _LONGEST_NAME = 32
 
 

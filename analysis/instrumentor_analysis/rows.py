@@ -280,4 +280,5 @@ def _number(text: str) -> float:
         value = float(text)
     except ValueError:
         return float("nan")
+    # float() takes 1_000, which is no figure of a CSV.
     return value if np.isfinite(value) and "_" not in text else float("nan")

@@ -128,6 +128,7 @@ class RunFolder(Struct, frozen=True):
     def exit_code(self) -> int | None:
         """Of the measured script; None when unknown."""
         code = self.facts.get("script_exit_code")
+        # True and False are of type int.
         return code if isinstance(code, int) and not isinstance(code, bool) else None
 
 
@@ -170,6 +171,7 @@ def open_run(source: Path, *more: Path) -> RunFolder:
 def _nearest_run(missing: Path) -> str:
     """The hint of a run that is not there: those beside it, the most similar name first."""
     there = [run.parent for run in sorted(missing.parent.glob("*/run.json"))]
+    # A cutoff of 0 keeps runs whose names have nothing in common with it, after the similar ones.
     names = get_close_matches(missing.name, [run.name for run in there], 3, 0)
     those = f": {', '.join(str(missing.with_name(name)) for name in names)}" if names else ""
     return f"Give the folder of an earlier run{those}."

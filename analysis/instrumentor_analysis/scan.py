@@ -70,6 +70,7 @@ def read_header(path: Path) -> Header:
         NotAnOpsFile: empty, not text, or without the columns that every ops CSV has.
     """
     with path.open("rb") as file:
+        # A file that is no text may have no newline at all.
         raw = file.readline(1 << 20)
     try:
         text = raw.decode("utf-8-sig")

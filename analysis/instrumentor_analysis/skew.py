@@ -126,6 +126,7 @@ def _waits(
                 calls=len(rows),
                 last_device=devices[int(often.argmax())],
                 last_calls=int(often.max()),
+                # The last device to arrive waits for none.
                 mean_wait_us=float(waited[rows].sum()) / (len(rows) * (len(devices) - 1)),
                 longest_wait_us=float(waited[rows].max()),
             )

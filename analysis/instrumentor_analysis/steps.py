@@ -129,6 +129,8 @@ class Files:
     @classmethod
     def look(cls, sources: tuple[Path, ...], named: Named) -> Files:
         """Find the steps; read everything unless a window can be cut out of a large file."""
+        # Rows and devices of several hosts are numbered on from file to file, which takes all of
+        # them.
         large = len(sources) == 1 and sources[0].stat().st_size > WHOLE_FILE_BYTES
         if large and not named.ignore:
             scanned = scan(sources[0])
@@ -160,6 +162,7 @@ class Files:
         region = None if self.scanned is None else named.region(self.scanned)
         if region is not None:
             ops = load(self.sources[0], region, self.scanned)
+            # An empty window is left to select(), whose error says what the whole file holds.
             if not ops.frame["op_type"].equals(SIGNPOST).all():
                 return ops, named.ordered(ops.frame), f"ops {named.in_words}"
         return self.everything, *named.select(self.everything.frame)
@@ -174,6 +177,7 @@ def _by_steps(
 ) -> DeviceSteps:
     marks, parts = files.marks, _parts(files, picked)
     chosen = parts[picked[-1]]
+    # Of the whole file where it was read: rows without a core budget take its largest.
     architecture, notes = resolve(files.whole or chosen, arch)
     rows: dict[int, Table] = {}
     odd: list[Caveat] = []
@@ -224,6 +228,7 @@ def _window(
     if step is None:
         how = f"the last complete {'steady ' if last.steady else ''}step"
         if any(at > picked[-1] for at in _steady(marks)):
+            # A later one was passed over: an outlier, or no steady step by the record.
             how = "the last typical steady step"
     return Window(
         start=first.start.name,

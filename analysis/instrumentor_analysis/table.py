@@ -41,6 +41,7 @@ class Categorical:
     @classmethod
     def of(cls, cells: Sequence[Any]) -> Categorical:
         """One cell per row, None where blank."""
+        # None is in there from the start: the first value gets len - 1 = 0.
         known: dict[Any, int] = {None: -1}
         codes = [known.setdefault(cell, len(known) - 1) for cell in cells]
         return cls(np.asarray(codes, np.int32), [value for value in known if value is not None])
@@ -60,6 +61,7 @@ class Categorical:
 
     def spread(self, per_value: Sequence[Any], blank: Any, kind: Any = None) -> npt.NDArray[Any]:
         """An array with what stands for each row's value, ``blank`` where there is none."""
+        # -1, the code of a blank, picks the last one.
         found: npt.NDArray[Any] = np.asarray([*per_value, blank], dtype=kind)[self.codes]
         return found
 
@@ -187,6 +189,7 @@ def number(*columns: Column) -> tuple[Positions, Positions]:
     parts = [_together(same) for same in shared.values()]
     parts += [_coded(column) for column in columns if not isinstance(column, Categorical)]
     for codes, size in parts:
+        # The key must stay within 64 bits: its values are numbered anew, which makes room.
         if radix * size >= 1 << 62 and key is not None:
             key, first = _dense(key, radix)
             radix = len(first)

@@ -72,6 +72,7 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
     """
     if not path.is_file():
         return Timings()
+    # Not by splitlines: what stands behind the last newline, if anything, is a record cut short.
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     events: list[Event] = []
     warnings: list[Caveat] = []
@@ -206,6 +207,7 @@ def _waiting(events: Sequence[Event], barrier: Barrier | None) -> Iterator[Cavea
 def main_label(timings: Timings) -> str | None:
     """The label whose statistics stand in the summary: most steady samples, then first seen."""
     steady = Counter(s.label for s in timings.samples if s.kind == "steady")
+    # max() keeps the first of equals.
     return max(timings.labels(), key=lambda label: steady[label], default=None)
 
 

@@ -24,6 +24,7 @@ from instrumentor_analysis.load import SIGNPOST
 from instrumentor_analysis.scan import Region, Scan, Signpost
 from instrumentor_analysis.table import Mask, Table
 
+# Kinds of steps in the recorder's names, such as step_steady_1.
 _STEADY = re.compile(r"(^|_)steady(_|$)")
 _COMPILE = re.compile(r"(^|_)compile(_|$)")
 _OURS = re.compile(r"(^|_)(steady|compile|warmup|profiled)(_|$)")
@@ -91,6 +92,7 @@ class Named(Struct, frozen=True):
             return everything, "the whole file (no signposts)"
         if not self.start and not self.end:
             last = posts["op_code"].tolist()[-1]
+            # tt-perf-report looks the last one up by its name, and finds where that stands first.
             first = int(np.argmax(frame["op_code"].equals(last)))
             how = f"ops after the first signpost named {str(last)!r}, the name of the last one"
             return np.arange(len(frame)) > first, how
@@ -103,6 +105,7 @@ class Named(Struct, frozen=True):
         That is where a border is missing, they stand the wrong way round, or host times do not
         rise with the lines.
         """
+        # Backwards, so that of equal names the first one stays.
         named = {post.name: post for post in reversed(scan.signposts)}
         first, last = named.get(self.start or ""), named.get(self.end or "")
         if self.ignore or first is None or last is None or first.line >= last.line:
@@ -157,6 +160,7 @@ class StepMarks(Struct, frozen=True):
     @property
     def region(self) -> Region | None:
         """The bytes between the two signposts; None when unknown or not complete."""
+        # -1: signposts of a parsed file, without offsets.
         if self.end is None or self.start.end <= 0:
             return None
         return Region(self.start.end, self.end.start, self.start.line + 1)
@@ -210,6 +214,7 @@ def over_hosts(marks: Sequence[StepMarks], hosts: int) -> tuple[StepMarks, ...]:
             found.append(replace(same[0], end=None))
             continue
         for nth in range(per_host):
+            # The files lie one behind the other, per_host steps of this name in each.
             first, *others = same[nth::per_host]
             found.append(replace(first, elsewhere=tuple(others)))
     return tuple(sorted(found, key=lambda mark: mark.start.line))
