@@ -20,13 +20,14 @@ from instrumentor.errors import UsageError
 from instrumentor.option_fields import OUTPUT, option
 from instrumentor.outputs import Replacing, exists, refuse_outputs
 from instrumentor.project import find_project
+from instrumentor_analysis.report_options import ReportOptions
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from instrumentor_analysis.analysis import Analysis
     from instrumentor_analysis.model import Summary, Window
-    from instrumentor_analysis.report_options import Report, ReportOptions
+    from instrumentor_analysis.op_report import Report
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,6 @@ def report(
             is there already or cannot be written, two of them share a place.
     """
     from instrumentor_analysis.errors import AnalysisError
-    from instrumentor_analysis.report_options import ReportOptions
 
     given = [source] if isinstance(source, (str, Path)) else source
     sources = [Path(each) for each in given]
@@ -174,7 +174,7 @@ def _analysed(
     sources: list[Path], options: ReportOptions, flops: float | None, peak_tflops: float | None
 ) -> Reported:
     """What there is to say; a run folder's files are made anew, unless this is a passing look."""
-    from instrumentor_analysis.report_options import report_of
+    from instrumentor_analysis.op_report import report_of
     from instrumentor_analysis.run_folder import open_run
     from instrumentor_analysis.summary import analyse
 
@@ -250,8 +250,8 @@ def _tables(analysis: Analysis, folder: Path) -> dict[str, Path]:
 
     Drawing the chart takes longer than the whole report.
     """
+    from instrumentor_analysis.op_report import report_of
     from instrumentor_analysis.render import with_stacked, write_to
-    from instrumentor_analysis.report_options import report_of
 
     ops = folder / "tracy_perf" / "ops_perf_results.csv"
     if analysis.device is None or analysis.summary.window is None or not ops.is_file():

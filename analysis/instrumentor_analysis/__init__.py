@@ -3,7 +3,7 @@
 Importing the package is cheap: numpy is loaded by the modules that read ops, pandas by none.
 
 * :func:`.summary.summarise` -- a run folder to a :class:`.model.Summary`.
-* :func:`.report_options.per_op_report` -- ops CSVs to the frames of a per-op report.
+* :func:`.op_report.per_op_report` -- ops CSVs to the frames of a per-op report.
 * :mod:`.model` -- the dataclasses between the stages, and their JSON form.
 * :mod:`.errors` -- everything raised on purpose.
 """

@@ -29,7 +29,7 @@ from instrumentor_analysis.reports.detail import Detail
 
 if TYPE_CHECKING:
     from instrumentor_analysis.analysis import Analysis
-    from instrumentor_analysis.report_options import Report
+    from instrumentor_analysis.op_report import Report
     from instrumentor_analysis.run_folder import RunFolder
 
 #: What a format makes: the content of a file, or files of a folder, of which large ones are only

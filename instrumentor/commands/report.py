@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +16,13 @@ from instrumentor import console
 from instrumentor.commands import common
 from instrumentor.commands.signature import Verb
 from instrumentor.errors import UsageError
-from instrumentor.option_fields import MEASURE, OUTPUT, option, same
+from instrumentor.option_fields import MEASURE, OUTPUT, option
 from instrumentor.reporting import ReportFiles
+from instrumentor_analysis.report_options import ReportOptions
 
 if TYPE_CHECKING:
     from instrumentor.reporting import Reported
     from instrumentor_analysis.model import Summary
-    from instrumentor_analysis.report_options import ReportOptions
     from instrumentor_analysis.stacked import GroupBy
 
 _GROUPS: tuple[GroupBy, ...] = ("op", "memory", "category")
@@ -45,8 +45,8 @@ def _step(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is shown: the fields of :class:`ReportOptions`, which takes 130 ms to import; and more.
+class Asked(ReportOptions):
+    """What to report, with what is shown of it.
 
     Attributes:
         summary: and the stacked report.
@@ -109,7 +109,6 @@ class Asked:
         convert=_group,
     )
     no_stack_by_in0: bool = option(OUTPUT, False, "The same as --group-by op.", variable=False)
-    raw_op_codes: bool = same(ReportFiles, "raw_op_codes")
     no_merge_devices: bool = option(OUTPUT, False, "One row per op and device.")
     active_experts: int | None = option(
         MEASURE,
@@ -151,22 +150,6 @@ class Asked:
         few = bool(self.id_range) or self.hide_below is not None or self.print_signposts
         return self.ops or not self.summary or few
 
-    def options(self) -> ReportOptions:
-        """As the analysis takes them.
-
-        Raises:
-            UsageError: two windows.
-        """
-        from instrumentor_analysis.report_options import ReportOptions
-
-        named = self.start_signpost or self.end_signpost or self.ignore_signposts
-        if self.step is not None and named:
-            raise UsageError("--step and signposts each choose a window", "Give one of them.")
-        values = {each.name: getattr(self, each.name) for each in fields(ReportOptions)}
-        if self.no_stack_by_in0 and self.group_by == "memory":
-            values["group_by"] = "op"
-        return ReportOptions(**values)
-
 
 @Verb
 def report(
@@ -190,10 +173,11 @@ def report(
     from instrumentor.reporting import report as make_report
 
     files = replace(files, stacked=files.stacked and asked.summary)
-    options = asked.options()
+    if asked.no_stack_by_in0 and asked.group_by == "memory":
+        asked = replace(asked, group_by="op")
     rates = {"flops": asked.flops, "peak_tflops": asked.peak_tflops}
     with console.Narrator.during(f"reading {', '.join(map(console.shown, sources))}"):
-        found = make_report(sources, options, files, **rates)
+        found = make_report(sources, asked, files, **rates)
     if asked.of_ops and found.ops is None:
         raise UsageError(
             f"{sources[0]} holds no device ops to show",
@@ -242,7 +226,7 @@ def _show(found: Reported, asked: Asked, files: ReportFiles) -> None:
             painted=asked.color,
             advice=files.advice,
             stacked=files.stacked,
-            raw_op_codes=asked.raw_op_codes,
+            raw_op_codes=files.raw_op_codes,
             hide_below=asked.hide_below,
         )
         if asked.summary:

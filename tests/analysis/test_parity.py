@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost
-from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.op_report import per_op_report
+from instrumentor_analysis.report_options import ReportOptions
 from instrumentor_analysis.table import any_known
 from tests.analysis.ops_rows import FIXTURES, REAL, header, host_op, matmul, op, signpost, text
 from tests.analysis.random_rows import random_csv

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from instrumentor_analysis import plots
 from instrumentor_analysis.model import SlowOp
-from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.op_report import per_op_report
+from instrumentor_analysis.report_options import ReportOptions
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.drawing import COLOURS, Bar, Drawing, Label, Line
 from instrumentor_analysis.reports.stacked_chart import stacked

@@ -18,8 +18,8 @@ from instrumentor_analysis import render
 from instrumentor_analysis.analysis import Analysis
 from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.model import Locations, SourceLine
+from instrumentor_analysis.op_report import per_op_report
 from instrumentor_analysis.render import with_stacked, write_all, write_to
-from instrumentor_analysis.report_options import per_op_report
 from instrumentor_analysis.run_folder import RunFolder
 from instrumentor_analysis.summary import analyse
 from instrumentor_analysis.timings import Timings

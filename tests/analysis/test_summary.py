@@ -328,7 +328,7 @@ def test_a_broken_run_json_is_survived(tmp_path: Path, facts: str) -> None:
 
 _REPORTED = """
 from pathlib import Path
-from instrumentor_analysis.report_options import per_op_report
+from instrumentor_analysis.op_report import per_op_report
 from instrumentor_analysis.reports import csv, ops_console
 path = Path(sys.argv[1])
 summary.summarise(path)

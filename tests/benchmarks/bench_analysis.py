@@ -28,7 +28,8 @@ COMMAND = "from instrumentor.cli import main; main()"
 OURS = """
 import sys
 from pathlib import Path
-from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.report_options import ReportOptions
+from instrumentor_analysis.op_report import per_op_report
 report = per_op_report(Path(sys.argv[1]), ReportOptions({options}))
 assert len(report.ops) == int(sys.argv[2]), len(report.ops)
 """
@@ -171,7 +172,7 @@ def _whole(folder: Path, ops: int, target: str, repeat: int) -> None:
 def _growth(folder: Path, ops: int) -> None:
     """That the cost of an op does not grow with the file."""
     whole = OURS.format(options="ignore_signposts=True")
-    start = measure("import instrumentor_analysis.report_options", repeat=3).seconds
+    start = measure("import instrumentor_analysis.op_report", repeat=3).seconds
     for size in (20_000, 100_000, 500_000):
         if size <= ops:
             count = size + 2 * (size // 2000) + 1

@@ -14,7 +14,8 @@ import pytest
 
 import instrumentor
 from instrumentor import ReportFiles, UsageError
-from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.op_report import per_op_report
+from instrumentor_analysis.report_options import ReportOptions
 from instrumentor_analysis.reports import csv
 from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text, write
 from tests.analysis.reports.summaries import run_folder, torch_folder

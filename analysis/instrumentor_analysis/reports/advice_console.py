@@ -14,7 +14,7 @@ from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.terminal import Paint, indented
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.report_options import Report
+    from instrumentor_analysis.op_report import Report
 
 #: IDs named before the rest are counted.
 MOST_IDS = 6

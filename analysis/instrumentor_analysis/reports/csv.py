@@ -18,7 +18,7 @@ import numpy as np
 from instrumentor_analysis.table import Categorical
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.report_options import Report
+    from instrumentor_analysis.op_report import Report
 
 #: Their column -> ours, in their order.
 COLUMNS = {

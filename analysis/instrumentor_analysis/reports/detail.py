@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from instrumentor_analysis.analysis import Analysis
-    from instrumentor_analysis.report_options import Report
+    from instrumentor_analysis.op_report import Report
     from instrumentor_analysis.roofline import Architecture
     from instrumentor_analysis.table import Table
     from instrumentor_analysis.timings import Timings

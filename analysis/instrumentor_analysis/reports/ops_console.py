@@ -30,7 +30,7 @@ from instrumentor_analysis.reports.terminal import (
 from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_known, total
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.report_options import Report
+    from instrumentor_analysis.op_report import Report
 
 FEW_CORES = 10
 _STDEV = "device_time_stdev_us"

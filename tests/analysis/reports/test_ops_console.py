@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.report_options import Report, ReportOptions, per_op_report
+from instrumentor_analysis.op_report import Report, per_op_report
+from instrumentor_analysis.report_options import ReportOptions
 from instrumentor_analysis.reports import words
 from instrumentor_analysis.reports.advice_console import ids
 from instrumentor_analysis.reports.ops_console import render_ops

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.op_report import per_op_report
+from instrumentor_analysis.report_options import ReportOptions
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports import perfetto
 from instrumentor_analysis.reports.perfetto import DEVICE, HOST, STEPS, TORCH

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor_analysis import plots
-from instrumentor_analysis.report_options import ReportOptions, per_op_report
+from instrumentor_analysis.op_report import per_op_report
+from instrumentor_analysis.report_options import ReportOptions
 from instrumentor_analysis.reports import csv, ops_console, perfetto, words
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.summary import html
