@@ -52,6 +52,7 @@ def judge(path: Path) -> Verdict:
         reason = declined.reasons[0]
         return Verdict(path, "declined", reason.kind, reason.message)
     except Exception as error:  # noqa: BLE001 - a summary must name our own bugs and go on
+        # A proof refuses what our own rewriting got wrong.
         ours = isinstance(error, ProofFailed) or not isinstance(error, InstrumentError)
         return Verdict(path, "error" if ours else "declined", type(error).__name__, str(error))
     return Verdict(path, "instrumented", warnings=len(rewritten.plan.warnings))
@@ -77,6 +78,7 @@ def survey(
         progress: gets (done, all) as files finish.
     """
     files, verdicts = list(find_files(roots)), list[Verdict]()
+    # Processes, as parsing holds the interpreter's lock; in chunks, as most files take no time.
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         for verdict in pool.map(judge, files, chunksize=16):
             verdicts.append(verdict)

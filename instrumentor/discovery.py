@@ -291,6 +291,7 @@ def loop_around(tree: ast.AST, lines: Sequence[int]) -> ast.For | ast.AsyncFor |
         for node in ast.walk(tree)
         if isinstance(node, _LOOPS) and all(_holds(node, line) for line in lines)
     ]
+    # Of loops one inside the other the innermost begins last.
     return max(held, key=lambda loop: loop.lineno, default=None)
 
 

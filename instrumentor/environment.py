@@ -100,6 +100,7 @@ def examine(
     folders = [checkout / "python_package"] if checkout is not None else []
     entries = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
     folders += [(cwd or project) / entry for entry in entries]
+    # An interpreter that came with the project runs whatever it holds: only a real run starts it.
     asked = not (preview and chosen.of_project)
     version, packages = ask(chosen.path, env, folders) if asked else look(chosen.path, folders)
     return Machine(

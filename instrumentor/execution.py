@@ -129,6 +129,7 @@ def _append(part: Path, log: Path) -> None:
 
 def _script_code(launch: Launch, hidden: int | None, returncode: int) -> int | None:
     """The script's own code: behind a profiler that failed, only what the launcher noted."""
+    # Tracy's own codes, such as 4 for a failed script, are not the script's.
     if hidden is None and launch.pid_file is not None and returncode != 0:
         return None
     return returncode if hidden is None else hidden

@@ -154,6 +154,7 @@ def for_inference(options: Options) -> Options:
     Raises:
         UsageError: the steps asked for leave none that is steady.
     """
+    # `given` is the command line's; from the library only another value tells that it was chosen.
     defaults = Options()
     own_steps = "steps" in options.given or options.steps != defaults.steps
     own_warmup = "warmup" in options.given or options.warmup != defaults.warmup

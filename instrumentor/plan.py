@@ -108,6 +108,7 @@ def make_plan(located: Located, options: Options) -> Plan:
     if not located.regions[0].sites and options.region_label == "region":
         options = for_inference(options)
     object_name = _fresh_name(located)
+    # The recorder first: edits at one place take effect in this order.
     found = {recorder.NAME: recorder.edits(located, object_name, options)}
     for name, edits_of in PASSES.items():
         if name in options.only if options.only else name not in options.skip:

@@ -45,6 +45,7 @@ def own_cache() -> Path | None:
 
 def bases() -> tuple[Path, ...]:
     """Every folder that a run of this user may have used, the preferred one first."""
+    # All of them: what a killed run used may differ from what TMPDIR says today.
     temporary = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
     folders = [Path(base).resolve() for base in (*temporary, "/tmp", "/var/tmp") if base]
     mine = f"instrumentor-{os.getuid()}"
@@ -195,6 +196,7 @@ def remove_dead() -> tuple[Path, ...]:
     dead = []
     for folder in entries("asked"):
         pid = folder.name.partition("-")[0]
+        # A number that was given to another process only puts the removal off.
         if pid.isdigit() and not Path("/proc", pid).exists():
             _remove(folder)
             dead.append(folder)

@@ -135,7 +135,7 @@ class CommandRun(Pipeline[Profiled]):
             self._earlier_named(),
         ):
             scratch = slot.scratch
-            log.unlink(missing_ok=True)
+            log.unlink(missing_ok=True)  # a run appends to it
             self.progress.stage("running", f"{shlex.join(self.words)} under tracy")
             made = execute(
                 TRACY,
@@ -180,6 +180,7 @@ class CommandRun(Pipeline[Profiled]):
     @contextmanager
     def _earlier_named(self) -> Iterator[None]:
         """A failure can leave an earlier profile's files beside its own log: its error says so."""
+        # The table has a fixed name: nothing in it tells which profile it is of.
         files = (self.output, self.output.with_suffix(".tracy"))
         before = {path: _mtime_ns(path) for path in files if path.exists()}
         try:

@@ -76,6 +76,7 @@ def find_project(script: Path) -> Project:
     parents = tuple(_candidates(file.parent))
     git_root = next((p for p in parents if is_git_root(p)), None)
     marked = next((p for p in parents if _is_marked(p)), None)
+    # A pyproject.toml above the repository is another project's.
     if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
         marked = None
     root = git_root or marked or file.parent

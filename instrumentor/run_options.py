@@ -46,6 +46,7 @@ class ProcessOptions(Checked):
     timeout_s: float | None = option(
         WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0
     )
+    # A lock of the device is waited for without end: after so long a silence it is said.
     stall_s: float | None = 120.0
     cwd: Path | None = None
     env: Mapping[str, str] | None = None
@@ -98,6 +99,8 @@ class MachineOptions(ProcessOptions):
         metavar="N",
         minimum=1,
     )
+    # Not in a file: a pyproject.toml may have come with the project, and these two act on what
+    # belongs to others on the machine.
     reset: bool = option(
         WHERE,
         False,

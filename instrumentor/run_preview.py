@@ -52,6 +52,7 @@ def dry_run(
         no_link=options.no_link,
     )
     target = plan.root / prepared.script.resolve().relative_to(prepared.project.root)
+    # Planned for a run in place as well: the plan tells its environment.
     if options.in_place:
         target, plan = prepared.script, replace(plan, root=prepared.project.root)
     environment = plan.environment(base, machine.import_paths)
@@ -78,6 +79,7 @@ def _shown_command(
 ) -> tuple[str, ...]:
     head = [str(machine.python)]
     if profiler == "tracy":
+        # Which options this version offers Tracy alone can say, and a preview does not start it.
         head += ["-m", "tracy", "-p", "-r", "--sync-host-device", "-o", "SCRATCH", "-t", "PORT"]
         if machine.tools_folder:
             head += ["--tracy-tools-folder", str(machine.tools_folder)]

@@ -36,6 +36,7 @@ def diagnose(
     path, text = _read(logfile)
     found = find(text)
     known = bool(reasons(found))
+    # Of a known failure the line that shows it is enough.
     telling = () if known else telling_lines(text)
     if shown.json:
         console.out_json(

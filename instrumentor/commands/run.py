@@ -112,6 +112,7 @@ def _show(result: RunResult, asked: Asked) -> None:
         from instrumentor.profilers.torch import NO_OPS
 
         console.say("Nothing was measured")
+        # Where nothing at all was measured it says nothing that there are no ops.
         besides = [each for each in result.warnings if each.kind != NO_OPS]
         console.warn_all(besides, notes=asked.verbose)
         return

@@ -114,6 +114,7 @@ def planned_run(
     path = script_path(Path(script)) if script is not None else None
     project = find_project(path) if path is not None else None
     root = project.root if project is not None else options.folder
+    # Everything in the repository came with it, also beside a project that is a part of it.
     repository = next((folder for folder in (root, *root.parents) if is_git_root(folder)), None)
     named = options.tt_xla is not None and "tt_xla" not in options.configured
     machine = options.examine(root, preview=True)
@@ -138,7 +139,7 @@ def _outside(root: Path, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _came_apart(checkout: Path | None, repository: Path | None) -> bool:
-    """Whether a checkout that was found, not named, cannot be one of the repository's files."""
+    """Whether a tt-xla checkout that was found, not named, is none of the repository's files."""
     if checkout is None or repository is None:
         return checkout is None
     return not checkout.resolve().is_relative_to(repository)

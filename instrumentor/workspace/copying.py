@@ -163,6 +163,7 @@ class _Filler(Struct):
         root = str(self.plan.project.root)
         parent = os.path.dirname(self._source(name))
         plain = os.path.normpath(os.path.join(parent, text))
+        # Relative and inside: the same text leads to the counterpart.
         if not os.path.isabs(text) and _inside(plain, root):
             return text
         real = os.path.realpath(os.path.join(parent, text))

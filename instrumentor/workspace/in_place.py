@@ -83,6 +83,7 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
             "Make the folder writable, or run without --in-place.",
         )
     repository = _repository(path)
+    # The plan was made from these bytes: with others it would edit the wrong lines.
     if path.read_bytes() != data:
         raise NotReady(f"{path} was changed while the run began", "Run again.")
     return Entry(

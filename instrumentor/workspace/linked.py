@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-MAX_ENTRIES = 200_000
+MAX_ENTRIES = 200_000  # names that are noted in all
 MAX_S = 5.0
 """Limit of the noting, and of the comparison, seconds."""
 

@@ -67,6 +67,7 @@ class Planner(Struct):
             UsageError: a folder that is to be linked holds a file that has to be a copy.
             NotReady: git failed, or there are more files than a copy can be made of.
         """
+        # The instrumented text of a file behind a link would be written into the user's own.
         for name, folder in product(sorted(self.anchors), self.link):
             if _within(name, folder):
                 raise UsageError(
@@ -124,7 +125,7 @@ class Planner(Struct):
         elif f"{name}/" in listing.ignored:
             self._ignored(name, role)
         elif name.endswith("/.git") or name == ".git":
-            return
+            return  # a copy has a git folder of its own, see private_git.py
         elif not listing.tracked_only and (role not in HIDDEN or self._holds(name, self.anchors)):
             self._walk(name, listing)
         else:
@@ -216,6 +217,7 @@ class Planner(Struct):
         return "ignored and large" if written else ""
 
     def _large(self, name: str, size: int, tracked: bool) -> None:
+        # What git tracks is an input, whatever its folder is called.
         outer = Role.PLAIN if tracked else names.outer_role(name)
         if not names.is_written(name) or outer is Role.DATA:
             self.links.add(name)

@@ -118,7 +118,7 @@ def fulfil(found: Journal, disk: Disk) -> list[Restored]:
     """Put back every file of a journal whose lock is held; close it unless one failed."""
     done = [_guarded(entry, disk) for entry in found.entries]
     if any(each.action == "failed" for each in done):
-        return done
+        return done  # the journal stays: a later start tries again
     try:
         journal.close(found, disk)
     except (InstrumentError, OSError) as error:
@@ -193,6 +193,7 @@ def state(entry: Entry, path: Path) -> State:
 def _put_back(entry: Entry, disk: Disk, before: State) -> None:
     source = _original(entry, disk)
     if before == "missing":
+        # Unlike a rename, it fails when the user has made the file meanwhile.
         disk.link(source, entry.path)
     else:
         disk.swap(source, entry.path)
@@ -238,6 +239,7 @@ def _beside(entry: Entry, source: Path, ending: str, disk: Disk) -> Path:
 
 def _remove_ours(entry: Entry, disk: Disk) -> None:
     for path in (entry.side, entry.aside):
+        # By what they hold, not by their names: the user's own text is never removed.
         if state(entry, path) in ("original", "instrumented"):
             disk.remove(path)
             disk.sync_folder(path.parent)

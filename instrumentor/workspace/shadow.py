@@ -58,6 +58,7 @@ def shadow(
             replaced=tuple(project.root / name for name in texts),
             plan=plan,
             linked=tuple(project.root / name for name in links),
+            # Taken when all of ours is there: what differs from it later, the script wrote.
             _copied=snapshot(slot.tree),
         )
         try:
@@ -92,7 +93,7 @@ def _keep(workspace: Workspace, keep_to: Path) -> None:
 def _move(tree: Path, name: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     source = tree / name
-    if not os.access(source.parent, os.W_OK):
+    if not os.access(source.parent, os.W_OK):  # closed by the script
         source.parent.chmod(0o700)
     if source.is_symlink():
         leads_to = source.readlink()

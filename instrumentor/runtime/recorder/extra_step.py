@@ -34,6 +34,7 @@ class ExtraStep:
 
     def open(self) -> None:
         """Start the profiler."""
+        # Set first: `running` has to be true where the profiler cannot be started, too.
         self.close_profile = lambda profile, device: None
         try:
             functions = runpy.run_path(self.hook)

@@ -77,6 +77,7 @@ class Observer:
         if event.kind == "step" and self.optimizer is None:
             self.optimizer, self.frames = event.about, running_frames()
             self.parameters = count_parameters(event.about)
+            # Without its check for nan, which would end a script that goes on in spite of one.
             sys.modules["torch"].set_anomaly_enabled(True, False)
         elif event.kind == "step":
             self.steps.append(running_chain())
@@ -114,6 +115,7 @@ class Observer:
             chains={"forward": forwards[:1], "backward": self.backwards, "step": self.steps},
             parameters=self.parameters,
         )
+        # The tool ends the run if it still goes on some seconds after this.
         self.records.write("complete", samples=0)
         raise SystemExit(0)
 

@@ -91,7 +91,8 @@ class Witness:
             self.watch.off()
             return
         if self.regions == 0:
-            self.watch.off()  # of a region that was begun and never closed
+            # Of a region that was begun and never closed, as by a `continue`.
+            self.watch.off()
             self.evidence, self.suspicious = Evidence(), False
             self.evidence.processes = other_processes(torch)
             self.watch.on()
