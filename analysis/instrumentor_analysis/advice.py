@@ -198,7 +198,7 @@ def _placement(op: dict[str, Any]) -> list[str]:
 
 
 def _blocking(op: dict[str, Any]) -> list[str]:
-    """Of a program config's block sizes, those that are small; or that they look good."""
+    """Name the block sizes of a program config that are small, or say that they look good."""
     block, height, width = (None if op[key] is None else int(op[key]) for key in _BLOCKING)
     sharded = op["dram_sharded"]
     advice: list[str] = []

@@ -128,7 +128,7 @@ def judge(comparison: Comparison, percent: float) -> gate.Gate:
 
 
 def _assumed_noise(*runs: Mapping[str, Any]) -> float:
-    """What runs are taken to differ by, by what else was at work on their machines."""
+    """Assumed noise from run to run: larger where one of the machines was busy."""
     return ASSUMED_BUSY if any(doubts(run.get("machine")) for run in runs) else ASSUMED
 
 
@@ -201,7 +201,10 @@ def _device_time(pair: _Pair) -> Timing | None:
 
 
 def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = ()) -> Timing | None:
-    """Of runs that have such samples, none of which is 0 ms; by runs where so many are known."""
+    """Compare the samples of a label, by runs where their noise is known, else by steps.
+
+    None where no run of a side has samples, or one of them is 0 ms.
+    """
     old, now = (
         [tuple(ms / per for ms in run) for run in runs if run]
         for runs, per in zip((base, new), pair.per, strict=True)

@@ -149,7 +149,7 @@ def _rates(
 
 
 def _cells(frame: Table, arch: Architecture) -> dict[str, Any]:
-    """What a row says by itself."""
+    """Columns that come from a row's own cells, without a model."""
     available = whole_cores(frame["available_core_count"])
     available[np.isnan(available)] = arch.worker_cores or np.nan
     whole = not np.isnan(available).any()

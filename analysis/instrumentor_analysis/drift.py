@@ -52,7 +52,10 @@ class Drift(Struct, frozen=True):
 
 
 def drift(values: Sequence[float]) -> Drift | None:
-    """Of times in the order in which they were taken; None below four, or where one is 0."""
+    """The drift of times in the order in which they were taken, milliseconds.
+
+    None below four times, or where one is 0.
+    """
     if len(values) < _FEWEST or min(values) <= 0:
         return None
     at = _spread_out(len(values))

@@ -91,7 +91,7 @@ def slow_ops(ops: Table, pooled: int = 1) -> tuple[SlowOp, ...]:
 
 
 def torch_slow_ops(ops: Table) -> tuple[SlowOp, ...]:
-    """The same of a torch profile: by device time where there is any, else by self time."""
+    """Slow ops of a torch profile: by device time where there is any, else by self time."""
     name, own, device = ops["op"], ops["self_time_us"], ops["device_time_us"]
     on_device, groups = any_known(device), Groups(name)
     self_us, category = groups.sums(own), ops["torch_category"][groups.first].tolist()
@@ -290,7 +290,7 @@ def _doubtful(ops: Table, pooled: int) -> Iterator[Caveat]:
 
 
 def _not_of_every_step(ops: Table, pooled: int) -> Iterator[Caveat]:
-    """What a steady step would not have, and what overlaps."""
+    """Work that a steady step would not have, pauses of the host, and ops that may overlap."""
     hits = program_cache_hit_percent(ops)
     if hits is not None and hits < 100:
         text = (

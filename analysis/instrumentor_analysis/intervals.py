@@ -61,7 +61,7 @@ def effective_samples(values: Sequence[float]) -> float:
 
 
 def autocorrelation(values: Sequence[float]) -> float:
-    """Of neighbouring values' ranks, corrected for its bias; 0 to 0.9, and 0 below four values."""
+    """Lag-1 autocorrelation of the ranks, its bias corrected; 0 to 0.9, and 0 below four values."""
     count = len(values)
     ranks = _ranks(values)
     total = sum(rank * rank for rank in ranks)
@@ -108,7 +108,7 @@ class Reach(Struct, frozen=True):
 
     @property
     def variance(self) -> float:
-        """Of the median, both sides together."""
+        """Squared standard error of the median, the mean of both sides."""
         return ((self.below + self.above) / 2) ** 2
 
 
@@ -151,7 +151,7 @@ def _tail(count: int, rank: int) -> float:
 
 @lru_cache(maxsize=1024)
 def student_quantile(probability: float, freedom: float) -> float:
-    """Of Student's t distribution, for probabilities from 0.5; freedom is rounded down, at least 1.
+    """Quantile of Student's t for probabilities from 0.5; freedom is rounded down, at least 1.
 
     Abramowitz and Stegun 26.7.3 and 26.7.4, inverted by bisection.
     """

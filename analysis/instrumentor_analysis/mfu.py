@@ -122,6 +122,7 @@ def _fidelity(ops: Table) -> str:
     from instrumentor_analysis.table import Groups
 
     names, used = ops["op_code"], ops["math_fidelity"]
+    # `HiFi2 BF16 x BFP8 => BF16`: the fidelity stands before the data types.
     first = used.map([(text or "").partition(" ")[0] or None for text in used.values])
     matmul = names.spread(["Matmul" in name for name in names.values], False, bool)
     rows = matmul & first.known()

@@ -42,12 +42,12 @@ class Entry(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells scripts apart."""
+        """Project and script, which tell the histories of scripts apart."""
         return self.project, self.script
 
     @property
     def name(self) -> str:
-        """Its label, with the names under which it is pinned."""
+        """The run's label, with the names under which it is pinned as a baseline."""
         return " ".join([self.label, *(f"@{name}" for name in self.baselines)])
 
     @property
@@ -57,7 +57,7 @@ class Entry(Struct, frozen=True):
 
     @property
     def when(self) -> str:
-        """Its start, to the minute."""
+        """When the run started, UTC, to the minute."""
         return (self.started or "")[:16].replace("T", " ")
 
     @property

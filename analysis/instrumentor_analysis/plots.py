@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["png", "svg", "pdf"]
-#: Those of a run.
+#: Formats in which the figures of a run are written.
 KINDS: tuple[Kind, ...] = ("png", "svg")
 #: Units of a drawing in an inch of a picture.
 _UNITS = 100

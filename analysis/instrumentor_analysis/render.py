@@ -193,7 +193,7 @@ def read_sources(
 
 
 def _changed(name: str, data: bytes, modified_s: float, run: RunFolder) -> bool:
-    """By its hash where the run took one, else by its time; unchanged where there is neither."""
+    """Whether a file changed since the run: by its hash where the run took one, else by time."""
     then = run.mapping("source_hashes").get(name)
     if isinstance(then, str):
         return hashlib.sha256(data).hexdigest() != then
@@ -206,7 +206,7 @@ def _changed(name: str, data: bytes, modified_s: float, run: RunFolder) -> bool:
 
 
 def _text(module: str, function: str, *parts: str) -> Callable[[_Job], bytes]:
-    """What a function of the reports makes of the summary, and of these parts of a job."""
+    """A writer that hands the summary and these parts of a job to a function of the reports."""
 
     def make(job: _Job) -> bytes:
         render = getattr(import_module(f"instrumentor_analysis.reports.{module}"), function)

@@ -197,7 +197,7 @@ class RowReader:
         self._figures.append(values.reshape(len(at), rows))
 
     def _read_by_name(self) -> Mask:
-        """Of the rows that were read last, those whose ATTRIBUTES are read by the op's name."""
+        """Which of the rows fed last have ATTRIBUTES that something reads, by the op's name."""
         run = self._runs[0]
         if "op_code" not in run.names:
             return np.zeros(len(run.codes[-1]), np.bool_)

@@ -86,7 +86,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def profiler(self) -> str:
-        """As recorded, else by what lies in the folder."""
+        """The profiler as recorded, else as the files in the folder tell."""
         named = self.facts.get("profiler")
         if named in ("tracy", "torch", "wallclock"):
             return str(named)
@@ -126,7 +126,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int | None:
-        """Of the measured script; None when unknown."""
+        """Exit code of the measured script; None when unknown."""
         code = self.facts.get("script_exit_code")
         # True and False are of type int.
         return code if isinstance(code, int) and not isinstance(code, bool) else None

@@ -45,7 +45,7 @@ def above_bound_us(ops: Table, arch: Architecture) -> Floats:
 
 
 def _grid_us(ops: Table, arch: Architecture) -> Floats:
-    """What all its cores would win an op beyond its bound; one above a peak has less of it."""
+    """Time that an op at its bound would save on all its cores; less for an op above a peak."""
     at_bound = np.fmin(ops["device_time_us"], ideal_us(ops, arch))
     return at_bound - ideal_us(ops, arch, all_cores=True)
 

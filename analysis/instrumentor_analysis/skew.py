@@ -84,7 +84,7 @@ def _rows(
 
 
 def _waited(times: Floats) -> Floats:
-    """Of a collective on each device, how long it waited for the last one to arrive."""
+    """How long each device waited in a collective for the last one to arrive, microseconds."""
     return np.asarray(times - times.min(axis=1, keepdims=True), np.float64)
 
 

@@ -65,7 +65,7 @@ def stacked(ops: Table, group_by: GroupBy = "memory", *, per_device: bool = Fals
 
 
 def kinds(rows: Table, group_by: GroupBy) -> Categorical:
-    """What each op is added up under."""
+    """The name under which each op is added up."""
     if group_by == "category":
         category: Categorical = rows["tt_perf_report_category"]
         return category

@@ -175,7 +175,7 @@ def _unsteady(wall: WallClock) -> Iterator[Caveat]:
 
 
 def _untraced(folder: RunFolder, traced: WallClock | None) -> tuple[WallClock | None, float | None]:
-    """The same label in the run without the profiler, if one went before; what Tracy adds to it."""
+    """The label's clock in an earlier run without the profiler; what Tracy adds to it, percent."""
     if folder.untraced is None or traced is None:
         return None, None
     timings = read_timings(folder.untraced, folder.batch_dim)
@@ -208,6 +208,7 @@ def _tracy(
     try:
         device = read_steps(csvs, step, arch, named, unfit_steps(timings))
     except AnalysisError as error:
+        # A step or window that was asked for is never replaced by less in silence.
         asked = step is not None or (named is not None and named.given)
         if summary.wall_clock is None or asked:
             raise

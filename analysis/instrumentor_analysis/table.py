@@ -124,7 +124,7 @@ class Table:
         return tuple(self._columns)
 
     def assign(self, **columns: Column) -> Table:
-        """With more, or other, columns."""
+        """The table with further columns, or with others in the place of its own."""
         return Table({**self._columns, **columns})
 
     def take(self, rows: Any) -> Table:
@@ -148,7 +148,7 @@ class Table:
             yield dict(zip(names, values, strict=True))
 
     def to_pandas(self) -> pd.DataFrame:
-        """As a data frame of pandas, which has to be installed."""
+        """The table as a data frame of pandas, which has to be installed."""
         import pandas as pd
 
         return pd.DataFrame(

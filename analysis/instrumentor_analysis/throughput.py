@@ -22,7 +22,7 @@ PERCENTILES = {50: 1, 90: 10, 95: 20, 99: 100}
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """By linear interpolation; None where there are too few values (see :data:`PERCENTILES`)."""
+    """A percentile by linear interpolation; None of too few values (see :data:`PERCENTILES`)."""
     if len(values) < PERCENTILES[percent]:
         return None
     ordered = sorted(values)

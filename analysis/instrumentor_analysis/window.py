@@ -117,7 +117,7 @@ class Named(Struct, frozen=True):
 
     @property
     def in_words(self) -> str:
-        """The borders."""
+        """The signposts at both ends, as reports name them."""
         borders = (("after", self.start), ("before", self.end))
         return ", ".join(f"{side} {name!r}" for side, name in borders if name)
 
@@ -141,7 +141,7 @@ class StepMarks(Struct, frozen=True):
 
     @property
     def steady(self) -> bool:
-        """By its name neither the compile step nor a warm-up."""
+        """A steady step by its name: neither the compile step nor a warm-up."""
         return _STEADY.search(self.name) is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Which kernel and which call of it runs, and the calls between which nobody can choose."""
+"""Which kernel and which call of it runs, and the calls that cannot be held back."""
 
 from __future__ import annotations
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+#: Mid-run dumps, because tt-lang reads the device log after each call of a kernel.
 _ALWAYS = {"TT_METAL_DEVICE_PROFILER": "1", "TT_METAL_PROFILER_MID_RUN_DUMP": "1"}
+#: By mode, never two: tt-lang's signpost profile excludes its auto-profile.
 _OF_MODE: Mapping[str, Mapping[str, str]] = {
     "auto-profile": {"TTLANG_AUTO_PROFILE": "1"},
     "perf": {"TTLANG_PERF_DUMP": "1", "TT_METAL_DEVICE_PROFILER_NOC_EVENTS": "1"},
@@ -20,7 +22,7 @@ _OFF = ("", "0")
 
 
 def mode_variables(mode: str) -> dict[str, str]:
-    """What a mode sets."""
+    """Environment variables that switch a mode's profiler on."""
     return {**_ALWAYS, **_OF_MODE[mode]}
 
 

@@ -98,6 +98,7 @@ def _sites(
             statement = source.statement_of(call)
             if statement is None or isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
+            # tt-lang compiles a kernel's body: a call in there runs no kernel of its own.
             if any(kernel.line <= statement.lineno <= kernel.end_line for kernel in own):
                 continue
             called, functions = meanings.of(source, source.scope_of(statement), call.func)

@@ -47,7 +47,7 @@ def parse_shapes(text: str) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which invocation."""
+    """Which invocation is measured."""
 
     kernel: str = option(
         MEASURE,

@@ -128,6 +128,8 @@ def plan_for(project: Project, found: Found, choice: Choice) -> KernelPlan:
     path = None
     if chosen is not None:
         path = tuple(numbers[site] for site in chosen.told_apart)
+        # Calls that get no number are held back by the gate, so only those on the chosen way need
+        # one.
         for site in chosen.told_apart:
             refuse_unwrappable(site)
     gate = Edit(
@@ -154,7 +156,7 @@ def _numbered(found: Found) -> list[CallSite]:
 
 
 def _watched(source: Source, found: Found) -> Iterator[Edit]:
-    """Every kernel of a file behind the gate."""
+    """The edits that put every kernel of a file behind the gate."""
     for kernel in found.kernels:
         # What is only part of another kernel stays as tt-lang made it: looked at, not called.
         part = kernel in found.composed and not found.of(kernel)
@@ -171,7 +173,7 @@ def _watched(source: Source, found: Found) -> Iterator[Edit]:
 def _calls(
     source: Source, numbers: Mapping[CallSite, int], chosen: Invocation | None
 ) -> Iterator[Edit]:
-    """Every call of a file with its number, a statement each."""
+    """The edits that give each call of a file its number, one for each statement."""
     by_statement: dict[Statement, list[CallSite]] = {}
     for site in numbers:
         if site.source is source and wrappable(site):
@@ -226,6 +228,7 @@ def chained(found: Found) -> Iterator[tuple[Invocation, Invocation, str]]:
         one, other = producer.leaf, consumer.leaf
         after = one.source is other.source and one.line < other.line
         if after and producer.kernel is not consumer.kernel:
+            # The last argument is the output, as tt-lang's kernels have it.
             written = one.call.args[-1:] or [k.value for k in one.call.keywords[-1:]]
             names = {argument.id for argument in written if isinstance(argument, ast.Name)}
             read = {

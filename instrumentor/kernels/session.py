@@ -84,12 +84,13 @@ class Session(Struct, frozen=True):
 
     @property
     def best(self) -> int:
-        """Its number; 0 before anything was measured."""
+        """Number of the best version; 0 before anything was measured."""
         return self.best_version.number if self.best_version else 0
 
     def add(self, version: Version, texts: Mapping[str, bytes]) -> Session:
         """Append a version with its files' texts, on disk too."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        # The texts come first, so that session.json never names a version that cannot be restored.
         keep = self.folder / "versions" / str(version.number)
         for name, data in texts.items():
             path = keep / name

@@ -32,7 +32,7 @@ def version_line(version: Version) -> str:
 
 
 def summary_lines(session: Session) -> Iterator[str]:
-    """What the session came to: baseline, final, each change, what is left to do."""
+    """Summary of a session: baseline, final version, each change, remaining bottleneck."""
     if not session.versions:
         yield "Nothing was measured."
         return

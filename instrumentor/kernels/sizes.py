@@ -25,7 +25,7 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 
 class Sizes:
-    """Evaluates expressions of one file; whatever is not certain is None."""
+    """Evaluates integer expressions of one file; None for anything that is not certain."""
 
     def __init__(self, names: Names, source: Source) -> None:
         self.names = names

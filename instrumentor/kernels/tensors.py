@@ -37,7 +37,7 @@ def tensors_of(sizes: Sizes) -> Iterator[Tensor]:
 def _tensor(
     sizes: Sizes, scope: ScopeNode, known: Mapping[str, Tensor], node: ast.expr
 ) -> Tensor | None:
-    """What an expression makes, without a name."""
+    """The tensor that an expression makes, still without a name; None for anything else."""
     if isinstance(node, ast.Name) and node.id in known:
         return replace(known[node.id], line=node.lineno)
     if not isinstance(node, ast.Call):
@@ -50,6 +50,7 @@ def _tensor(
         return None
     like = known.get(dotted(node.args[0])) if word in _LIKE and node.args else None
     shape = like.shape if like is not None else _shape(sizes, scope, node, word)
+    # The defaults: torch makes float32 on the host, ttnn puts its tensors into DRAM.
     dtype, place = ("float32", "host") if last(library) == "torch" else ("", "DRAM")
     found = Tensor("", node.lineno, shape or (), _dtype(node) or dtype, _memory(node) or place)
     return found if shape else None
@@ -58,7 +59,7 @@ def _tensor(
 def _moved(
     sizes: Sizes, scope: ScopeNode, known: Mapping[str, Tensor], call: ast.Call
 ) -> Tensor | None:
-    """What a call takes to the device: an argument, or what its method belongs to."""
+    """The tensor that a call takes to the device: an argument, or the object of the method."""
     owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
     for given in (*owner, *call.args):
         inner = _tensor(sizes, scope, known, given)

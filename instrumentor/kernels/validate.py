@@ -91,6 +91,7 @@ class Validation(Struct, frozen=True):
         from instrumentor.workspace import shadow
 
         said = f"{output} against {reference}"
+        # In a copy, so that the script writes nothing into the user's project.
         with shadow(self.project, self.script, self.cwd, {}) as workspace:
             argv = (str(self.python), str(workspace.script), *self.arguments)
             ran = self._run(argv, workspace.cwd, workspace.environment(self.env), said)

@@ -26,6 +26,7 @@ _COLOURS = {BASELINE: "other", KEPT: "good", NO_GAIN: "rest", CHANGES_LOSS: "tm"
 def throughput(rows: Sequence[Row]) -> Drawing:
     """A bar a trial: samples a second, or steps where a batch size is unknown; with intervals."""
     measured = [row for row in rows if row.outcome.measured]
+    # Samples and steps a second cannot share an axis.
     by_rate = all(row.outcome.batch_size for row in measured)
     rates = {row.trial.key: _rates(row, by_rate) for row in measured}
     x = Scale(0, max((high for _, _, high in rates.values()), default=1.0) * 1.05, _WIDTH)

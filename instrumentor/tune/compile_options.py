@@ -172,7 +172,7 @@ def _pairs(options: Mapping[str, Value], spell: _Spell, joint: str = ", ") -> st
 
 
 def _spell_for_xla(option: str, value: Value, old: ast.expr | None) -> str:
-    """As tt-xla's guide writes it, or as the script writes the one it replaces."""
+    """A value as tt-xla's guide writes it, or as the script writes the one it replaces."""
     own = old.value if isinstance(old, ast.Constant) else None
     if isinstance(value, bool):
         return str(value) if isinstance(own, bool) else f'"{str(value).lower()}"'
@@ -236,7 +236,7 @@ def _straight(source: Source) -> list[ast.stmt]:
 
 
 def _module_name(source: Source) -> tuple[str | None, bool]:
-    """What torch_xla is called in a module, and whether it may be None there."""
+    """The name of torch_xla in a module, and whether a failed import may leave it None there."""
     for statement, place in source.places.items():
         for alias in statement.names if isinstance(statement, ast.Import) else ():
             package = alias.name.startswith("torch_xla.") and not alias.asname

@@ -163,7 +163,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def take_over(folder: Path) -> None:
-    """In the process of a job: away from the terminal, open for our own SIGINT, and on record."""
+    """Make this process the job's: off the terminal, open to our own SIGINT, and on record."""
     import psutil
 
     # A trial under Slurm is a job of its own, unless the whole tuning runs in one.

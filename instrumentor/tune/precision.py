@@ -33,7 +33,7 @@ _WIDER = ("torch.float32", "torch.float", "torch.float16", "torch.half")
 
 
 def way(target: Target) -> Way:
-    """By the source: a type that has a name, else the model and what goes into it."""
+    """How bfloat16 is set in the source: a named type, else the model and what goes into it."""
     own = _own(target)
 
     def apply(value: Value, changes: Changes) -> None:

@@ -107,7 +107,7 @@ def notes(tuned: Tuned) -> Iterator[str]:
 
 
 def _of_the_baselines(tuned: Tuned) -> Iterator[str]:
-    """What equal runs differ by, and what that says of the others."""
+    """Notes on how much the baselines differ, and what that means for the verdicts."""
     drift, noise = tuned.search.drift, tuned.search.noise
     if drift:
         yield (
@@ -164,6 +164,7 @@ def markdown(report: Report) -> str:
         blocks += ["## Not tried", "\n".join(refused)]
     blocks += ["## Notes", "\n".join(f"- {note}" for note in document["notes"])]
     if report.patch:
+        # The user's file need not be UTF-8; best.diff itself keeps its bytes.
         text = report.patch.decode("utf-8", "backslashreplace").rstrip("\n")
         blocks += [f"## {PATCH}", f"```diff\n{text}\n```"]
     return "\n\n".join(blocks) + "\n"
@@ -196,6 +197,7 @@ def _gain(search: Search) -> dict[str, Any] | None:
     interval = found.interval
     return {
         "times_as_fast": 1 / found.value,
+        # How many times as fast is the reciprocal of a ratio of times: the ends change places.
         "interval": [1 / interval.high, 1 / interval.low] if interval else None,
         "per": "sample" if base.batch_size and best.batch_size else "step",
     }

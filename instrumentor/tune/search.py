@@ -102,7 +102,7 @@ class Axis(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Of the setting."""
+        """Name of the setting."""
         return self.setting.name
 
 
@@ -134,7 +134,7 @@ class Search(Struct):
 
     @property
     def noise(self) -> Noise:
-        """What equal runs differ by."""
+        """How much two runs of the unchanged script differ."""
         return self.judge.noise
 
     def run(self, strategy: str) -> None:
@@ -182,7 +182,7 @@ class Search(Struct):
             self._try(axis.name, [self.best.having(each) for each in changes])
 
     def _batch_sizes(self, sizes: Sequence[int], own: int) -> None:
-        """Up from the script's own until it helps no more or fails; if it never helped, down."""
+        """Larger batch sizes until one does not help or fails; if none helped, smaller ones."""
         down = [size for size in reversed(sizes) if size < own]
         if self._as_long_as_it_helps([size for size in sizes if size > own]):
             self._leave(BATCH_SIZE.name, down, "larger ones helped")

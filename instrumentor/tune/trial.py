@@ -177,7 +177,7 @@ class _Memory(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Until the block ends."""
+        """Sample the memory until the block ends."""
         import psutil
 
         me = psutil.Process()

@@ -180,7 +180,7 @@ class Trials(Struct):
         return max(_LEAST_TIMEOUT_S, _TIMES_BASELINE * baseline.duration_s)
 
     def _rest_s(self) -> float | None:
-        """What is left of the budget."""
+        """Remaining budget, seconds; None without a budget."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
     def _left_s(self) -> float | None:

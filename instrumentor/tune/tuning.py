@@ -69,6 +69,7 @@ def tune(
     target = read_target(script, arguments, cwd, options.rewrite)
     found = _survey(target, options)
     folder = new_folder(cwd / (options.output or f"{run_name(target.script)}_tune"), JOURNAL)
+    # All that a trial depends on: --resume goes on from it, and refuses files of another digest.
     header = {
         "script": str(target.script),
         "arguments": target.arguments,
@@ -194,6 +195,7 @@ def _axis(
 ) -> Axis:
     values = setting.values
     if setting is BATCH_SIZE:
+        # Rising: the search goes up from the script's own size.
         values = tuple(sorted(options.batch_sizes)) or batch_sizes(own_batch)
     return Axis(setting, own, values, missing_needs(target, setting))
 

@@ -19,7 +19,7 @@ _PRECISIONS = {"float32": "bfloat16", "float16": "bfloat16", "fp32": "bf16", "fp
 
 
 def way(target: Target, setting: Setting) -> Way | None:
-    """By the setting's key in the YAML; None where the YAML does not have it."""
+    """How a setting acts by its key in the YAML; None where the YAML does not have that key."""
     config, key = target.config, setting.yaml_key
     values = read_config(config.path) if config is not None and key else {}
     if config is None or key not in values:

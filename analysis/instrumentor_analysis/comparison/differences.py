@@ -88,7 +88,7 @@ def differences(base: Side, new: Side) -> tuple[Difference, ...]:
     def recorded(
         old: Mapping[str, Any], now: Mapping[str, Any], facts: dict[str, tuple[str, Weight, str]]
     ) -> None:
-        """What one side does not know is no difference."""
+        """Add recorded facts that differ; one that a side does not know is no difference."""
         for key, (what, weight, meaning) in facts.items():
             if old.get(key) is not None and now.get(key) is not None:
                 held(what, (old[key], now[key]), weight, meaning)

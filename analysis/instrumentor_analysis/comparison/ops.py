@@ -74,7 +74,7 @@ def _pair(
     left: tuple[list[int], list[int]],
     key: Callable[[OpKind], object],
 ) -> tuple[list[Pair], tuple[list[int], list[int]]]:
-    """Pair the n-th op of a key with the n-th; the pairs, and what is left of both."""
+    """Pair the n-th op of a key with the n-th; the pairs, and the unpaired ops of both sides."""
     keys = [[key(kind) for kind in side.kinds] for side in (base, new)]
     waiting: dict[object, list[int]] = defaultdict(list)
     # Reversed, so that pop() below takes the first.

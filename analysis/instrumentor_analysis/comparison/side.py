@@ -95,7 +95,11 @@ class Side(Struct, frozen=True):
         return tuple(time for time in times if time is not None)
 
     def with_batch_size(self, size: int, source: str = "as given") -> Side:
-        """The same with another batch size, and where that is from."""
+        """This side with another batch size.
+
+        Args:
+            source: where the size is from, in words.
+        """
         return replace(self, batch_size=size, batch_source=source)
 
     def facts(self) -> SideFacts:
@@ -114,7 +118,7 @@ class Side(Struct, frozen=True):
 
 
 def _is_steady(step: Step) -> bool:
-    """By its record; without one, of a lone CSV, by the name in its signposts."""
+    """Whether a step is steady: by its record, else (a lone CSV) by the name in its signposts."""
     return step.kind == "steady" or (step.kind is None and "_steady_" in step.name)
 
 

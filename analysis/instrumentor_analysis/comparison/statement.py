@@ -34,7 +34,7 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
 
 
 def statement_of_runs(found: Between, name: str) -> str:
-    """The same of several runs on a side."""
+    """What several runs on a side say of their ratio, and how many more it would take."""
     counted = f"{found.base_runs} and {found.new_runs} runs"
     if found.noise.history:
         counted += f" and {found.noise.history} of the history"

@@ -221,7 +221,7 @@ def _places(names: Column, rows: Sequence[tuple[int, float, float | None]]) -> T
 
 
 def savings(summary: Summary, most: int, note: str = "") -> Section:
-    """What could be won at most; shares are of device time and gaps."""
+    """Potential savings, upper bounds; shares are of device time and gaps."""
     found = summary.savings[:most]
     names = [each.op for each in found]
     columns = (

@@ -84,7 +84,7 @@ def steps(summary: Summary) -> Drawing | None:
 
 
 def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[Shape]:
-    """Its bars and, where there is room, its name; the wall clock above one that is cut off."""
+    """A step's bars and, where there is room, its name; a bar that is cut off gets its time."""
     pitch = WIDTH / count
     width = min(pitch * 0.72, 72.0)
     x, middle = at * pitch + (pitch - width) / 2, (at + 0.5) * pitch

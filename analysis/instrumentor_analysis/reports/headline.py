@@ -30,6 +30,7 @@ from instrumentor_analysis.throughput import PERCENTILES
 GOOD_PERCENT = 65.0
 #: Share of the steady steps that they are worth at most, where that is said.
 WORTH_SHARE = 0.75
+#: Later compilations that are listed by name.
 _MOST_COMPILATIONS = 8
 
 
@@ -195,7 +196,7 @@ def _model_flops(mfu: Mfu) -> Iterator[Line]:
 
 
 def is_inference(wall: WallClock | None) -> bool:
-    """What is timed answers requests: latency and throughput are what people ask for."""
+    """Whether the timed code is inference, of which people ask latency and throughput."""
     return wall is not None and wall.label == "inference"
 
 

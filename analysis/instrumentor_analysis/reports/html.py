@@ -37,7 +37,7 @@ def render(document: Document) -> str:
         finalize=_visible,
     )
     environment.globals |= {"colours": COLOURS, "next": NEXT}
-    # The tabs of source code are no control characters of a stranger's.
+    # In source code a tab is indentation, not a control character to be shown.
     environment.filters["code"] = escape
     environment.filters |= {"link": _link, "svg": _svg}
     ops = next((section.ops for section in document.sections if section.ops is not None), None)
@@ -59,7 +59,7 @@ def _visible(value: Any) -> Any:
 
 
 def _svg(drawing: Drawing) -> Any:
-    """With an id it can be walked by keyboard."""
+    """A drawing as markup; one with an id takes the keyboard's focus."""
     from markupsafe import Markup
 
     attributes = f' id="{drawing.id}" tabindex="0"' if drawing.id else ""

@@ -85,7 +85,7 @@ def _verdict(report: KernelReport) -> Verdict:
 
 
 def _totals(facts: Facts) -> Iterator[Line]:
-    """What the text says in its heading, and in a table."""
+    """Totals for the tiles of a page; the text has them in its heading and a table."""
     program = facts.program
     if facts.duration_us is not None:
         note = f"{program.duration_cycles:,} cycles" if program and program.duration_cycles else ""

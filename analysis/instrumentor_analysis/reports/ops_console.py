@@ -96,7 +96,7 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
         return [figures(title, name, 0)] if len({*_figures(ops[name], 0)} - {""}) > 1 else []
 
     def summed(name: str) -> str:
-        """As a spreadsheet would: of what is shown; nothing, rather than 0, of nothing."""
+        """The sum of the rows that are shown; blank, rather than 0, where none has a figure."""
         return f"{total(ops[name]):,.0f}" if any_known(ops[name]) else ""
 
     # A figure of all rows is none of some.
@@ -141,7 +141,7 @@ def _texts(values: Categorical, squeezed: bool = False) -> list[str]:
 
 
 def _colours(ops: Table) -> dict[str, list[str]]:
-    """Of the bound, the gap, the cores, and the figures of DRAM and FLOPs."""
+    """Colours of the cells: bound, gap, cores, and the figures of DRAM and FLOPs."""
     bound, cores, grid = np.array(ops["bound"].tolist(), str), ops["cores"], ops["available_cores"]
     slow, by_dram = bound == "SLOW", ops["dram_percent"] > ops["flops_percent"]
     few = (cores < FEW_CORES) & (cores < grid / 2)

@@ -142,14 +142,14 @@ def tiles(summary: Summary) -> tuple[Figures, ...]:
 
 
 def _named(section: Figures, names: Sequence[str]) -> tuple[Line, ...]:
-    """Its lines of these names; that there is no device time is news, what follows is not."""
+    """A section's lines of these names, unmeasured ones left out except the device time."""
     found = {line.name: line for line in section.lines}
     shown = [found[name] for name in names if name in found]
     return tuple(line for line in shown if line.tone != "absent" or line.name == "device time")
 
 
 def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
-    """Of the page, those without anything to show included."""
+    """The sections of the page, those without anything to show included."""
     steps, parts = charts.steps(summary), charts.breakdown(summary)
     if steps is not None:
         yield Section("Steps", (_steps(summary),), charts=(steps,))

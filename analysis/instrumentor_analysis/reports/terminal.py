@@ -171,7 +171,7 @@ class _Page:
         self.width, self.paint = width, paint
 
     def blocks(self, document: Document) -> Iterator[Iterable[str]]:
-        """What a blank line stands between."""
+        """The blocks of a document, which blank lines separate."""
         yield self._head(document)
         if document.verdict is not None:
             yield self._verdict(document.verdict)

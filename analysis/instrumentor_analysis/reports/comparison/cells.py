@@ -58,12 +58,12 @@ def changes(
 
 
 def per_sample(comparison: Comparison) -> str:
-    """What a heading over times says of their basis."""
+    """The end of a heading over times that are per sample; empty for times of a step."""
     return ", per sample" if comparison.basis == "sample" else ""
 
 
 def nothing_ms(comparison: Comparison) -> float:
-    """Less than this is no difference between ops or lines."""
+    """Smallest change that counts as a difference between ops or lines, milliseconds."""
     sizes = comparison.base.batch_size or 1, comparison.new.batch_size or 1
     return _NOTHING_MS / (max(sizes) if comparison.basis == "sample" else 1)
 

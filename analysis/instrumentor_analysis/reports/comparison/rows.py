@@ -42,12 +42,12 @@ def tone(timing: Timing) -> Tone:
 
 
 def every_timing(comparison: Comparison) -> tuple[Timing, ...]:
-    """What was timed several times on both sides."""
+    """All timings with several samples on both sides, the wall clock first."""
     return (*comparison.timings, *([comparison.device] if comparison.device else []))
 
 
 def timed(timing: Timing) -> str:
-    """What was timed."""
+    """A timing's name for a row of a table."""
     name = timing.label if timing.label == "device time" else f"wall clock of {timing.label}"
     return f"{name}, per sample" if timing.basis == "sample" else name
 
@@ -94,7 +94,7 @@ def _times(comparison: Comparison) -> Section | None:
 
 
 def _figures(comparison: Comparison) -> Section | None:
-    """What was taken once: no interval, so no colour either."""
+    """Figures that were taken once: without an interval no change is sure, so none has a colour."""
     # Where it was taken several times it stands among the steady steps, with its interval.
     timed = {"device_time_ms"} if comparison.device else set()
     rows = [_figure(each) for each in comparison.figures if each.key not in timed]
