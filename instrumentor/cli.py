@@ -46,6 +46,7 @@ def _answered(argv: list[str]) -> int:
 
     from instrumentor import console
     from instrumentor.errors import InstrumentError, UsageError, of_the_system
+    from instrumentor_analysis.errors import AnalysisError
 
     console.accept_every_character()
     try:
@@ -55,6 +56,10 @@ def _answered(argv: list[str]) -> int:
     except InstrumentError as error:
         console.fail(error)
         return error.exit_code
+    except AnalysisError as error:  # what was named cannot be read, or not be compared
+        unread = UsageError(error.message, error.hint)
+        console.fail(unread)
+        return unread.exit_code
     except FileNotFoundError:
         # Whatever asked for the working directory: a shell may stand in one that was removed.
         try:

@@ -71,7 +71,6 @@ def compare(
     """Compare runs, or repeats of them, with an interval."""
     from instrumentor.comparing import compared, judged
     from instrumentor.history import History
-    from instrumentor_analysis.errors import AnalysisError
 
     groups = _groups(runs)
     runs = [run for group in groups for run in group]
@@ -82,14 +81,11 @@ def compare(
         raise UsageError(f"--fail-on-regression {percent:g}: must be 0 or more percent")
     sizes = _sizes(asked.batch_size, groups)
     refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
-    try:
-        comparisons = compared(groups, sizes, History(store.history))
-        _write(comparisons, asked)
-        _show(comparisons, shown.json)
-        for said in () if percent is None else judged(comparisons, percent):
-            console.say(said)
-    except AnalysisError as error:
-        raise UsageError(error.message, error.hint) from error
+    comparisons = compared(groups, sizes, History(store.history))
+    _write(comparisons, asked)
+    _show(comparisons, shown.json)
+    for said in () if percent is None else judged(comparisons, percent):
+        console.say(said)
 
 
 class Command(typer.core.TyperCommand):

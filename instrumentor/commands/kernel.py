@@ -200,16 +200,12 @@ def report(
     shown: common.Json,
 ) -> None:
     """Read an earlier run again, or a log that tt-lang printed."""
-    from instrumentor_analysis.errors import AnalysisError
     from instrumentor_analysis.kernels.report import report as read
     from instrumentor_analysis.kernels.report import report_of_log
 
     html = page.html
     refuse_outputs([html], [path], force=page.force)
-    try:
-        found = read(path) if path.is_dir() else report_of_log(path)
-    except AnalysisError as error:
-        raise UsageError(error.message, error.hint) from error
+    found = read(path) if path.is_dir() else report_of_log(path)
     _show(found, json=shown.json)
     if html is not None:
         from instrumentor_analysis.reports.kernel import html as page_of

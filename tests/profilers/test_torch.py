@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from instrumentor.profilers import TORCH, LaunchRequest
+from instrumentor.profilers import TORCH
+from tests.profilers.conftest import RequestFactory
 from tests.warned import texts
-
-RequestFactory = Callable[..., LaunchRequest]
 
 
 def test_hook_travels_with_the_run(make_request: RequestFactory) -> None:

@@ -6,7 +6,7 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +32,9 @@ from instrumentor.profilers.tracy_options import parse_options, read_options
 from instrumentor.tracy_tools import find_tools
 from instrumentor_analysis.host_layers import read_zones
 from tests.conftest import STANDINS
+from tests.profilers.conftest import RequestFactory
 from tests.waiting import HANG_S, Clock
 from tests.warned import texts
-
-RequestFactory = Callable[..., LaunchRequest]
 
 STEPS = """\
 import json, os, sys, tracy

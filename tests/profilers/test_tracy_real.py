@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,14 @@ import pytest
 from instrumentor.diagnose import diagnose, failures
 from instrumentor.interpreter import ask
 from instrumentor.process import run
-from instrumentor.profilers import TRACY, LaunchRequest
+from instrumentor.profilers import TRACY
 from instrumentor.profilers.tracy_options import REQUIRED, read_options
 from instrumentor.tracy_tools import tool_names
 from tests.conftest import STANDINS
+from tests.profilers.conftest import RequestFactory
 
 pytestmark = pytest.mark.ttnn
 
-RequestFactory = Callable[..., LaunchRequest]
 
 SCRIPT = """\
 import json, multiprocessing, os, pickle, sys, tracy

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from instrumentor.profilers import WALLCLOCK, Artifacts, LaunchRequest
-
-RequestFactory = Callable[..., LaunchRequest]
+from instrumentor.profilers import WALLCLOCK, Artifacts
+from tests.profilers.conftest import RequestFactory
 
 
 def test_command_is_the_scripts_own(make_request: RequestFactory) -> None:
