@@ -97,7 +97,12 @@ def discover(
     options: RunOptions,
     progress: Progress,
 ) -> Observed:
-    """Run the script as it is; raises as :class:`Discovery`."""
+    """Run the script as it is, up to its second optimizer step; where its step was seen.
+
+    Raises:
+        NotReady: it could not be started.
+        RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
+    """
     progress.stage("discover", UNMODIFIED)
     return Discovery(script, arguments, options, progress).go()
 
@@ -315,7 +320,11 @@ def _holds(statement: ast.stmt, line: int) -> bool:
 
 
 def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat) -> Prepared:
-    """Nothing is edited: samples run from one optimizer step's end to the next."""
+    """A plan without edits: samples run from one optimizer step's end to the next.
+
+    Args:
+        warning: says that the step was found by a run; goes to the plan with its own warning.
+    """
     path = script_path(script)
     file, line = seen.call
     includes = Caveat(

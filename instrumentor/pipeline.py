@@ -72,6 +72,8 @@ class Pipeline(ABC, Generic[Result]):
             self.execute()
         return self.conclude()
 
+    # The stages; what each is for stands at the top of the module.
+
     @abstractmethod
     def prepare(self) -> None: ...
 

@@ -66,9 +66,11 @@ class Plan(Struct, frozen=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
+        """The modules that are edited, each once."""
         return tuple(dict.fromkeys(e.file for e in self.edits))
 
     def edits_of(self, file: Path) -> tuple[Edit, ...]:
+        """The edits of one module, in their order."""
         return tuple(e for e in self.edits if e.file == file)
 
     def counts(self) -> dict[str, int]:

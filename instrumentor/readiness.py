@@ -83,6 +83,10 @@ def stop_at_failed(checks: Sequence[Check], progress: Progress) -> None:
 def free_devices(planned: PlannedRun, progress: Progress, *, end: bool, needed: bool) -> None:
     """Show the processes that have a device open; end them when that was asked for.
 
+    Args:
+        end: send them SIGINT, then SIGTERM.
+        needed: the run cannot begin while one has it.
+
     Raises:
         NotReady: the device is needed, and a process keeps it.
     """

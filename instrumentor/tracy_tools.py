@@ -38,6 +38,16 @@ def find_tools(
     Looked for in the folder asked for, else beside the wheels, in tt-xla's installs, and where
     tt-metal's build leaves them: below TT_METAL_HOME and the working directory.
 
+    Args:
+        asked: the folder of ``--tracy-tools-folder``.
+        packages: of the script's interpreter, by import name.
+        tt_xla: a checkout of tt-xla.
+        env: names TT_METAL_HOME.
+        cwd: the working directory of the run.
+
+    Returns:
+        the two programs, or None where they are not found.
+
     Raises:
         UsageError: the folder asked for does not hold them.
     """

@@ -54,6 +54,11 @@ def read_options(
     Importing newer versions makes folders where one stands, so it is asked from a folder that is
     thrown away. Asked once: a later call for the same package and environment has the answer.
 
+    Args:
+        env: its environment; Tracy is found by its PYTHONPATH.
+        cwd: the folder from which relative entries of PYTHONPATH count.
+        timeout_s: how long it may take to answer.
+
     Raises:
         NotReady: it cannot be imported, does not answer, or lacks an option the run needs.
     """

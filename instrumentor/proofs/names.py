@@ -67,6 +67,11 @@ def check_undefined(
 
     Scopes of one path (two methods of one name, say) are judged together.
 
+    Args:
+        old: names of the original.
+        after: syntax tree of the instrumented file, for the line of a reader.
+        allowed: names that inserted code may read without binding them.
+
     Raises:
         ProofFailed: naming the variable and the line of its reader.
     """
@@ -89,6 +94,10 @@ def check_collisions(
 
     A prelude may bind none at all. Other code may rebind what the disabled and moved statements
     bound, for that is how a skipped result gets a value.
+
+    Args:
+        old: names of the original.
+        allowed: names of the original that inserted code may bind all the same.
 
     Raises:
         ProofFailed: naming the variable and the line of the edit's statement.

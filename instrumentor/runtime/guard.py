@@ -296,6 +296,7 @@ def holds_device(pid: int, root: str) -> bool:
 
 
 def main(argv: list[str]) -> int:
+    """Be both guards of a run; the exit code is 0 when it was followed to its end."""
     control = socket.socket(fileno=int(argv[1]))
     control.set_inheritable(False)  # or the script would keep it open after our death
     guard = Guard(control, os.getppid())

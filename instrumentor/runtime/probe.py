@@ -53,6 +53,7 @@ def packages(first: list[str], with_own: bool = True) -> dict[str, Found]:
 
 
 def find(name: str, distributions: list[str], path: list[str], with_own: bool) -> Found | None:
+    """Version and folders of a package, without importing it; None where it is not found."""
     spec = PathFinder.find_spec(name, path)
     if (spec is None or spec.loader is None) and with_own:
         with contextlib.suppress(ImportError, ValueError):

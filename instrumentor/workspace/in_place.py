@@ -66,7 +66,16 @@ def in_place(
 
 
 def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
-    """Look at a file that is to be swapped, and give its bytes to git."""
+    """Look at a file that is to be swapped, and give its bytes to git.
+
+    Args:
+        data: its bytes when it was read for the plan.
+        text: the instrumented bytes.
+
+    Raises:
+        Declined: it is outside git, has several names, or is no regular file.
+        NotReady: its folder or git cannot be written, or it has changed since it was read.
+    """
     facts = path.lstat()
     if not stat.S_ISREG(facts.st_mode):
         raise _declined(path, "not-a-file", "is not a regular file", "Run it without --in-place.")

@@ -218,6 +218,10 @@ STORE = ("-w", "--no-filters", "--stdin")
 def store(path: Path, data: bytes, repository: Path, disk: Disk) -> str:
     """Put bytes into git's object database, synced, and read them back; gives the object's id.
 
+    Args:
+        path: the file that holds them, for a message.
+        repository: git's common folder.
+
     Raises:
         NotReady: git cannot write or gives other bytes back.
     """

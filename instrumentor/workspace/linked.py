@@ -63,7 +63,13 @@ class Linked(Struct):
         apart_from: Iterable[Path] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> Linked:
-        """Note what the links lead to; ``apart_from`` are folders of ours that may lie below."""
+        """Note what the links lead to.
+
+        Args:
+            links: the user's files and folders, absolute.
+            apart_from: folders of ours that may lie below, such as the run folder.
+            clock: seconds, monotonic.
+        """
         found = cls(root, tuple(links), clock=clock)
         found._note({_identity(str(path)) for path in apart_from if path.exists()})
         return found

@@ -141,6 +141,7 @@ def findings(evidence: Evidence, enough: bool) -> Iterator[Finding]:
 
 
 def problem(check: str, text: str, stacks: Stacks) -> Dict[str, Any]:
+    """An entry of ``problems``, with each stack once."""
     distinct = [each for n, each in enumerate(stacks) if each and each not in stacks[:n]]
     first, others = (distinct[0], distinct[1 : SHOWN + 1]) if distinct else ([], [])
     return {"check": check, "text": text, "places": first, "others": others}
@@ -195,6 +196,7 @@ def update_after(evidence: Evidence) -> Found:
 
 
 def within_backward(evidence: Evidence) -> Found:
+    """A step of an optimizer that a hook of the backward makes."""
     return when(evidence.of("nested step", INSIDE, AFTER, LATER))
 
 

@@ -116,7 +116,12 @@ class Recorder:
         values: Tuple[Any, ...],
         batch: Tuple[Any, ...],
     ) -> None:
-        """Record a sample with all that is known of it, and hear the witness."""
+        """Record a sample with all that is known of it, and hear the witness.
+
+        Args:
+            values: what the step produced, as for :meth:`end`.
+            batch: what entered the forward, where the begin could not know it.
+        """
         sample: Dict[str, Any] = {"index": self.taken, "name": name, "kind": ""}
         sample.update(device=waited.device, barrier=waited.method)
         for fact in self.facts:

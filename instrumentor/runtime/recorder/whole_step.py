@@ -34,6 +34,7 @@ class WholeSteps:
         mark.__exit__ = instrument_leave
 
     def stepped(self, optimizer: Any) -> None:
+        """End the sample and begin the next, or end the script when there are enough."""
         if self.optimizer is None:
             self.optimizer = optimizer
         if optimizer is not self.optimizer or not self.recorder.records.ours:

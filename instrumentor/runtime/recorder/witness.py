@@ -81,6 +81,7 @@ class Witness:
     # -- in this order ----------------------------------------------------------------------------
 
     def opening(self) -> None:
+        """Begin to watch the first region, or judge what its gap and the second have shown."""
         torch = sys.modules.get("torch")
         if not hasattr(torch, "autograd"):
             self.give_up("the script does not use torch")
@@ -100,10 +101,12 @@ class Witness:
             self.watch.off()
             self.decide()
             return
+        # Autograd numbers nodes by thread: numbers of another one say nothing here.
         self.since, self.thread = sequence_number(), threading.get_ident()
         self.inside = True
 
     def closing(self, label: str) -> None:
+        """Begin the gap behind the first region; behind a second one, the verdict."""
         first = self.regions == 0
         self.regions += 1
         if self.changed():
@@ -125,6 +128,7 @@ class Witness:
             self.watch.on()  # up to the next region: an accumulated step comes after many samples
 
     def last_look(self) -> None:
+        """Undo all that was replaced, and give the verdict on what there is."""
         self.ordinary_mode()
         self.watch.off()
         self.changed_outside()
@@ -236,6 +240,7 @@ class Witness:
         return bool(self.tracked) and self.versions != before
 
     def changed_outside(self) -> None:
+        """Note an update by hand, which no optimizer announces: parameters changed in the gap."""
         if not self.inside and self.changed():
             self.add("changed")
             if self.over:
