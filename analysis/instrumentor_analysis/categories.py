@@ -12,7 +12,7 @@ from functools import cache
 
 from instrumentor_analysis.documents import kept
 
-#: In the order of charts and reports.
+#: Categories in the order of charts and reports.
 ORDER = ("Compute", "CCL", "TM", "DM", "Host", "Other")
 #: Marks an op that fell back to the host, anywhere in its op code.
 HOST_MARKER = "(torch)"

@@ -122,7 +122,7 @@ def judge(comparison: Comparison, percent: float) -> gate.Gate:
             "Run both with more steps: instrument run --steps 10.",
         )
     noise = _assumed_noise(comparison.base.run, comparison.new.run)
-    # So few steps that they show nothing decide nothing.
+    # An interval without bounds: too few steps must not decide anything.
     steps = timing.interval if timing.enough else Interval(0.0, math.inf)
     return gate.judge(timing.between, timing.ratio, percent, noise=noise, steps=steps)
 
@@ -189,7 +189,7 @@ def _basis(base: Side, new: Side) -> tuple[Basis, tuple[int, int]]:
 
 def _wall_clock(pair: _Pair, label: str) -> Timing | None:
     old, now = ([side.samples_ms(label) for side in group] for group in pair.groups)
-    # What the history holds is of the main label.
+    # The history keeps medians of the main label only.
     earlier = pair.earlier if label == pair.base.labels()[0] else ()
     return _timing(pair, label, old, now, earlier)
 
@@ -214,7 +214,7 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
     by_steps = ratio_of_medians(*steps, noise)
     if by_steps is None:
         return None
-    # The noise is a ratio, whatever a time is of.
+    # Noise is relative, so it does not matter whether times are per step or per sample.
     by_runs = between([*map(reach, old)], [*map(reach, now)], earlier)
     if by_runs is None:
         ratio, medians = by_steps.value, [statistics.median(each) for each in steps]
@@ -223,7 +223,7 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
         ratio, medians = by_runs.ratio, [by_runs.base_ms, by_runs.new_ms]
         said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
     found = by_runs or by_steps
-    # Samples a second; of one sample the batch size is 1 already.
+    # Samples a second; times per sample are already divided by the batch size.
     rates = [
         None if side.batch_size is None else side.batch_size / per / (median / 1000)
         for side, per, median in zip((pair.base, pair.new), pair.per, medians, strict=True)

@@ -79,7 +79,7 @@ def drift(values: Sequence[float]) -> Drift | None:
 def _is_sure(score: int, rest: Sequence[float]) -> bool:
     count = len(rest)
     tau = inflation(count, autocorrelation(rest)) if count >= _TELLS else 1.0
-    # Of Mann and Kendall's S without ties.
+    # Variance of Mann and Kendall's S without ties.
     variance = count * (count - 1) * (2 * count + 5) / 18 * tau
     return abs(score) / math.sqrt(variance) > _QUANTILE
 

@@ -75,7 +75,7 @@ def slow_ops(ops: Table, pooled: int = 1) -> tuple[SlowOp, ...]:
     timed, category = groups.counts(time), ops["category"][groups.first].tolist()
     bounds: dict[int, str] = {}
     for found in by_time(of_bounds, ops["bound"], time):
-        # They come by time, so that the first bound of a name is that of most of its time.
+        # Sorted by time, so the first bound of a name is the one of most of its time.
         bounds.setdefault(int(groups.which[of_bounds.first[found.group]]), found.name)
     return tuple(
         SlowOp(
@@ -211,7 +211,7 @@ def _busy(start: Floats, end: Floats, spent: Floats) -> tuple[float, float, floa
     time = float(spent.sum())
     if cycles <= 0 or span <= 0:
         return None
-    # No column has the clock: ns a cycle is what durations and cycles of these rows say.
+    # No column gives the clock rate: ns per cycle follow from the rows' own durations and cycles.
     return time, span * time / cycles / 1e6, (span - idle) / span * 100
 
 

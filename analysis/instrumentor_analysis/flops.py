@@ -55,8 +55,8 @@ def flops_per_token(
 def sample_flops(facts: ModelFacts, label: str, tokens_per_sample: float | None) -> Flops | None:
     """FLOPs of one sample of what a label times; None where nothing tells them."""
     forward_only = label == "inference"
-    # Of a label that leaves the backward out, such as the forward of training, the formulas say
-    # nothing.
+    # The formulas say nothing about a part of the step without its backward, such as the forward
+    # alone.
     if not forward_only and label != "step" and "bwd" not in label:
         return None
     if tokens_per_sample and facts.attention and facts.trainable is not None:

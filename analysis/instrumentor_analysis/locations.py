@@ -73,7 +73,7 @@ class LineMap(Struct, frozen=True):
         while line > 1 and line in self.inserted[path]:
             line -= 1
         shifts = self.files[path]
-        # 1 << 60 is above any old line: the last shift that begins at this line or before.
+        # Finds the last shift at or before this line: 1 << 60 exceeds any old line.
         new, old = shifts[bisect_right(shifts, (line, 1 << 60)) - 1]
         return Place(path, max(1, old + line - new))
 
@@ -97,7 +97,7 @@ def read_diff(text: str) -> LineMap:
     diff = _FileDiff()
     old = new = old_left = new_left = 0
     for line in text.splitlines():
-        # "\ No newline at end of file" is no line of either side.
+        # "\ No newline at end of file" belongs to neither side.
         if line.startswith("\\"):
             continue
         if old_left > 0 or new_left > 0:

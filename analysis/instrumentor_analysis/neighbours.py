@@ -8,9 +8,9 @@ from typing import Any
 from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.documents import number
 
-#: Share of the machine's CPUs that others may keep busy before a word is said.
+#: Share of the machine's CPUs that others may keep busy before a warning is given.
 BUSY_SHARE = 0.25
-#: Fall of the CPU's clock from which a word is said.
+#: Drop of the CPU's clock, as a share of it, from which a warning is given.
 SLOWER_SHARE = 0.1
 
 

@@ -92,7 +92,7 @@ def per_op_report(source: Path | Sequence[Path], options: ReportOptions | None =
             raise NotAnOpsFile(f"{source} holds no ops_perf_results*.csv")
         sources, notes = (folder.ops_csv,), folder.warnings
     report = report_of(read_steps(sources, options.step, options.arch, options.named), options)
-    # A file without steps of ours: the window in words says so.
+    # The window in words already says that the file has no steps of ours.
     told = [each for each in (*report.notes, *notes) if each.kind != "no-steps"]
     return replace(report, notes=by_weight(told))
 
@@ -108,7 +108,7 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
     apart, tables = options.no_merge_devices, _tables(device, options)
     table = pool(tables, per_device=apart) if len(tables) > 1 else tables[0]
     table = _filtered(table, options)
-    # What does not fit together is not put together then.
+    # Devices that are kept apart are not merged, so it does not matter that their ops differ.
     known = [each for each in device.warnings if not (apart and each.kind == DIFFERENT_OPS)]
     warnings = [*remarks(table), *known]
     if not options.tracing_mode and any_known(device.rows["trace_replay_session"]):

@@ -104,6 +104,6 @@ def _add(axes: Axes, shape: Shape) -> Artist:
         va="baseline",
         rotation=40 if shape.turned else 0,
         rotation_mode="anchor",
-        # Two $ in a name would enclose a formula.
+        # Otherwise two $ in a name would be taken for a formula.
         parse_math=False,
     )

@@ -50,7 +50,7 @@ def pool(steps: Sequence[Table], *, per_device: bool = False) -> Table:
         ``device_time_stdev_us`` (sample standard deviation, NaN below two) and ``steps``, how
         many had it.
     """
-    # Of merged devices a row bears the slowest one's id, which may change from step to step.
+    # A row of merged devices has the slowest one's id, which may change from step to step.
     names = ("op_code", "device_id") if per_device else ("op_code",)
     every = _every_call(steps, *names)
     groups = Groups(*(every[name] for name in names), every[_CALL])

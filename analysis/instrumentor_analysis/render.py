@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: What a format makes: the content of a file, or files of a folder, of which large ones are only
 #: named.
 Content = bytes | Mapping[str, bytes | Path]
-#: Larger source files are no source files.
+#: Largest file that is shown as source code, bytes.
 _LARGEST_SOURCE = 2_000_000
 
 
@@ -78,7 +78,7 @@ def write_all(
         OSError: the folder cannot be written to.
     """
     found = {name: reports.FILES[name] for name in formats}
-    # What lists files names those of this call, itself included.
+    # Reports that list the run's files must name those of this call too, themselves included.
     summary = structs.replace(summary, artifacts={**summary.artifacts, **found})
     run = None if analysis is None else analysis.folder
     detail = details.of(analysis, None, read_sources(summary, source_root, run))
@@ -117,7 +117,7 @@ def write_to(
     """
     sources = read_sources(analysis.summary, source_root, analysis.folder)
     detail = details.of(analysis, report, sources)
-    # Before the first is written, so that there are all or none.
+    # Checked before the first file is written, so that either all are written or none.
     for target in targets.values():
         taken = any(target.iterdir()) if target.is_dir() else target.exists()
         if taken and not replace:
@@ -153,7 +153,8 @@ def with_stacked(targets: Mapping[str, Path], *, stacked: bool = True) -> dict[s
 
 
 def _write(job: _Job, targets: Mapping[str, Path]) -> None:
-    # What cannot be made shows before the first file is written.
+    # All contents are made before the first file is written, so that an error leaves no half of a
+    # set.
     made = {target: _MAKERS[name](job) for name, target in targets.items()}
     for target, content in made.items():
         if not content:

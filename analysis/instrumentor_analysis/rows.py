@@ -21,20 +21,20 @@ from instrumentor_analysis.scan import Header, wrong_cells
 from instrumentor_analysis.schema import NUMBERS, wanted_columns
 from instrumentor_analysis.table import Categorical, Floats, Mask, Table
 
-#: What counts as a blank, besides nothing: the words of pandas, and so of tt-perf-report.
+#: Texts that count as blank: those of pandas, and so of tt-perf-report.
 BLANKS = frozenset(
     (
         *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
         *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     )
 )
-#: Of programs that the file gives no names to.
+#: Name of programs for which the file gives none.
 UNNAMED = "(unnamed program)"
 _RETURN, _ZERO = ord("\r"), ord("0")
 #: Digits that an unsigned 64-bit integer holds, whatever they are.
 _DIGITS = 19
 _TENS = tuple(np.uint64(10**power) for power in range(_DIGITS))
-# Between columns of a run others may stand that describe the op as well.
+# Columns that may stand between those of a run, since they describe the op as well.
 _DESCRIBING = ("INPUT_", "OUTPUT_")
 
 Ends = npt.NDArray[np.intp]
@@ -220,7 +220,7 @@ def _runs(columns: Sequence[str], texts: Mapping[int, str]) -> list[_Run]:
             runs[-1].columns[at] = texts[at]
         else:
             runs.append(_Run(at, at, {at: texts[at]}))
-    # What the attributes are needed for is known by the op's name.
+    # Op codes come first, because they tell whether the ATTRIBUTES of a row are read.
     return sorted(runs, key=lambda run: "op_code" not in run.names)
 
 
@@ -280,5 +280,5 @@ def _number(text: str) -> float:
         value = float(text)
     except ValueError:
         return float("nan")
-    # float() takes 1_000, which is no figure of a CSV.
+    # float() would accept 1_000, which no writer of a CSV means as a number.
     return value if np.isfinite(value) and "_" not in text else float("nan")

@@ -56,7 +56,7 @@ def stacked(ops: Table, group_by: GroupBy = "memory", *, per_device: bool = Fals
         "flops_percent_std": groups.stdevs(used),
         "flops_percent_weighted_mean": means[by_name.which[first]],
     }
-    # By name where times are the same, as a grouping that sorts leaves them.
+    # Equal times are ordered by name, as a group-by that sorts leaves them.
     keys = [[str(text) for text in table["name"].tolist()], (-sums).tolist()]
     if per_device:
         keys.insert(1, table["device_id"].tolist())

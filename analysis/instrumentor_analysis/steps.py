@@ -129,8 +129,7 @@ class Files:
     @classmethod
     def look(cls, sources: tuple[Path, ...], named: Named) -> Files:
         """Find the steps; read everything unless a window can be cut out of a large file."""
-        # Rows and devices of several hosts are numbered on from file to file, which takes all of
-        # them.
+        # The CSVs of several hosts are numbered through as one file, so they are read whole.
         large = len(sources) == 1 and sources[0].stat().st_size > WHOLE_FILE_BYTES
         if large and not named.ignore:
             scanned = scan(sources[0])

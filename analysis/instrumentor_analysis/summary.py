@@ -143,7 +143,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
 def _unsteady(wall: WallClock) -> Iterator[Caveat]:
     """That the steps of a label are not alike, and what may be the cause."""
     if wall.compilations:
-        # Which costs a run far more than its steps.
+        # Recompiling costs a run far more than its steps.
         count, seconds = len(wall.compilations), sum(c.ms for c in wall.compilations) / 1000
         text = (
             f"{'1 step' if count == 1 else f'{count} steps'} compiled after the first "
@@ -203,7 +203,7 @@ def _tracy(
     from instrumentor_analysis.steps import read_steps
 
     summary, folder, timings = analysis.summary, analysis.folder, analysis.timings
-    # What Tracy adds to the wall clock, unless that was measured.
+    # Tracy's usual cost, said only where a run without it has not measured the real one.
     inflates = [_INFLATES] if summary.profiler_cost_percent is None else []
     try:
         device = read_steps(csvs, step, arch, named, unfit_steps(timings))

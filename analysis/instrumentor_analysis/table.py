@@ -41,7 +41,7 @@ class Categorical:
     @classmethod
     def of(cls, cells: Sequence[Any]) -> Categorical:
         """One cell per row, None where blank."""
-        # None is in there from the start: the first value gets len - 1 = 0.
+        # With None in it from the start, the first value gets len - 1 = 0.
         known: dict[Any, int] = {None: -1}
         codes = [known.setdefault(cell, len(known) - 1) for cell in cells]
         return cls(np.asarray(codes, np.int32), [value for value in known if value is not None])

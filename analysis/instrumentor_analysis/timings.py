@@ -72,7 +72,7 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
     """
     if not path.is_file():
         return Timings()
-    # Not by splitlines: what stands behind the last newline, if anything, is a record cut short.
+    # split, not splitlines: the last entry is what follows the last newline, a record cut short.
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     events: list[Event] = []
     warnings: list[Caveat] = []
@@ -109,7 +109,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
                 else:
                     text = f"a record without a usable time was left out: {dict(event)}"
                     warnings.append(Caveat("damaged-record", text))
-    # What a step was is certain once later ones were taken.
+    # That a step compiled may be recorded after its sample, so the kinds are settled only here.
     compiled = {str(e.get("name")) for e in events if e["event"] == "compiled"}
     barrier = _barrier(mine)
     warnings += _waiting(mine, barrier)

@@ -17,10 +17,10 @@ from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, dotte
 from instrumentor.locate.values import Free, Function, Object, Value
 
 MODULES = frozenset({"ttl", "ttlang"})
-#: The newer tt-lang says operation.
+#: kernel is tt-lang's older word, operation its newer one.
 _KERNELS = ("kernel", "operation")
 _THREADS = ("compute", "datamovement")
-#: The newer tt-lang calls circular buffers dataflow buffers.
+#: Circular buffers were renamed to dataflow buffers in newer versions of tt-lang.
 _MAKERS = (
     "make_dataflow_buffer_like",
     "make_dataflow_buffer",

@@ -158,7 +158,7 @@ def _invocations(
             "calls are listed"
         )
     for number, path in enumerate(paths[:PATH_LIMIT], 1):
-        # Where the function that a call runs is called once, the call tells nothing apart.
+        # The only call of a function needs no number: it does not distinguish one way from another.
         apart = (s for s in path[:-1] if any(s in c and len(c) > 1 for c in callers.values()))
         yield Invocation(kernel, number, path, (*apart, path[-1]))
 

@@ -158,7 +158,8 @@ def _numbered(found: Found) -> list[CallSite]:
 def _watched(source: Source, found: Found) -> Iterator[Edit]:
     """The edits that put every kernel of a file behind the gate."""
     for kernel in found.kernels:
-        # What is only part of another kernel stays as tt-lang made it: looked at, not called.
+        # A kernel that is only a part of another one stays as tt-lang made it, since tt-lang
+        # inspects it and never calls it.
         part = kernel in found.composed and not found.of(kernel)
         if kernel.source is source and not part:
             yield Edit(

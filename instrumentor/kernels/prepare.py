@@ -43,7 +43,7 @@ def prepare_kernel(script: Path, choice: Choice) -> PreparedKernel:
     for file, edits in plan.edits.items():
         refuse_instrumented(file, originals[file])
         code = apply_edits(originals[file], edits)
-        # That the kernels' own names are bound again is the purpose of the edits.
+        # The edits bind the kernels' names again on purpose.
         prove(originals[file], code, edits, allowed_names=plan.bound_names(file))
         replacements[file] = code
     return PreparedKernel(path, plan.project, originals, replacements, plan)

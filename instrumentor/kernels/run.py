@@ -332,7 +332,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         plan, script = self.plan, self.prepared.script
         once = plan.invocation is not None and not plan.invocation.loops
         if (plan.held_back or not once) and len(self.prepared.replacements) == 1:
-            # Only a script that is itself the one changed file can be run by hand as a single file.
+            # A single changed file can be run by hand as a copy; several would have to find each
+            # other.
             copy = self.folder / f"one_call_{self.script.name}"
             copy.write_bytes(self.prepared.replacements[script])
             words = [f"PYTHONPATH={shlex.quote(str(script.parent))}", "python"]

@@ -13,7 +13,7 @@ from instrumentor.locate.syntax import ScopeNode, Source
 
 #: Names and operators that are followed: `a = b; b = a` must come to an end.
 _DEPTH = 8
-#: A product above this is no size of anything; it also bounds the work.
+#: Largest number that is taken for a size; it also bounds the work of multiplying.
 _LARGEST = 1 << 48
 _OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,

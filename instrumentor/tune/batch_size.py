@@ -71,5 +71,5 @@ def _written(target: Target, kind: str) -> Iterator[tuple[Source, Declared]]:
                 found.append((source, one))
                 if statement is None or not _NOT_TRAINING.search(ast.unparse(statement)):
                     training.append((source, one))
-    # What a validation loader is given does not decide the step's batch.
+    # A validation loader's batch size does not decide the step's.
     yield from training if training and kind == "keyword" else found

@@ -207,8 +207,8 @@ def _place(target: Target) -> tuple[Source, ast.stmt, Kind]:
         raise NotApplicable(
             target.script, 1, "no module of the script imports torch_xla: nothing would read them"
         )
-    # Right behind the call that opens the device; without one, ahead of the first thing compiled or
-    # moved there.
+    # Right after the call that opens the device; without one, before the first thing is compiled or
+    # moved to it.
     for source in dict.fromkeys((target.entry, target.loop_source)):
         for statement in _straight(source):
             if any(dotted(call.func) in _OPENS_DEVICE for call in own_calls(statement)):
@@ -268,7 +268,7 @@ def _lookup(
 def _in_literal(node: ast.expr | None, keys: Collection[str]) -> ast.expr | None:
     if not isinstance(node, ast.Dict):
         return None
-    # Of equal keys the last one counts, as in Python.
+    # If a key occurs twice the last one counts, as in Python.
     pairs = reversed([*zip(node.keys, node.values, strict=True)])
     return next((v for k, v in pairs if _is_constant(k, keys) or dotted(k) in keys), None)
 

@@ -92,7 +92,8 @@ def _in_queue(job: str) -> bool:
     command = ["squeue", "--noheader", "--jobs", job, "--format=%T"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
-        # A job that is long gone is an error of its own; any other one says nothing.
+        # squeue reports a job that is long gone as an error of its own; other failures say nothing
+        # of the job.
         return "Invalid job id" not in done.stderr
     return bool(done.stdout.strip())
 
@@ -191,5 +192,5 @@ def runs(folder: Path) -> bool:
         started = psutil.Process(facts["pid"]).create_time()
     except (OSError, ValueError, psutil.Error):
         return False
-    # The number alone may be another process's by now.
+    # A process ID alone may belong to another process by now.
     return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)

@@ -68,7 +68,7 @@ def _apply(target: Target, changes: Changes) -> None:
             reason = f"the script manages mixed precision itself ({word})"
             raise NotApplicable(source.path, call.lineno, reason)
     named = list(_named_types(target))
-    # A single name decides the type of all that is made; of several none does for sure.
+    # One name decides the type of everything; with several it is unclear which one does.
     if len(named) == 1:
         source, value = named[0]
         changes.replace(source, value, "torch.bfloat16", "bfloat16 for what is made of this type")
@@ -123,7 +123,7 @@ def _made(source: Source, name: str, call: ast.Call) -> ast.stmt:
     if len(scopes) != 1:
         why = "is not made in this module" if not scopes else "is made in several places"
         raise NotApplicable(source.path, call.lineno, f"`{name}` {why}")
-    # Where nothing takes it, every statement is early enough: no file has 2^30 lines.
+    # If nothing takes it, every statement is early enough (no file has 2^30 lines).
     first = min(_taken_at(source, scopes.pop(), name), default=1 << 30)
     before = [s for s in bound if s.lineno < first]
     if not before:

@@ -20,9 +20,9 @@ from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import BATCH_SIZE, Configuration, Setting, Value
 from instrumentor_analysis.comparison.ratio import ratio_of_medians
 
-#: Configurations of a grid above which it is refused: that is a week, not a grid.
+#: Most configurations of a grid: more of them would run for a week.
 LARGEST_GRID = 500
-#: How far above the script's own batch size is looked.
+#: Batch sizes are tried up to so many times the script's own.
 _TIMES_OWN = 4
 
 
@@ -279,7 +279,8 @@ class Search(Struct):
         if all(not row.trial.configuration.values for row in self.rows):
             return
         noise = self._baseline("the same at the end", again=2)
-        # Two runs in a row see the jitter, the first and the last one also clocks and neighbours.
+        # Two runs in a row show the jitter only; the first and the last one also show drifting
+        # clocks and other load.
         if noise is not None and noise.time > self.noise.time:
             first, last = (self.rows[at].outcome.samples_ms for at in (0, -1))
             ratio = ratio_of_medians(first, last)
@@ -362,7 +363,7 @@ def batch_sizes(own: int | None) -> tuple[int, ...]:
     while own is not None and size < _TIMES_OWN * own:
         size *= 2
         sizes.add(size)
-    # One that is no power of two has neighbours of its own.
+    # A size that is not a power of two gets its own double, quadruple and half.
     if own is not None and own not in sizes:
         sizes |= {own * 2, own * 4, max(1, own // 2)}
     return tuple(sorted(s for s in sizes if own is None or s <= max(32, _TIMES_OWN * own)))

@@ -15,7 +15,8 @@ from instrumentor.errors import UsageError
 
 Value: TypeAlias = int | str | bool
 
-#: Room for runtime trace on the device, bytes (a model of 2B parameters needs 200 MB).
+#: Size of the region for runtime trace on the device, bytes (a model of 2B parameters needs 200
+#: MB).
 TRACE_REGION_BYTES = 10_000_000
 TRACE_REGION = "TT_RUNTIME_TRACE_REGION_SIZE"
 PROGRAM_CACHE = "TT_RUNTIME_ENABLE_PROGRAM_CACHE"
@@ -90,7 +91,7 @@ SETTINGS: tuple[Setting, ...] = (
     # What depends on frozen weights alone is computed once; it takes memory.
     _of_crank("const_eval", (True, False), "enable_const_eval"),
     TRACE,
-    # The update as one compiled graph instead of an op after another.
+    # The optimizer's update as one compiled graph instead of op by op.
     Setting("compile_optimizer", (True,), yaml_key="compile_optimizer", device="tt"),
     # Fewer updates for the same samples; judged by what is timed, which may leave updates out.
     Setting("accumulation", (1, 2, 4, 8), yaml_key="gradient_accumulation_steps"),

@@ -50,7 +50,7 @@ class Changes(Struct, eq=False):
             NotApplicable: the expression stands in the head of a compound statement.
         """
         statement = source.statement_of(node)
-        # An edit replaces a whole statement; of a block that would be its body as well.
+        # An edit replaces a whole statement, which for a block would include its body.
         if statement is None or isinstance(statement, _COMPOUND):
             raise NotApplicable(
                 source.path, node.lineno, "the value is in the header of a block or in a decorator"

@@ -146,7 +146,7 @@ def _usual(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _failed(error: InstrumentError, folder: Path, timeout_s: float | None) -> Outcome:
     kept = str(folder) if folder.is_dir() else ""
-    # The words of the run's own error, in execution.py.
+    # These are the words of the run's own error message, in execution.py.
     if timeout_s is not None and f"within --timeout {timeout_s:g} s" in error.message:
         return Outcome(outcome.TIMEOUT, f"no end within {timeout_s:.0f} s", kept)
     log = [line.strip() for line in excerpt(folder / "run.log").splitlines()]

@@ -29,7 +29,7 @@ from instrumentor.tune.settings import BATCH_SIZE, SETTINGS, Setting, Value
 from instrumentor.tune.target import NotApplicable, Target, read_target
 from instrumentor.tune.trials import Trials
 
-#: What is tried: the choices that a journal keeps.
+#: Choices that a journal keeps, because they say what is tried.
 _KEPT = ("settings", "batch_sizes", "strategy", "loss_tolerance")
 
 

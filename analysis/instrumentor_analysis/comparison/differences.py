@@ -111,7 +111,7 @@ def differences(base: Side, new: Side) -> tuple[Difference, ...]:
     recorded(old.environment, now.environment, _ENVIRONMENT)
     packages = [each.environment.get("packages") for each in (old, now)]
     known = [each for each in packages if isinstance(each, Mapping)]
-    # torch stands among the facts already.
+    # torch is one of the recorded facts above.
     for name in sorted({name for each in known for name in each} - {"torch"}):
         if len(known) == 2:
             held(name, [each.get(name) for each in known])

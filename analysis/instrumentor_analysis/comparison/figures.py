@@ -64,8 +64,7 @@ def located(
 
 def _named(place: SourceLine | Module) -> str:
     name = f"{place.file}:{place.line}" if isinstance(place, SourceLine) else place.name
-    # Work that is evaluated once, ahead of the steps, is no part of what the same line does in a
-    # step.
+    # Constants evaluated once are kept apart from what the same line does in every step.
     return f"{name} (once)" if place.const_eval else name
 
 

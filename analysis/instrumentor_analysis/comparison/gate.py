@@ -81,7 +81,7 @@ def judge(
         noise: from run to run, as it was assumed for the interval of the ratio.
         steps: that interval.
     """
-    # An assumed noise is no estimate: with so many degrees of freedom its quantile is the normal
+    # The assumed noise is not estimated: so many degrees of freedom make its quantile the normal
     # one.
     known = found or Between(1.0, ratio, Noise(noise, 0.0, freedom=10**6), 1, 1)
     ends = known.bound(FALSE_ALARM), known.bound(1 - MISSED)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.table import Floats, Table
 
 _TENSORS = ("input_0", "input_1", "output_0")
-#: Of the CSV's columns, outermost first: INPUT_0_W, INPUT_0_Z and so on.
+#: Axes in the CSV's column names, outermost first: INPUT_0_W, INPUT_0_Z and so on.
 _AXES = ("w", "z", "y", "x")
 
 
@@ -48,7 +48,7 @@ def _device_ops(analysis: Analysis) -> OpList | None:
     from instrumentor_analysis.table import number
 
     assert analysis.ops is not None and analysis.device is not None
-    # The per-op figures do not bear the tensors: those stand in the rows that they are made of.
+    # Per-op figures have no tensors: those are in the raw rows that the figures are made of.
     rows, ops = merge_devices(analysis.device.rows)[0], analysis.ops
     if len(rows) != len(ops):
         return None

@@ -181,7 +181,7 @@ def side_of(summary: Summary, name: str, source: str) -> Side:
     made = Side(name, source, summary)
     size, counted = summary.run.get("batch_size"), _counted(made.main_wall)
     if counted is not None and counted != size:
-        # Of all micro-batches together, which a YAML knows nothing of.
+        # The record counts all micro-batches of a step, of which a YAML knows nothing.
         return made.with_batch_size(counted, "samples of a step as recorded")
     if not isinstance(size, int) or size < 1:
         return made

@@ -28,7 +28,7 @@ from instrumentor_analysis.kernels.model import (
 from instrumentor_analysis.kernels.programs import exact_us
 from instrumentor_analysis.roofline import architecture
 
-#: What bears a line of the copy that was run.
+#: Types with a line number of the copy that was run.
 At = TypeVar("At", LineCycles, BufferUse)
 #: Usable L1 of a core, bytes (about 1.5 MB).
 L1_BYTES = 1_500_000
@@ -177,7 +177,7 @@ def gather(
 
 
 def _own_program(programs: Sequence[Program], name: str) -> Program | None:
-    # The list includes ttnn's own ops.
+    # The list includes ttnn's own ops: the kernel is taken by its name, else as one without a name.
     named = [program for program in programs if program.name == name]
     others = [program for program in programs if not program.name]
     candidates = named or others or programs

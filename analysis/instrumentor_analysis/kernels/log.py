@@ -25,7 +25,7 @@ _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("flow", re.compile(r"^\W*(?:CB|DFB) FLOW GRAPH\W*$")),
     ("pipes", re.compile(r"^\W*PIPE GRAPH\W*$")),
     ("signposts", re.compile(r"^\W*SIGNPOST PROFILE\W*$")),
-    # It has no reader: it only ends the section before it.
+    # Has no reader: it only ends the section before it.
     ("report", re.compile(r"^\W*TTLANG AUTO-PROFILE REPORT\W*$")),
 )
 _RULE = re.compile(r"^={20,}$")

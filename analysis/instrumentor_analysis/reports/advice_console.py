@@ -77,7 +77,7 @@ def _matmuls(report: Report) -> Iterator[list[str]]:
             head = f"{name}: {len(rows):,} x, {spent[key]:,.0f} us ({named})"
             yield [head, *map(words.visible, sentences)]
         else:
-            # Without a bound nothing was held against anything.
+            # An op without a bound was not held against any peak.
             optimised += sum(bool(bounds[at]) for at in rows)
     if optimised:
         yield [f"{words.plural(optimised, 'matmul')} with nothing to improve"]

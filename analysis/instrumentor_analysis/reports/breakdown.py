@@ -80,7 +80,7 @@ def _bars(shares: Sequence[float | None], *, optional: bool = False) -> Column:
 def categories(summary: Summary) -> Table:
     """Device time of each category; ops on the host have none."""
     every = summary.categories
-    # 0 is no time that was measured: these ops ran on the host.
+    # A device time of 0 was not measured: these ops ran on the host.
     shares = [words.share(each.percent if each.device_time_ms else None) for each in every]
     columns = (
         _text("category", [each.name for each in every]),
@@ -246,7 +246,7 @@ def savings(summary: Summary, most: int, note: str = "") -> Section:
 def variation(summary: Summary, most: int, note: str = "") -> Section:
     """The ops whose time changes from step to step by enough to wonder about, by their ID."""
     limit = VARIES_PERCENT / 100
-    # The 0 at the end leaves out ops of no time at all, of whose mean nothing is a share.
+    # The last comparison leaves out ops that took no time: their spread has no percentage.
     every = [each for each in summary.spread if each.stdev_us >= limit * each.mean_us > 0]
     found = every[:most]
     columns = (

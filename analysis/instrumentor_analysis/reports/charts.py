@@ -198,7 +198,7 @@ def stacks(
         shapes.append(Label(0, at * _PITCH + 14, name))
         x = 0.0
         for part in parts:
-            # At least one unit, or nobody could see it or point at it.
+            # At least one unit wide, so that it can be seen and pointed at.
             width = max(part.percent / 100 * WIDTH, 1.0)
             # A unit of background between them tells parts of one colour apart.
             place = x, at * _PITCH + 22, max(width - 1, 1.0), _BAR

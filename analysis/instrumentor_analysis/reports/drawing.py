@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.reports import words
 
 Colour = Callable[[str], str]
-#: Of the style sheets by the same names: on a light page, and on a dark one.
+#: Colours by their names in the style sheets: on a light page, and on a dark one.
 COLOURS = {
     "card": ("#ffffff", "#1a1d23"),
     "text": ("#1d2025", "#e3e5e9"),
@@ -36,7 +36,7 @@ COLOURS = {
     "compile": ("#b4b8be", "#565c66"),
     "outlier": ("#bf4f4b", "#dc7c77"),
 }
-#: How values stand at an axis.
+#: Format of the values at an axis.
 FORM = "{:,.10g}".format
 #: Width of most characters of a label, units.
 CHARACTER = 7.0

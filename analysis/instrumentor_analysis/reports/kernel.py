@@ -153,7 +153,7 @@ def _flows(facts: Facts) -> Iterator[str]:
 
 
 def _remark(finding: Finding) -> Statement:
-    # Below that Finding.worth says negligible.
+    # Below 1.05 Finding.worth calls a gain negligible.
     known = finding.gain is not None and finding.gain >= 1.05
     gain = f" Gain: {finding.worth}." if known else ""
     return Statement(f"{finding.title} ({finding.evidence})", finding.change + gain, "room")

@@ -19,7 +19,7 @@ from instrumentor_analysis.reports.document import (
     Table,
 )
 
-#: An underscore within a word is no markup.
+#: Characters of Markdown; an underscore within a word is not markup.
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w)")
 
 

@@ -99,7 +99,7 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
         """The sum of the rows that are shown; blank, rather than 0, where none has a figure."""
         return f"{total(ops[name]):,.0f}" if any_known(ops[name]) else ""
 
-    # A figure of all rows is none of some.
+    # A figure of all rows must not stand below some of them.
     dram_gb_s, dram_percent = (
         "" if value is None or len(ops) < len(report.ops) else f"{value:,.{digits}f}"
         for value, digits in ((report.dram_gb_s, 0), (report.dram_percent, 1))
@@ -147,11 +147,11 @@ def _colours(ops: Table) -> dict[str, list[str]]:
     few = (cores < FEW_CORES) & (cores < grid / 2)
     found = {
         "gap": np.where(ops["gap_us"] > GAP_THRESHOLD_US, "red", ""),
-        # A DRAM-sharded matmul takes a core per bank of DRAM, not the grid: that is all it can.
+        # A DRAM-sharded matmul uses one core per DRAM bank, never the whole grid.
         "cores": np.where(
             ops["dram_sharded"].astype(bool) | (cores == grid), "green", np.where(few, "red", "")
         ),
-        # Of a slow op only the larger figure: it is what the op is nearest to.
+        # A slow op is coloured at its larger figure only: that is the bound it is nearest to.
         "dram": np.where(slow & by_dram, "yellow", ""),
         "flops": np.where(slow & ~by_dram, "yellow", ""),
     }
@@ -178,7 +178,7 @@ def _fidelity_colours(ops: Table) -> list[str]:
 def _stacked(stacked: Table, width: int, paint: Paint, narrow: bool) -> list[str]:
     if not len(stacked):
         return []
-    # A sum of no measured time is 0 there; an op that ran took some.
+    # The sum is 0 where no time was measured: an op that ran took some.
     timed = stacked["device_time_us"] > 0
     columns = [
         Column("Share %", _figures(np.where(timed, stacked["percent"], np.nan), 2)),

@@ -20,9 +20,9 @@ MOST_ROWS = 50_000
 _UNSAFE = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
-#: Of the names of ops: pixels of a character, and of the column at least and at most.
+#: Column of op names, pixels: width of a character, narrowest and widest column.
 _NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 560
-#: Only for the colour of the cores.
+#: Key of a column that is not shown: the page's script colours the cores by it.
 _HIDDEN = "grid"
 #: Columns that are made here.
 _SAVES, _NUMBER = "saves_us", "number"
@@ -182,7 +182,7 @@ def ops_table(detail: Detail) -> OpsTable | None:
         if source.name in made or source.name in ops:
             column = source.read(made[source.name] if source.name in made else ops[source.name])
             known = len({*column.values} - {None})
-            # One device goes without saying.
+            # A single device needs no column.
             if known >= (2 if source.key == "device" else source.optional):
                 columns.append(column)
     filters, legend = (("category",), "") if device is None else (("category", "bound"), _COLOURS)

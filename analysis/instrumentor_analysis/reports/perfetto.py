@@ -137,7 +137,7 @@ def _part(part: _Part, devices: Sequence[float]) -> Iterator[Event]:
     if part.start:
         yield _signpost((DEVICE, 1), part.start, part.origin)
     for row in part.ops.records(_DEVICE_COLUMNS):
-        # NaN, of ops on the host, is in no list.
+        # Ops on the host have NaN as device, which is equal to nothing in the list.
         at = devices.index(row["device_id"]) if row["device_id"] in devices else 0
         track, gaps, name = (DEVICE, 2 * at + 1), (DEVICE, 2 * at + 2), str(row["op"])
         if row["is_signpost"]:

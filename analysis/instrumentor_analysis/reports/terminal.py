@@ -40,7 +40,8 @@ NARROW = 100
 _HEADING = 18
 #: Notes are not squeezed below this.
 NARROWEST = 20
-#: Of figures: the columns of their names and values; of those without a title, and of a verdict.
+#: Widths in columns: names and values of figures; names of a verdict and of figures without a
+#: title.
 _NAME, _VALUE, _LABEL = 16, 13, 12
 _HEAT = " ▁▂▃▄▅▆▇█"
 

@@ -16,7 +16,7 @@ from instrumentor_analysis.run_folder import ops_csvs
 DEVICE_LOG = "profile_log_device.csv"
 HOST_TRACE = "tracy_profile_log_host.tracy"
 OPS = "ops_perf_results.csv"
-#: What was made of an earlier look is no source of this one.
+#: Folder of an earlier export, which must not be taken for a source of this one.
 OURS = "ttnn_visualizer"
 
 

@@ -45,7 +45,7 @@ def html(comparisons: Sequence[Comparison]) -> str:
         page = replace(parts[0], sections=(*drawn, *parts[0].sections), note=_NOTE)
         return pages.render(page)
     first, *others = (part.warnings for part in parts)
-    # Warnings of every comparison are said once.
+    # Warnings that all comparisons share are shown once.
     shared = tuple(each for each in first if all(each in warnings for warnings in others))
     page = Document(
         f"{len(parts)} runs against {base}",
