@@ -33,13 +33,18 @@ def entered(region: Region) -> tuple[str, ...]:
         for node in own_nodes(loop)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
     }
-    given = list(_given(statement.value))
+    body = region.candidate
+    given = [
+        name.id
+        for name in _given(statement.value)
+        # `torch` of an argument `torch.randn(8, 4)`
+        if not body.program.is_imported(body.source, body.scope, name)
+    ]
     if set(given) & set(region.batch):
         return ()
-    names = [name for name in (*given, *_targets(statement)) if name not in region.hints]
-    return tuple(n for n in dict.fromkeys(names) if n not in gone and n not in ("_", "self"))[
-        :_MOST
-    ]
+    names = dict.fromkeys([*given, *_targets(statement)])
+    no_data = {*gone, *region.hints, "_", "self"}
+    return tuple(name for name in names if name not in no_data)[:_MOST]
 
 
 def _certainly_bound(region: Region) -> bool:
@@ -54,7 +59,7 @@ def _certainly_bound(region: Region) -> bool:
     return next(around, source.scope_of(forward)) is loop
 
 
-def _given(value: ast.expr) -> Iterator[str]:
+def _given(value: ast.expr) -> Iterator[ast.Name]:
     """Names that calls are given, of the innermost call first: `criterion(model(x), y)`."""
     while isinstance(value, (ast.Attribute, ast.Subscript)):
         value = value.value
@@ -75,11 +80,11 @@ def _given(value: ast.expr) -> Iterator[str]:
             yield name
 
 
-def _moved(argument: ast.expr) -> str | None:
+def _moved(argument: ast.expr) -> ast.Name | None:
     """`x` of `x`, `x.to(device)` and `batch["x"]`; a slice is a part of it only."""
     while True:
         if isinstance(argument, ast.Name):
-            return argument.id
+            return argument
         if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute):
             argument = argument.func.value
         elif isinstance(argument, ast.Subscript) and isinstance(argument.slice, ast.Constant):

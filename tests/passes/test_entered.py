@@ -37,6 +37,7 @@ def given(body: str) -> str:
 @pytest.mark.parametrize(
     ("body", "names"),
     [
+        ("out = model(torch.rand(4, 8))\n    loss = out.mean()", "out"),
         ("out, loss = model(x, y)", "x, y, out"),
         ("loss = (model(x) - y).pow(2).mean()", "x"),
         ("x = data[i:i + 4]\n    out = model(x)\n    loss = out.mean()", "x, out"),
