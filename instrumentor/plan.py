@@ -34,7 +34,7 @@ from instrumentor.explanation import (
 from instrumentor.locate.evidence import findings
 from instrumentor.locate.loops import Site
 from instrumentor.locate.model import Declined, Located
-from instrumentor.locate.syntax import FUNCTIONS, callee
+from instrumentor.locate.syntax import FUNCTIONS, Source, callee
 from instrumentor.options import Options, for_inference
 from instrumentor.passes import PASSES, recorder
 from instrumentor_analysis.caveats import Caveat
@@ -109,26 +109,37 @@ def make_plan(located: Located, options: Options) -> Plan:
     # a training step keep the defaults of training.
     if not located.regions[0].sites and options.region_label == "region":
         options = for_inference(options)
-    object_name = _fresh_name(located)
+    main, object_name = located.candidate.source, _fresh_name(located)
     # The recorder first: edits at one place take effect in this order.
     found = {recorder.NAME: recorder.edits(located, object_name, options)}
     for name, edits_of in PASSES.items():
         if name in options.only if options.only else name not in options.skip:
             found[name] = edits_of(located, object_name)
-    edits = [
-        replace(edit, file=source.path, pass_name=name)
-        for name, made in found.items()
-        for source, edit in made
-    ]
+    edits, warnings = [], list(located.warnings)
+    for name, made in found.items():
+        for source, edit in made:
+            if options.self_contained and source is not main:
+                warnings += _left_out(source, edit)
+            else:
+                edits.append(replace(edit, file=source.path, pass_name=name))
     return Plan(
-        located.candidate.source.path,
+        main.path,
         _without_conflicts(edits),
         explain_located(located),
         (object_name, f"{object_name}_recorder"),
         located.regions[0].label,
         options,
-        tuple(located.warnings),
+        tuple(warnings),
     )
+
+
+def _left_out(source: Source, edit: Edit) -> list[Caveat]:
+    """Warns that a statement of another file, which a self-contained copy is not, stays enabled."""
+    if edit.kind is not Kind.DISABLE or edit.at is None:
+        return []
+    text = f"left as it is, because the copy is of another file: {edit.reason}"
+    hint = "`instrument run` edits both files"
+    return [Caveat("other-file", text, "caution", source.at(edit.at.line), hint)]
 
 
 def _without_conflicts(edits: list[Edit]) -> tuple[Edit, ...]:

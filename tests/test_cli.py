@@ -456,7 +456,25 @@ class TestApply:
         assert "stand in steps.py and train.py: one copy cannot hold both" in refused.stderr
         assert "hint: Measure it with `instrument run`" in refused.stderr
         assert not (repo / "copy.py").exists()
-        assert not (repo / "copy.py").exists()
+
+    def test_what_another_file_evaluates_first_is_named_and_stays(
+        self, git_repo: RepoFactory, run_cli: RunCli
+    ) -> None:
+        train = (
+            "import torch\n\nmodel = torch.nn.Linear(4, 1)\n"
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n\n"
+            "def train(loader):\n    for x in loader:\n        model(x).mean().backward()\n"
+            "        optimizer.step()\n"
+        )
+        evaluates = (
+            "import torch\nfrom train import model, train\n\nloader = [torch.ones(2, 4)] * 9\n"
+            "with torch.no_grad():\n    for x in loader:\n        model(x)\ntrain(loader)\n"
+        )
+        repo = git_repo({"train.py": train, "main.py": evaluates})
+        done = run_cli("apply", "main.py", "-o", "copy.py", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        assert "warning: main.py:5: left as it is, because the copy is of another" in done.stderr
+        assert strip((repo / "copy.py").read_bytes()) == (repo / "train.py").read_bytes()
 
 
 # -- what people type -----------------------------------------------------------------------------

@@ -38,7 +38,6 @@ def apply(
     # The copy is run by hand: no recorder's module lies on its path.
     prepared = prepare(script, replace(rewrite, self_contained=True))
     main = prepared.plan.file
-    others = [p for p in prepared.replacements if p != main]
     if output.resolve() in {p.resolve() for p in prepared.originals} | {prepared.script.resolve()}:
         raise UsageError(f"{output} is the original", "Give another name with -o.")
     if output.is_dir():
@@ -46,8 +45,6 @@ def apply(
     write_new(output, prepared.replacements[main], force=asked.force)
     if main != prepared.script:
         console.say(f"The loop is in {main}: {output} is the copy of that module")
-    for other in others:
-        console.warn(f"{other} would be changed too; `instrument run` does both")
     console.warn_all(prepared.plan.warnings)
     console.say(f"Wrote {output} (your file was not touched)")
     following = ("python3", output) if main == prepared.script else ("instrument", "run", script)
