@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# Verbs that take `-m MODULE` in the place of a script.
 _RUN_MODULES = ("run", "explain")
 
 # Verbs without children, threads or temporary files of their own.
@@ -35,7 +36,7 @@ def call(argv: list[str]) -> int:
     try:
         return _answered(argv)
     except KeyboardInterrupt:
-        # Not by the console: it may be what was being imported.
+        # Not through the console module: it may be what was being imported.
         print("interrupted", file=sys.stderr, flush=True)
         return 130
 
@@ -61,7 +62,7 @@ def _answered(argv: list[str]) -> int:
         console.fail(unread)
         return unread.exit_code
     except FileNotFoundError:
-        # Whatever asked for the working directory: a shell may stand in one that was removed.
+        # Perhaps the working directory itself: a shell may be in one that has been removed.
         try:
             Path.cwd()
         except FileNotFoundError:
@@ -119,7 +120,7 @@ def as_meant(argv: list[str]) -> list[str]:
         return [*argv[1:-1], first, argv[-1]]  # its options stand before or behind it
     if first in _RUN_MODULES and "-m" in argv:
         at = argv.index("-m") + 2
-        # Behind a script, -m is an option of the script.
+        # A -m that follows a script is the script's own option.
         if not any(Path(word).is_file() for word in argv[1 : at - 2]):
             return [*argv[:at], "--", *argv[at:]]  # what follows the module is the script's
     if not first or first.startswith("-") or first in VERBS:

@@ -44,7 +44,7 @@ def held(devices: Sequence[Path], folder: Path = LOCKS) -> Iterator[None]:
             no lock file.
     """
     with contextlib.ExitStack() as stack:
-        # In one order for everyone: else two runs could take one device each, and both give up.
+        # Always in the same order: otherwise two runs could each take one device, and both give up.
         for device in sorted(devices):
             name = "-".join(device.absolute().parts[1:])
             stack.enter_context(_locked(folder / f"instrument-{name}.lock", device))
@@ -65,13 +65,13 @@ def _locked(path: Path, device: Path) -> Iterator[None]:
             ) from None
         yield
     finally:
-        # The file stays: one that was removed could be locked by one run and made anew by another.
+        # The file stays: if it were removed, one run could hold the old one and another a new one.
         os.close(descriptor)
 
 
 def _open(path: Path) -> int:
     """Open a lock file for reading, which is all that a lock needs; make it where it is missing."""
-    # In /tmp anybody may have put a link there, or a pipe, whose opening waits for a writer.
+    # In /tmp anybody may have planted a link, or a pipe whose opening would wait for a writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         try:

@@ -173,7 +173,7 @@ def _tracebacks(text: str) -> list[tuple[int, str]]:
     start = text.find(_TRACEBACK)
     while start >= 0:
         body: list[str] = []
-        # Launchers of several processes put something ahead of every line: `[rank0] `.
+        # Multi-process launchers prefix every line: `[rank0] `.
         prefix = text[text.rfind("\n", 0, start) + 1 : start]
         for line in text[start : start + LONGEST_TRACEBACK].split("\n"):
             inner = line.removeprefix(prefix) if body else line

@@ -182,7 +182,7 @@ class Discovery(InstrumentedRun[Observed]):
     def conclude(self) -> Observed:
         """What was seen; else what went wrong, without the name of a file that is gone."""
         if self.failure is not None:
-            # Its log goes with the folder.
+            # The hint names a log that was removed with its folder.
             if str(self.thrown_away) in self.failure.hint:
                 self.failure.hint = "Run the script by itself to see its whole output."
             raise self.failure
@@ -296,7 +296,7 @@ def loop_around(tree: ast.AST, lines: Sequence[int]) -> ast.For | ast.AsyncFor |
         for node in ast.walk(tree)
         if isinstance(node, _LOOPS) and all(_holds(node, line) for line in lines)
     ]
-    # Of loops one inside the other the innermost begins last.
+    # Of nested loops the innermost starts last.
     return max(held, key=lambda loop: loop.lineno, default=None)
 
 

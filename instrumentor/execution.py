@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from instrumentor.progress import Progress
 
 OVERFLOW = "buffer-overflow"  # the row of failures.yaml
-# tt-metal's words when another process has the chip: it then waits without end.
+# What tt-metal prints while another process has the chip; it waits forever.
 LOCKED = "Waiting for lock"
 SETTLE_S = 15.0  # for a script to end after its last sample
 WIDEST = 1000  # of a line of output that is shown
@@ -206,7 +206,7 @@ def _failure(
         return Interrupted("interrupted" + _left(finished), "What was measured so far is kept.")
     if finished.timed_out:
         what = f"the run did not end within --timeout {timeout_s:g} s{_left(finished)}"
-        # What it waited for, such as a lock, is worth more than that it was late.
+        # What it was waiting for, such as a lock, says more than that it timed out.
         known = reasons(diagnose(text))
         if known:
             return _known(what, known)

@@ -20,7 +20,7 @@ from msgspec import convert
 from instrumentor.errors import UsageError
 from instrumentor_analysis.past import Entry
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 2  # of the database (`PRAGMA user_version`)
 #: How long a writer waits for another one, seconds.
 PATIENCE_S = 10.0
 _TABLES = """

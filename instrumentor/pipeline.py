@@ -279,7 +279,7 @@ class InstrumentedRun(Pipeline[Result]):
 
     def _remove_empty_folder(self) -> None:
         said = [*self.folder.glob("*.jsonl"), *self.folder.glob("*.log")]
-        # Of a process whose watcher was killed there is output to read.
+        # If the watching process was killed, the output so far is worth keeping.
         if any(path.stat().st_size for path in said):
             return
         names = ("changes.diff", "plan.json", FACTS)

@@ -23,7 +23,7 @@ from instrumentor.project import home_folder
 
 #: Bytecode: what others could have written to is not run.
 BYTECODE = "pycache"
-OTHERS_WRITE = 0o022
+OTHERS_WRITE = 0o022  # group or everyone
 # Tracy's wrapper hands the script's path to a shell, and PYTHONPATH is split at colons.
 SAFE_PATH = re.compile(r"[A-Za-z0-9_./+@=-]+\Z")
 
@@ -45,7 +45,7 @@ def own_cache() -> Path | None:
 
 def bases() -> tuple[Path, ...]:
     """Every folder that a run of this user may have used, the preferred one first."""
-    # All of them: what a killed run used may differ from what TMPDIR says today.
+    # All of them: TMPDIR may have been another one when a run was killed.
     temporary = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
     folders = [Path(base).resolve() for base in (*temporary, "/tmp", "/var/tmp") if base]
     mine = f"instrumentor-{os.getuid()}"
@@ -196,7 +196,7 @@ def remove_dead() -> tuple[Path, ...]:
     dead = []
     for folder in entries("asked"):
         pid = folder.name.partition("-")[0]
-        # A number that was given to another process only puts the removal off.
+        # A reused pid only delays the removal.
         if pid.isdigit() and not Path("/proc", pid).exists():
             _remove(folder)
             dead.append(folder)

@@ -126,7 +126,7 @@ def reset_boards(machine: Machine, env: Mapping[str, str], progress: Progress) -
         NotReady: there is no tt-smi, or the boards did not come back.
     """
 
-    # Beside an interpreter that came with the project stands what the project put there.
+    # A tt-smi beside an interpreter that came with the project is the project's as well.
     smi = find_smi(machine.python if machine.asked else None, env)
     if smi is None:
         raise NotReady(

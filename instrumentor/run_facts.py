@@ -35,6 +35,7 @@ def conditions(
     root, plan = prepared.project.root, prepared.plan
     commit, dirty = git.state(root) if prepared.project.git else (None, None)
     loop = plan.explanation["loop"]
+    # Peak FLOP/s depend on it, and a run without device ops does not show it otherwise.
     fidelity = config_of(prepared.script, arguments, cwd).get("math_fidelity")
     return {
         "scope": plan.label,

@@ -46,7 +46,7 @@ class ProcessOptions(Checked):
     timeout_s: float | None = option(
         WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0
     )
-    # A lock of the device is waited for without end: after so long a silence it is said.
+    # A locked device is waited for forever: after this much silence the user is told.
     stall_s: float | None = 120.0
     cwd: Path | None = None
     env: Mapping[str, str] | None = None

@@ -211,7 +211,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             return
 
         for path, code in self.prepared.replacements.items():
-            # A script that does not compile there without us either is left to say so itself.
+            # If the original does not compile there either, the script will say so itself.
             error = compiles_under(self.machine.python, code, str(path))
             if error and not compiles_under(
                 self.machine.python, self.prepared.originals[path], str(path)

@@ -76,7 +76,7 @@ def against(
         taken_out: files and lines of the statements that the copy lacks.
     """
     ours, theirs = found["parameters"], original or found["parameters"]
-    # Frozen or unused parameters have no gradient in either: that is the script's own business.
+    # Parameters that the loss does not use have no gradient in either: not our doing.
     if theirs["with_gradient"] <= ours["with_gradient"]:
         note = f"{ours['with_gradient']} of {ours['trainable']} parameters get a gradient, as in "
         return {**found, "notes": [*found["notes"], f"{note}the unmodified script"]}

@@ -35,7 +35,7 @@ def apply(
     from instrumentor.prepare import prepare
 
     output = asked.output
-    # The copy is run by hand: no recorder's module lies on its path.
+    # The copy is run by hand, without the recorder's module on its path.
     prepared = prepare(script, replace(rewrite, self_contained=True))
     main = prepared.plan.file
     if output.resolve() in {p.resolve() for p in prepared.originals} | {prepared.script.resolve()}:

@@ -77,7 +77,7 @@ def _fix(planned: PlannedRun, options: RunOptions, *, quiet: bool) -> None:
 
     narrator = console.Narrator(quiet=quiet)
     restore(Path.cwd())
-    # No other run may take a device between the end of its holder and the reset.
+    # Otherwise another run could take a device between the end of its holder and the reset.
     with held(planned.machine.devices):
         free_devices(planned, narrator, end=options.yes, needed=options.reset)
         if options.reset:

@@ -310,7 +310,7 @@ class _Rounds:
 
     def offer(self, best: int, number: int) -> None:
         """Offer to go back to the best version."""
-        # A pipe or a CI job answers no question.
+        # Nobody answers in a pipe or a CI job.
         if not sys.stdin.isatty():
             self.say(
                 f"  version {best} is the best so far; go back to it with: instrument "

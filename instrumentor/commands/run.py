@@ -112,7 +112,7 @@ def _show(result: RunResult, asked: Asked) -> None:
         from instrumentor.profilers.torch import NO_OPS
 
         console.say("Nothing was measured")
-        # Where nothing at all was measured it says nothing that there are no ops.
+        # When nothing at all was measured, a warning about missing ops adds nothing.
         besides = [each for each in result.warnings if each.kind != NO_OPS]
         console.warn_all(besides, notes=asked.verbose)
         return

@@ -74,7 +74,7 @@ def holders(planned: PlannedRun) -> Iterator[Check]:
 def describe(holder: Holder) -> str:
     """A process that has a device open, in one line."""
     units = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
-    # From two on, so that the unit is always a plural.
+    # At least two of a unit, so that its name is always plural.
     size, unit = next(((n, name) for n, name in units if holder.age_s >= 2 * n), units[-1])
     return (
         f"process {holder.pid} of {holder.user} has had {', '.join(map(str, holder.devices))} "

@@ -114,7 +114,7 @@ def planned_run(
     path = script_path(Path(script)) if script is not None else None
     project = find_project(path) if path is not None else None
     root = project.root if project is not None else options.folder
-    # Everything in the repository came with it, also beside a project that is a part of it.
+    # All of the repository counts as the project's, even where the project is only a part of it.
     repository = next((folder for folder in (root, *root.parents) if is_git_root(folder)), None)
     named = options.tt_xla is not None and "tt_xla" not in options.configured
     machine = options.examine(root, preview=True)

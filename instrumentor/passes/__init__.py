@@ -35,6 +35,7 @@ def early_stop(located: Located, recorder: str) -> Edits:
     why = "stop early: after the optimizer step, before logging, validation and checkpoints"
     for stop in located.stops:
         leave = "return" if stop.strategy == "return" else "raise SystemExit(0)"
+        # Not behind the script's own counter: where it counts first, that would cut off the step.
         code = f"if {recorder}.finished({stop.condition}):\n    {leave}"
         yield stop.source, Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=why)
 

@@ -211,7 +211,7 @@ class _Run:
             # The guard goes on ending them after we are gone.
             self._send({"event": "end"})
             ending = still_alive(self.processes(), LEAVING_S)
-            # It is left running on purpose, of which Popen would warn when it is collected.
+            # It is left running on purpose; Popen would warn about that when it is collected.
             self.guard.returncode = 0
             return {"left": [], "ended": [], "ending": ending}
         self.guard.wait()

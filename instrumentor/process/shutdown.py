@@ -23,7 +23,7 @@ COMPLETE = "complete"
 LEAVING = "leaving"
 #: Between two looks at what the processes use.
 LOOK_S = 1.0
-#: Of the memory in use at the last look: less is noise, more was given back.
+#: Share of the memory in use at the last look; a smaller drop is noise.
 RELEASED_SHARE = 0.01
 
 

@@ -45,7 +45,7 @@ def choose(
             f"There is no profiler called {requested!r}.",
             f"Use auto, {', '.join(named)}.",
         )
-    # The others are called like the package that they need.
+    # The other profilers are named after the package that they need.
     if requested != "wallclock" and not machine.has(requested):
         raise NotReady(
             f"{requested} is not installed in {machine.python}.",

@@ -235,7 +235,7 @@ def _tools(scratch: Path, folder: Path) -> Path:
 
 def _arguments(request: LaunchRequest, options: frozenset[str]) -> list[str]:
     """Tracy's own options, as far as this version offers them."""
-    # -p: enabled zones alone, else every Python call becomes one. Two words: 0.65 fails on `-pr`.
+    # Without -p every Python call becomes a zone. Not `-pr`, on which Tracy of ttnn 0.65 fails.
     wanted = ["-p", "-r"]
     for flag in ("--sync-host-device", "--check-exit-code", "--no-web-server"):
         if flag in options and (request.command is None or flag != "--check-exit-code"):

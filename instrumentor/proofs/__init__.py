@@ -28,7 +28,7 @@ except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.exit(3)
 """
-_COMPILE_FAILED = 3
+_COMPILE_FAILED = 3  # Python itself ends with 1 or 2 where it fails
 _TIMEOUT_S = 120
 
 
@@ -83,7 +83,7 @@ def compiles_under(python: Path, source: bytes, filename: str) -> str | None:
     Raises:
         NotReady: the interpreter cannot be run.
     """
-    # Isolated and without site: nothing of the project runs for the sake of a compilation.
+    # Isolated and without site, so that compiling runs nothing of the project.
     command = [str(python), "-I", "-S", "-W", "ignore", "-c", _COMPILE, filename]
     try:
         done = subprocess.run(

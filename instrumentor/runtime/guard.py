@@ -144,7 +144,7 @@ class Guard:
                 pid = int(stream.read())
         except (OSError, ValueError):
             return self.main
-        # A number that is alive and none of the run's was given to another process meanwhile.
+        # A live pid outside of the run has been reused by another process.
         return pid if pid in self.processes() or not alive(pid) else self.main
 
     def signal(self, pids: list[int], number: int) -> set[int]:
@@ -176,8 +176,8 @@ class Guard:
         os.setsid()
         self.apart.add(os.getpid())
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-        # A handler in Python does not end select(), which is then called again (PEP 475): the end
-        # of a child wakes it by a byte in this pipe.
+        # select() is called again after a handler in Python (PEP 475), so that a child's end has to
+        # wake it through this pipe.
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(wake_write, False)
@@ -204,7 +204,7 @@ def become(order: dict[str, Any], guard: int, failure: int) -> None:
     """In the forked child: turn into the script's process; never returns."""
     try:
         os.setpgid(0, 0)
-        # The signal at the parent's death is never sent for a parent that is dead already.
+        # The death signal is not sent for a parent that is already dead.
         if os.getppid() != guard:
             os._exit(1)
         prctl(PR_SET_PDEATHSIG, signal.SIGINT)
@@ -219,7 +219,7 @@ def become(order: dict[str, Any], guard: int, failure: int) -> None:
     except OSError as error:
         os.write(failure, f"{error.filename or order['cwd']}: {error.strerror}".encode())
     finally:
-        os._exit(127)
+        os._exit(127)  # as a shell does for a program that cannot be run
 
 
 def prctl(option: int, value: int) -> None:

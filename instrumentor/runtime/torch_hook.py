@@ -32,7 +32,7 @@ COLUMNS = [
     "source",
 ]
 OPERATIONS = ("cpu_op", "Operator")  # the second is the category's older name
-DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # what Kineto calls work on a GPU
 
 
 def warn(text: str) -> None:
@@ -134,7 +134,7 @@ def operations(events: list[dict[str, Any]], on_device: bool) -> list[dict[str, 
 def self_times(ops: list[dict[str, Any]]) -> list[float]:
     """Each operation's time less that of the operations it called on its own thread."""
     own = [event.get("dur", 0) for event in ops]
-    # In start order, the longer first: an operation follows the one that called it.
+    # Sorted by start, the longer first: a caller precedes what it calls.
     open_ops: dict[object, list[int]] = {}
     for index, event in enumerate(ops):
         stack = open_ops.setdefault((event.get("pid"), event.get("tid")), [])

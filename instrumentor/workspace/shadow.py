@@ -58,7 +58,7 @@ def shadow(
             replaced=tuple(project.root / name for name in texts),
             plan=plan,
             linked=tuple(project.root / name for name in links),
-            # Taken when all of ours is there: what differs from it later, the script wrote.
+            # Taken last: whatever differs from it later was written by the script.
             _copied=snapshot(slot.tree),
         )
         try:

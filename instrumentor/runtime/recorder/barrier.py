@@ -210,7 +210,7 @@ def cut_graph() -> None:
 
 def opened_device() -> Optional[str]:
     """The accelerator that the script has opened, None when it has opened none."""
-    # Only whether it is initialised: any other question would open a device that was not meant.
+    # Asks only what is initialised: anything more could open a device that the script did not.
     lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
     if getattr(lowest, "_xla_runtime_is_initialized", bool)():
         return "xla"

@@ -77,7 +77,7 @@ class Observer:
         if event.kind == "step" and self.optimizer is None:
             self.optimizer, self.frames = event.about, running_frames()
             self.parameters = count_parameters(event.about)
-            # Without its check for nan, which would end a script that goes on in spite of one.
+            # Without the nan check, which would raise in a script that survives a nan.
             sys.modules["torch"].set_anomaly_enabled(True, False)
         elif event.kind == "step":
             self.steps.append(running_chain())

@@ -168,7 +168,7 @@ class Recorder:
         """
         torch = sys.modules["torch"]
         for loader in loaders:
-            # Other loaders may be anything: what they would draw is not known.
+            # What loaders of other kinds would draw is not known.
             if isinstance(loader, torch.utils.data.DataLoader):
                 torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
                 next(iter(loader._index_sampler), None)

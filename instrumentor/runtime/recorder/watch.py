@@ -63,7 +63,7 @@ class Watch:
         self.weights = set()
         while self.undo:
             owner, name, real, ours = self.undo.pop()
-            # Something else may have put its own function around ours meanwhile: that stays.
+            # Someone else may have wrapped our function meanwhile: that stays in place.
             if getattr(owner, name, None) is ours:
                 setattr(owner, name, real)
 
@@ -72,7 +72,7 @@ class Watch:
         real = getattr(owner, name, None)
         if real is not None:
             ours = around(real)
-            # torch.compile would trace ours where the script calls it in compiled code.
+            # Otherwise torch.compile would trace into it where compiled code calls it.
             never_compiled = getattr(sys.modules.get("torch._dynamo"), "disable", None)
             if callable(ours) and never_compiled is not None:
                 ours = never_compiled(ours)

@@ -101,7 +101,7 @@ class Witness:
             self.watch.off()
             self.decide()
             return
-        # Autograd numbers nodes by thread: numbers of another one say nothing here.
+        # Autograd numbers nodes per thread: those of another thread cannot be compared.
         self.since, self.thread = sequence_number(), threading.get_ident()
         self.inside = True
 
