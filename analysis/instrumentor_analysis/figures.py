@@ -57,7 +57,12 @@ class Total(Struct, frozen=True):
 
 
 def by_time(groups: Groups, names: Categorical, times_us: Floats) -> list[Total]:
-    """Groups of rows by their time, most first, then by name."""
+    """Groups of rows by their time, most first, then by name.
+
+    Args:
+        names: name of each row; that of a group's first row names the group.
+        times_us: time of each row; NaN counts as 0.
+    """
     sums = groups.sums(times_us)
     whole = float(sums.sum())
     columns = names[groups.first].tolist(), groups.sizes.tolist(), sums.tolist()

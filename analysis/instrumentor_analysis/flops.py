@@ -46,14 +46,25 @@ class Flops(Struct, frozen=True):
 def flops_per_token(
     *, trainable: int, frozen: int, attention: int, sequence_length: int, forward_only: bool = False
 ) -> int:
-    """FLOPs of one token; see the module for the formula."""
+    """FLOPs of one token; see the module for the formula.
+
+    Args:
+        trainable, frozen: numbers of parameters.
+        attention: heads * head dimension, summed over layers.
+        sequence_length: tokens.
+        forward_only: inference, without a backward.
+    """
     per_trained, per_frozen, per_attention = (2, 2, 4) if forward_only else (6, 4, 12)
     weights = per_trained * trainable + per_frozen * frozen
     return weights + per_attention * attention * sequence_length
 
 
 def sample_flops(facts: ModelFacts, label: str, tokens_per_sample: float | None) -> Flops | None:
-    """FLOPs of one sample of what a label times; None where nothing tells them."""
+    """FLOPs of one sample of what a label times; None where nothing tells them.
+
+    Args:
+        tokens_per_sample: None or 0 for a model without tokens, which is counted op by op.
+    """
     forward_only = label == "inference"
     # The formulas say nothing about a part of the step without its backward, such as the forward
     # alone.

@@ -61,7 +61,11 @@ class OpModel(Struct, frozen=True):
 
 
 def model(op: Mapping[str, Any], arch: Architecture, active_experts: int | None) -> OpModel:
-    """The model of one distinct op, from the cells of its row (missing ones are None)."""
+    """The model of one distinct op, from the cells of its row (missing ones are None).
+
+    Args:
+        active_experts: active experts per group, for a sparse matmul whose row has no ``nnz``.
+    """
     code = clean(op["op_code"])
     found: dict[str, Any]
     if "Matmul" in code:

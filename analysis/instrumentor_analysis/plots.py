@@ -43,7 +43,11 @@ def figures(summary: Summary, detail: Detail | None = None) -> dict[str, Drawing
 
 
 def encode(drawing: Drawing, kind: Kind, dpi: int = 150) -> bytes:
-    """A drawing with its title and keys as a file's content; the same bytes each time."""
+    """A drawing with its title and keys as a file's content; the same bytes each time.
+
+    Args:
+        dpi: pixels in an inch of a PNG, in which 100 units of the drawing take an inch.
+    """
     whole = framed(drawing)
     if kind == "svg":
         head = ' xmlns="http://www.w3.org/2000/svg" font-family="system-ui, sans-serif"'

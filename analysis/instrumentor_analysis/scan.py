@@ -151,7 +151,12 @@ def refuse_cut_line(path: Path, header: Header, last: bytes) -> None:
 
 
 def wrong_cells(path: Path, header: Header, line: int, cells: int) -> DamagedFile:
-    """The error of a row with too few or too many cells."""
+    """The error of a row with too few or too many cells; raising it is left to the caller.
+
+    Args:
+        line: 1-based line of the file.
+        cells: number of cells in it.
+    """
     names = header.columns
     column = names[cells - 1] if cells <= len(names) else None
     return DamagedFile(path, f"{cells} cells where the header has {len(names)}", line, column)

@@ -42,7 +42,12 @@ def watch_text(kernel: Kernel) -> str:
 
 
 def call_text(source: Source, sites: Sequence[CallSite], numbers: Mapping[CallSite, int]) -> str:
-    """The statement of some calls again, each call with its number."""
+    """A statement written again, each of its calls with its number.
+
+    Args:
+        sites: calls of kernels in one and the same statement.
+        numbers: of all calls; they tell the gate which call it is.
+    """
     text = StatementText(source)
     inserts: list[tuple[int, int, str]] = []
     for site in sites:

@@ -97,6 +97,7 @@ class CallSite(Struct, frozen=True, eq=False):
 
     @property
     def line(self) -> int:
+        """1-based line on which the call begins."""
         return self.call.lineno
 
     @property

@@ -32,7 +32,11 @@ class Sizes:
         self.source = source
 
     def integer(self, node: ast.expr | None, scope: ScopeNode, depth: int = _DEPTH) -> int | None:
-        """The integer that an expression is, or None."""
+        """The integer that an expression is, or None.
+
+        Args:
+            depth: names and operators that may still be followed.
+        """
         if depth <= 0:
             return None
         match node:

@@ -91,7 +91,7 @@ class TtLang(Struct, frozen=True):
         return Launch(argv, variables, request.cwd)
 
     def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
-        """Nothing to move: the gate's records and the log hold it all."""
+        """No artifacts: the gate's records and the log hold it all."""
         return Artifacts()
 
     def keep_device_log(self, base: dict[str, str], folder: Path) -> None:

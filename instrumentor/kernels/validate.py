@@ -106,6 +106,12 @@ class Validation(Struct, frozen=True):
 def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: str) -> Verdict:
     """Compare two files of numbers (.npy, .npz, .csv, .txt, .json), element by element.
 
+    NaN equals nothing, NaN included.
+
+    Args:
+        rtol, atol: tolerances of numpy's ``isclose``, ``rtol`` relative to the reference.
+        by: what the comparison is called in the verdict.
+
     Raises:
         UsageError: a file is of another kind, or damaged.
     """

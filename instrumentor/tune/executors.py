@@ -119,6 +119,10 @@ class Executor:
     def start(self, work: Callable[[Any], None], spec: object, limit_s: float | None) -> Job:
         """Submit ``work(spec)``, which keeps the limit itself.
 
+        Args:
+            work: called with ``spec`` in the process of the job.
+            limit_s: time limit of the work, seconds; None without one.
+
         Raises:
             NotReady: it cannot be submitted.
             UsageError: submitit does not know a parameter.

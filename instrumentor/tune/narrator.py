@@ -34,7 +34,13 @@ class Narrator(console.Narrator):
                 self._say(f"{name}: {where} ({at.how}{own})")
 
     def begins(self, trial: Trial, number: int, left: int, left_s: float | None) -> None:
-        """A trial starts; ``left`` trials at most are still to come, it included."""
+        """A trial starts.
+
+        Args:
+            number: of the trial, from 1.
+            left: trials that are still to come at most, this one included.
+            left_s: time they may still take, seconds; None when it cannot be estimated.
+        """
         rest = "" if left_s is None else f", at most {_duration(left_s)} left"
         self.steps, self.total = number - 1, number + max(0, left - 1)
         said = f"trial {number} of at most {self.total}"
@@ -42,7 +48,11 @@ class Narrator(console.Narrator):
         self._now(f"running {said}: {trial.configuration}")
 
     def ends(self, trial: Trial, made: Outcome, *, known: bool) -> None:
-        """A trial has its result; ``known`` from the journal."""
+        """A trial has its result.
+
+        Args:
+            known: it was read from the journal of an earlier tuning, not run.
+        """
         if not made.measured:
             text = f"{made.status}: {made.reason}"
         else:

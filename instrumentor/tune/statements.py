@@ -71,7 +71,13 @@ class Changes(Struct, eq=False):
         *,
         rebinds: tuple[str, ...] = (),
     ) -> None:
-        """Insert statements; ``rebinds`` are names of the module that they may bind anew."""
+        """Insert statements.
+
+        Args:
+            at: the statement that ``kind`` refers to; None for the beginning of the file.
+            reason: shown beside the change.
+            rebinds: names of the module that the statements may bind anew.
+        """
         where = None if at is None else address(at)
         edit = source.path, Edit(kind, where, code, pass_name=PASS, reason=reason)
         # Two settings may want the same line, such as an import.

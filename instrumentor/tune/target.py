@@ -114,6 +114,10 @@ class Target(Struct, eq=False):
 def read_target(script: Path, arguments: Sequence[str], cwd: Path, options: Options) -> Target:
     """Find the loop, the modules and the YAML of a script.
 
+    Args:
+        script: relative to ``cwd`` unless absolute.
+        arguments: of the script; they may choose the loop and name the YAML.
+
     Raises:
         Declined, UsageError: as for a run.
     """

@@ -85,7 +85,7 @@ def tune(
 def resume(
     folder: Path, options: TuneOptions | None = None, narrator: Narrator | None = None
 ) -> Tuned:
-    """Go on with a tuning that was killed, interrupted or out of budget.
+    """Continue a tuning that was killed, interrupted or out of budget.
 
     What is tried comes from its journal; budget, timeout and executor from ``options``.
 

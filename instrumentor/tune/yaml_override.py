@@ -72,6 +72,9 @@ def _text(value: object) -> str:
 def override(data: bytes, key: str, value: Any) -> bytes:
     """The YAML with another value for one of its top-level keys.
 
+    Args:
+        value: as the file spells such values; it is quoted as the old one was.
+
     Raises:
         ValueError: the key is not there once with a plain value, or no text for it can be found.
     """

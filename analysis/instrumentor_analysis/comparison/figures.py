@@ -34,7 +34,12 @@ _FIGURES: tuple[tuple[str, str, str, Better, bool], ...] = (
 
 
 def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Figure, ...]:
-    """Figures that one of the sides has at least."""
+    """Figures that at least one of the sides has.
+
+    Args:
+        basis: ``sample`` divides times that grow with the batch.
+        per: batch size of either side.
+    """
     found: list[Figure] = []
     for key, name, unit, better, grows in _FIGURES:
         values = [side.number(key) for side in (base, new)]
@@ -48,7 +53,11 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
 
 
 def categories(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
-    """Device time by category, in the order of the charts; empty without it on both sides."""
+    """Device time by category, in the order of the charts; empty without it on both sides.
+
+    Args:
+        per: what the times of either side are divided by.
+    """
     old, now = ({each.name: each for each in side.summary.categories} for side in (base, new))
     return _shares(old, now, per)
 
@@ -56,7 +65,11 @@ def categories(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]
 def located(
     base: Side, new: Side, key: Literal["lines", "modules"], per: tuple[int, int]
 ) -> tuple[Share, ...]:
-    """Source lines or modules, most difference first; empty without them on both sides."""
+    """Source lines or modules, most difference first; empty without them on both sides.
+
+    Args:
+        per: what the times of either side are divided by.
+    """
     places = [side.summary.locations or Locations() for side in (base, new)]
     old, now = ({_named(each): each for each in getattr(place, key)} for place in places)
     return tuple(sorted(_shares(old, now, per), key=lambda s: (-abs(s.change_ms), s.name)))

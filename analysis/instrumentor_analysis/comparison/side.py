@@ -177,7 +177,12 @@ def side_of_document(document: Any, name: str, source: str) -> Side:
 
 
 def side_of(summary: Summary, name: str, source: str) -> Side:
-    """A side with the batch size that the run itself tells."""
+    """A side with the batch size that the run itself tells.
+
+    Args:
+        name: what it is called in every report.
+        source: the path that was given.
+    """
     made = Side(name, source, summary)
     size, counted = summary.run.get("batch_size"), _counted(made.main_wall)
     if counted is not None and counted != size:

@@ -221,7 +221,12 @@ def _places(names: Column, rows: Sequence[tuple[int, float, float | None]]) -> T
 
 
 def savings(summary: Summary, most: int, note: str = "") -> Section:
-    """Potential savings, upper bounds; shares are of device time and gaps."""
+    """Potential savings, upper bounds; shares are of device time and gaps.
+
+    Args:
+        most: rows of the table.
+        note: a sentence below it.
+    """
     found = summary.savings[:most]
     names = [each.op for each in found]
     columns = (

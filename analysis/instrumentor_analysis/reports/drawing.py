@@ -150,7 +150,7 @@ class Scale(Struct, frozen=True):
 
 
 def decades(values: Sequence[float], length: float, *, flipped: bool = False) -> Scale:
-    """Whole decades around positive values."""
+    """A logarithmic scale of whole decades around positive values, ``length`` units long."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     # One decade at least: a single value, or equal ones, would leave an axis without length.
     return Scale(10.0**low, 10.0 ** max(high, low + 1), length, log=True, flipped=flipped)
@@ -162,7 +162,12 @@ def grid(
     size: tuple[float, float],
     form: Callable[[float], str] = FORM,
 ) -> list[Shape]:
-    """Lines and values at the ticks of either axis of a figure of that size."""
+    """Lines and values at the ticks of either axis; an axis that is None has neither.
+
+    Args:
+        size: width and height of the plot, units.
+        form: how a value is written.
+    """
     found: list[Shape] = []
     if y is not None:
         for value in y.ticks(4):

@@ -61,7 +61,12 @@ def painter(color: bool) -> Paint:
 
 
 def indented(text: str, columns: int, first: str = "", rest: str | None = None) -> list[str]:
-    """A paragraph whose first line begins with ``first`` and the others with ``rest``."""
+    """A paragraph whose first line begins with ``first`` and the others with ``rest``.
+
+    Args:
+        columns: width of the lines, ``first`` and ``rest`` included.
+        rest: None for as many blanks as ``first`` is wide.
+    """
     rest = " " * words.width(first) if rest is None else rest
     room = max(columns - words.width(first), NARROWEST)
     lines = words.wrap(text, room)

@@ -47,7 +47,12 @@ def _scale(values: Sequence[float | None]) -> tuple[float, str]:
 def changes(
     values: Sequence[float], comparison: Comparison, like: Sequence[float | None]
 ) -> list[str]:
-    """Differences in the unit of the times that they are of."""
+    """Differences of times with their signs, in the unit that suits the times themselves.
+
+    Args:
+        values: milliseconds.
+        like: the times of both sides, milliseconds.
+    """
     factor, unit = _scale(like)
     texts = words.column([value * factor for value in values], unit)
     nothing = nothing_ms(comparison)
