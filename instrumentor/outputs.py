@@ -6,13 +6,13 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from instrumentor.errors import UsageError
 from instrumentor.option_fields import OUTPUT, option
+from instrumentor_analysis.files import write_whole
 
 # What a run folder's reports are made from; a folder stands for all that is in it.
 _RECORDS = frozenset(
@@ -106,30 +106,15 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
     _refuse_kept(path)
     if path.exists() and not force:
         raise exists(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(data)
-        if force:
-            temporary.replace(path)
-        else:
-            # Unlike a rename, it fails when the file appeared meanwhile.
-            os.link(temporary, path)
-            temporary.unlink()
+        write_whole(path, data, replace=force)
     except OSError as error:
-        with suppress(OSError):  # of a folder that cannot be written to
-            temporary.unlink(missing_ok=True)
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def write_json(path: Path, value: object) -> None:
     """Write a JSON file of a folder of ours as a whole, over its earlier state."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        # The error names the temporary file, which means nothing to a user.
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
 def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -23,6 +21,7 @@ from msgspec import Struct, structs
 
 from instrumentor_analysis import reports
 from instrumentor_analysis.errors import NothingMeasured
+from instrumentor_analysis.files import becoming, write_whole
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.detail import Detail
@@ -161,14 +160,14 @@ def _write(job: _Job, targets: Mapping[str, Path]) -> None:
             raise NothingMeasured(f"there is nothing to plot for {target}")
     for target, content in made.items():
         if isinstance(content, bytes):
-            replace_bytes(target, content)
+            write_whole(target, content)
             continue
         target.mkdir(parents=True, exist_ok=True)
         for name, part in content.items():
             if isinstance(part, Path):
                 _put(part, target / name)
             else:
-                replace_bytes(target / name, part)
+                write_whole(target / name, part)
 
 
 def read_sources(
@@ -280,35 +279,10 @@ _MAKERS: Mapping[str, Callable[[_Job], Content]] = {
 }
 
 
-def replace_bytes(target: Path, content: bytes) -> None:
-    """Put a file in place at once: the old content or the new, never part of one."""
-    # Opened as any file is, not by tempfile: its 0600 would hide the report from colleagues.
-    with _becoming(target) as temporary, temporary.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _put(source: Path, target: Path) -> None:
     """A second name for a file, where the file system can; else a copy. Traces are large."""
-    with _becoming(target) as temporary:
+    with becoming(target) as temporary:
         try:
             os.link(source, temporary)
         except OSError:
             shutil.copyfile(source, temporary)
-
-
-@contextmanager
-def _becoming(target: Path) -> Iterator[Path]:
-    """A new file beside a target, put in its place at the end; errors name the target."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        temporary.replace(target)
-    except OSError as error:
-        if error.filename not in (None, str(temporary), temporary):
-            raise
-        raise OSError(error.errno, error.strerror, str(target)) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
