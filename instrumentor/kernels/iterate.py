@@ -31,6 +31,7 @@ from instrumentor.kernels.session import (
 )
 from instrumentor.prepare import script_path
 from instrumentor.progress import Progress, Silent
+from instrumentor_analysis.files import becoming
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import KernelReport
@@ -222,11 +223,10 @@ class Iteration:
         path = self.root / name
         blob = _in_git(self.root, text)
         # An editor that looks at the file meanwhile sees the old text or the new one.
-        temporary = path.with_name(f".{path.name}.restore")
-        temporary.write_bytes(text)
-        # A new file has the mode of the umask, and the user's may be executable.
-        temporary.chmod(path.stat().st_mode & 0o7777)
-        temporary.replace(path)
+        with becoming(path) as temporary:
+            temporary.write_bytes(text)
+            # A new file has the mode of the umask, and the user's may be executable.
+            temporary.chmod(path.stat().st_mode & 0o7777)
         return f"git (blob {blob[:12]})" if blob else "the session's copy"
 
 
