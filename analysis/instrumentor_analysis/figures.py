@@ -34,6 +34,7 @@ from instrumentor_analysis.table import (
 
 #: Rising edges of the gap histogram, microseconds; one more bin lies above the last.
 GAP_EDGES_US = (1.0, 2.0, 6.5, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 10_000.0, 100_000.0)
+#: Ops in slow_ops of summary.json.
 MOST_SLOW_OPS = 15
 
 

@@ -33,6 +33,7 @@ class ReportOptions:
     print_signposts: bool = False
     tracing_mode: bool = False
     id_range: str | None = None
+    # tt-perf-report's default.
     min_percentage: float = 0.5
     no_host_ops: bool = False
     arch: str | None = None

@@ -43,6 +43,7 @@ def read_torch_ops(path: Path) -> TorchOps:
         NotAnOpsFile: a column is missing, or the file is empty.
         DamagedFile: a row does not fit the header, or a figure is none.
     """
+    # A byte order mark would become part of the first column's name.
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         lines = csv.reader(file)
         header = next(lines, [])
@@ -91,5 +92,6 @@ def _numbers(path: Path, column: str, texts: list[str]) -> Floats:
                 values[at] = float(text)
             except ValueError:
                 said = f"{text!r} is not a number"
+                # Lines count from 1, and the first is the header.
                 raise DamagedFile(path, said, line=at + 2, column=column) from None
     return np.where(np.isinf(values), np.nan, values)

@@ -29,6 +29,7 @@ _STEADY = re.compile(r"(^|_)steady(_|$)")
 _COMPILE = re.compile(r"(^|_)compile(_|$)")
 _OURS = re.compile(r"(^|_)(steady|compile|warmup|profiled)(_|$)")
 _NUMBER = re.compile(r"_(\d+)$")
+#: Names that an error lists before it counts the others.
 _LISTED = 12
 
 StepChoice = int | Literal["all"] | None

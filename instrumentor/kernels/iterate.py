@@ -36,6 +36,7 @@ from instrumentor_analysis.files import becoming
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import KernelReport
 
+#: Pause between two looks at the files: a save is complete when they stay the same over one.
 POLL_S = 0.3
 
 

@@ -19,6 +19,7 @@ from instrumentor_analysis.reports.drawing import (
     grid,
 )
 
+#: Width of the plot, distance of two rows and height of a bar, units.
 _WIDTH, _PITCH, _BAR = 600.0, 30.0, 20.0
 _COLOURS = {BASELINE: "other", KEPT: "good", NO_GAIN: "rest", CHANGES_LOSS: "tm"}
 

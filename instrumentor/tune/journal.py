@@ -59,6 +59,7 @@ class Journal(Struct):
             )
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]  # a last line without its end was cut by the kill
+        # What is appended next must begin a line of its own.
         os.truncate(path, len(whole))
         events = [json.loads(line) for line in whole.splitlines() if line.strip()]
         if not events or events[0].pop("schema", "") != SCHEMA:

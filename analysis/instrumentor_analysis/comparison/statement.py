@@ -87,6 +87,7 @@ def _percent(share: float) -> str:
     """``12``, ``3.4``, ``0.56``: percent of a share, about two digits."""
     value = share * 100
     size = abs(value)
+    # From 9.95 on one decimal would make three digits, 10.0.
     return f"{value:,.0f}" if size >= 9.95 else f"{value:.1f}" if size >= 1 else f"{value:.2g}"
 
 

@@ -20,6 +20,7 @@ from instrumentor_analysis.kernels.log import parse_log
 SCHEMA = "instrument-kernel-summary/1"
 DEVICE_LOG = "profile_log_device.csv"
 RECORD = "kernel.jsonl"
+#: Parts of the log that the document shows as they were read.
 _OF_THE_LOG = ("programs", "threads", "roofline", "buffers", "pipes", "signposts", "sections")
 
 

@@ -31,7 +31,9 @@ MOST_PARTS = 8
 APART = ("compile", "warmup", "profiled")
 #: Steps drawn; of more, the last ones.
 MOST_STEPS = 200
+#: Height of the chart of steps; height of a stacked bar and distance of two of them; units.
 _HEIGHT, _BAR, _PITCH = 180.0, 28.0, 62.0
+#: Characters of a name in the keys.
 _LONGEST_NAME = 40
 
 

@@ -10,6 +10,7 @@ from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Line, Sha
 
 #: Left edges of what fills a buffer, of buffers, and of what empties one.
 _FROM, _BUFFER, _TO = 10, 300, 590
+#: Size of a box and distance of two, units.
 _WIDTH, _HEIGHT, _GAP = 200, 34, 16
 
 

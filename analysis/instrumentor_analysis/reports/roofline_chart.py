@@ -27,6 +27,7 @@ from instrumentor_analysis.roofline import Architecture
 
 #: Points drawn; ops of less time are left out.
 MOST_POINTS = 1500
+#: Size of the plot, units.
 _WIDTH, _HEIGHT = 1000.0, 400.0
 _COLOURS = {"DRAM": "ccl", "FLOP": "compute", "BOTH": "good"}
 _KEYS = (

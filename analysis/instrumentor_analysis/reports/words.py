@@ -110,6 +110,7 @@ def width(text: str) -> int:
     """Columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
+    # East Asian wide and fullwidth characters take two columns of a terminal, combining marks none.
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text

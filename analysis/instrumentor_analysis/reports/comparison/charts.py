@@ -21,6 +21,7 @@ from instrumentor_analysis.reports.drawing import (
 
 #: Samples of one run that are drawn; of more, as many spread evenly.
 MOST_SAMPLES = 400
+#: Distance of two rows and middle of a row, units; characters of a name.
 _PITCH, _MIDDLE, _LONGEST_NAME = 44.0, 20.0, 26
 #: Rows that a dot may be moved by, so that samples of one value do not hide each other.
 _SCATTER = (0.0, -6.0, 6.0, -3.0, 3.0, -9.0, 9.0)
@@ -136,6 +137,7 @@ def category_bars(comparison: Comparison) -> Drawing | None:
     }
     totals = {name: sum(times.values()) for name, times in sides.items()}
     longest = max(totals.values())
+    # A side without device time has nothing to be held against.
     if min(totals.values()) <= 0:
         return None
     bars = {
