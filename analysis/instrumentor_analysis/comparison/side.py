@@ -136,7 +136,7 @@ def load_side(path: Path | str, *, name: str | None = None, batch_size: int | No
     """
     path = Path(path)
     inside = path / "summary.json"
-    # Without run.json a folder cannot be analysed again: its summary.json is all there is.
+    # Without run.json the facts of the run are in its summary.json alone.
     if path.is_dir() and not (path / "run.json").is_file() and inside.is_file():
         side = _side_of_file(inside, name or path.resolve().name)
     elif path.is_file() and path.suffix == ".json":
