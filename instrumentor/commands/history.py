@@ -98,6 +98,7 @@ def _show_noise(kept: History, like: Entry) -> None:
     """How much runs of equal code differ, of those measured as the newest was."""
     from instrumentor_analysis.comparison.runs import noise_of
 
+    # Of runs measured in the same way only: another profiler or batch size is another noise.
     groups = kept.repeats(like.key, (like.profiler, like.scope, like.batch_size))
     noise = noise_of(medians=groups)
     if noise is not None:

@@ -71,6 +71,7 @@ def tune(
                 common.tell_handed_over(context, script, arguments or [])
                 tuned = tune_script(script, arguments or [], options, narrator)
     except KeyboardInterrupt:
+        # Finished trials are in the journal: nothing of them is lost.
         if narrator.folder is not None:
             folder = console.quoted(narrator.folder)
             console.say(f"Stopped. Next: instrument tune --resume {folder}")

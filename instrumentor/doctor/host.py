@@ -98,6 +98,7 @@ def smi(planned: PlannedRun) -> Iterator[Check]:
 def space(planned: PlannedRun) -> Iterator[Check]:
     """Room where the run will write."""
     for folder in planned.folders:
+        # The run will make the folder: until then its nearest parent tells which disk it is on.
         there = next(path for path in (folder, *folder.parents) if path.exists())
         free = shutil.disk_usage(there).free
         text = f"{free / 2**30:.1f} GiB free in {there}"

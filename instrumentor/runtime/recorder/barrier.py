@@ -85,6 +85,7 @@ class Barrier:
             kind = self.device_of(value) or kind
             if kind not in (None, "cpu"):
                 break
+        # A loss on the CPU may be a copy of one on a device: no proof of where the step trains.
         if kind == "cpu":
             known = self.device not in (None, "unknown")
             kind = self.device if known else where_it_trains(values)
