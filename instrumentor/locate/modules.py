@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from instrumentor.locate.bindings import Bindings, Bound, Put
+from instrumentor.locate.search_path import Added, added_by
 from instrumentor.locate.syntax import (
     FUNCTIONS,
     ScopeNode,
@@ -44,6 +45,7 @@ class Modules(Struct, eq=False, dict=True):
     bindings: dict[Source, Bindings] = field(default_factory=dict)
     _modules: dict[tuple[str, Path, int], Path | None] = field(default_factory=dict)
     _heads: dict[tuple[Path, str], bool] = field(default_factory=dict)
+    _additions: dict[Path, Added] = field(default_factory=dict)
 
     # -- imports ---------------------------------------------------------------------------
 
@@ -52,11 +54,25 @@ class Modules(Struct, eq=False, dict=True):
         key = (name, near, level)
         if key not in self._modules:
             above = near.parents
-            bases = [above[min(level, len(above)) - 1]] if level else [*self.roots, near.parent]
+            bases = [above[min(level, len(above)) - 1]] if level else self._search_path(near)
             head = name.partition(".")[0]
             found = (_module_in(base, name) for base in bases if self._holds(base, head))
             self._modules[key] = next((path for path in found if path is not None), None)
         return self._modules[key]
+
+    def _search_path(self, near: Path) -> list[Path]:
+        """Where a module looks for others: the roots, its folder, and what it and the entry add."""
+        added = [self._added(path) for path in dict.fromkeys((self.entry.path, near))]
+        first = [folder for one in added for folder in one.first]
+        last = [folder for one in added for folder in one.last]
+        return [*first, *self.roots, near.parent, *last]
+
+    def _added(self, path: Path) -> Added:
+        if path not in self._additions:
+            source = self.sources.get(path)
+            found = Added() if source is None else added_by(self.bindings_of(source), self.roots)
+            self._additions[path] = found
+        return self._additions[path]
 
     def _holds(self, base: Path, head: str) -> bool:
         """Whether modules of that first name may lie there: asked of `torch` once, not by each."""
