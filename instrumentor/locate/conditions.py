@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection
+from itertools import takewhile
 
 from instrumentor.locate.control import OVER, Flow
 from instrumentor.locate.dataflow import effects, uses
@@ -23,9 +24,11 @@ _PLAIN = (
 
 def condition(flow: Flow, begin: ast.stmt, backwards: Collection[ast.stmt]) -> str:
     """What is true ahead of a region in the iterations that come to a backward; empty for all."""
-    goals = [flow.after(backward) for backward in backwards]
-    tests = [t for t in skipping(flow, begin, backwards) if is_tellable(flow, begin, t)]
-    answers = [t.test if flow.ways(t, goals)[0] else _negated(t.test) for t in tests]
+    answers = [
+        part
+        for test in skipping(flow, begin, backwards)
+        for part in needed(flow, begin, test, backwards)[0]
+    ]
     if not answers:
         return ""
     return ast.unparse(answers[0] if len(answers) == 1 else ast.BoolOp(ast.And(), answers))
@@ -44,12 +47,35 @@ def skipping(flow: Flow, begin: ast.stmt, backwards: Collection[ast.stmt]) -> li
     return found
 
 
-def is_tellable(flow: Flow, begin: ast.stmt, test: ast.If) -> bool:
-    """Whether a test comes to the same ahead of a region: nothing in between changes its names."""
+def needed(
+    flow: Flow, begin: ast.stmt, test: ast.If, backwards: Collection[ast.stmt]
+) -> tuple[list[ast.expr], list[ast.expr]]:
+    """What has to be true at a test for a backward to come: told ahead of a region, and the rest.
+
+    Of `if training and loss.isfinite():` the first is told ahead of the forward. Behind something
+    that is not, nothing is: `is_ready(batch) and batch.training` may not be asked by half.
+    """
+    parts = _parts(test.test, flow.ways(test, [flow.after(b) for b in backwards])[0])
+    ahead = [*takewhile(lambda part: _is_tellable(flow, begin, test, part), parts)]
+    return ahead, parts[len(ahead) :]
+
+
+def _parts(test: ast.expr, answer: bool) -> list[ast.expr]:
+    """What each has to be true for a test to come to an answer."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values) if answer:
+            return values
+        case ast.BoolOp(op=ast.Or(), values=values) if not answer:
+            return [_negated(value) for value in values]
+    return [test if answer else _negated(test)]
+
+
+def _is_tellable(flow: Flow, begin: ast.stmt, test: ast.If, part: ast.expr) -> bool:
+    """Whether part of a test comes to the same ahead of a region: nothing changes its names."""
     ran = [begin, *flow.between(begin, test)] if begin is not test else []
     changed = set[str]().union(*map(effects, ran))
-    plain = all(isinstance(node, _PLAIN) for node in below(test.test))
-    return plain and not uses(test.test) & changed
+    plain = all(isinstance(node, _PLAIN) for node in below(part))
+    return plain and not uses(part) & changed
 
 
 def _negated(test: ast.expr) -> ast.expr:
@@ -65,8 +91,15 @@ _PHASE = re.compile(
 
 def tells_a_phase(test: ast.expr) -> bool:
     """Whether a test is spelled like one for training: `phase == "train"`, `optimizer is None`."""
-    names = {dotted(node) for node in below(test) if isinstance(node, (ast.Name, ast.Attribute))}
-    words = {node.value for node in below(test) if isinstance(node, ast.Constant)}
+    nodes = below(test)
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    attributes = [n for n in nodes if isinstance(n, ast.Attribute) and n not in called]
+    # `cfg.training` of `cfg.training.skip_bad_batches` is a group of settings; a phase is a whole
+    # name, a member of an enumeration, or the text whose method is called: `phase.lower()`
+    inner = {n.value for n in attributes if n.attr not in ("name", "value")}
+    chains = [n for n in nodes if isinstance(n, (ast.Name, ast.Attribute)) and n not in inner]
+    names = set(map(dotted, chains))
+    words = {node.value for node in nodes if isinstance(node, ast.Constant)}
     optional = None in words and any("optim" in name.lower() for name in names)
     spelled = bool(words & {"train", "training", "Train"}) or any(map(_PHASE.search, names))
     return optional or spelled

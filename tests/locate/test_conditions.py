@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from instrumentor.locate import Declined
 from tests.locate.cases import around, looped, rewritten
 from tests.warned import texts
 
@@ -33,6 +34,38 @@ def begun(body: str) -> str:
 def test_the_scripts_own_test_says_it_ahead_of_the_forward(test: str, when: str) -> None:
     assert f"when={when})" in begun(f"{FORWARD}if {test}:\n{TRAINS}print(loss)")
     assert f"when={when})" in begun(f"{FORWARD}if not ({test}):\n{SKIPS}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"if training:\n    if cfg.training.skips and loss > 9:\n        continue\n{TRAINS}",
+        f"if training and loss < 9:\n{TRAINS}",
+        f"if not training or loss > 9:\n{SKIPS}",
+        f"if training:\n    if loss < 9:\n{textwrap.indent(TRAINS, '    ')}",
+    ],
+)
+def test_what_the_loss_decides_is_left_to_the_iteration(body: str) -> None:
+    """A step that is skipped for its loss was begun, and its sample is dropped at the next begin;
+    an evaluation begins none."""
+    assert "when=training)" in begun(FORWARD + body)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "loss < 9 and training",  # as half of a test it may not be asked
+        "training == bool(loss < 9)",
+        "training or loss < 9",
+        "mode.startswith('train')",
+        "mode.value == kept(loss)",
+        "cfg.training.phase(loss)",
+    ],
+)
+def test_a_phase_that_cannot_be_asked_for_ahead_is_declined(test: str) -> None:
+    with pytest.raises(Declined) as declined:
+        begun(f"{FORWARD}if {test}:\n{TRAINS}")
+    assert declined.value.reasons[0].kind == "train-and-eval"
 
 
 def test_several_tests_are_asked_in_their_order() -> None:

@@ -54,7 +54,7 @@ def test_a_return_that_this_call_rules_out(parameters: str, test: str, arguments
         ("eval=False", "eval", "trainer.update(*batch)", "not eval"),
         ("eval=False", "eval", "trainer.update(batch, **options)", "not eval"),
         ("eval=1", "eval is not True", "trainer.update(batch)", "not eval is not True"),
-        ("eval=False", "eval or loss == 0", "trainer.update(batch)", ""),
+        ("eval=False", "eval or loss == 0", "trainer.update(batch)", "not eval"),
         ("eval=True", "eval", "Trainer.update(trainer, False)", "not eval"),
         # a parameter that is set anew is no constant
         ("skip=False", "(skip := loss.isnan())", "trainer.update(batch)", ""),

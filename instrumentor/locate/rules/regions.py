@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from instrumentor.locate.conditions import is_tellable, skipping, tells_a_phase
+from instrumentor.locate.conditions import needed, skipping, tells_a_phase
 from instrumentor.locate.loops import Candidate
 from instrumentor.locate.model import Declined, Reason
 from instrumentor.locate.modes import Region, step_updates
@@ -64,7 +64,7 @@ def no_phase_inside(regions: Sequence[Region]) -> None:
         candidate, flow = region.candidate, region.candidate.flow
         sites = [s.statement for r in regions if r.begin is region.begin for s in r.sites]
         for test in skipping(flow, region.begin, sites):
-            if tells_a_phase(test.test) and not is_tellable(flow, region.begin, test):
+            if any(map(tells_a_phase, needed(flow, region.begin, test, sites)[1])):
                 what = "function" if isinstance(candidate.loop, FUNCTIONS) else "loop"
                 message = (
                     f"one {what} serves training and evaluation, and which of them runs cannot be "
