@@ -31,9 +31,7 @@ TESTED_IN = {
     "tests/locate/test_renaming.py": "locate/names locate/vocabulary",
     "tests/locate/test_forward.py": "locate/dataflow locate/held",
     "tests/locate/test_gradients.py": "locate/differentiable locate/values",
-    "tests/locate/test_rules.py": (
-        "locate/constants locate/loops locate/remarks locate/understand"
-    ),
+    "tests/locate/test_rules.py": ("locate/loops locate/remarks locate/understand"),
     "tests/locate/test_accumulation.py": "locate/modes",
     "tests/locate/test_kinds.py": "locate/by_hand",
     "tests/passes/test_golden.py": "passes/recorder passes/region",

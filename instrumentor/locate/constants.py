@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from instrumentor.locate.dataflow import binds
-from instrumentor.locate.loops import Site
 from instrumentor.locate.program import Function, Program
 from instrumentor.locate.signatures import default_of, is_method, on_class, passed
 from instrumentor.locate.syntax import (
@@ -17,45 +16,54 @@ from instrumentor.locate.syntax import (
     callee,
     contains,
     dotted,
+    last,
     parameters,
 )
 
 #: Values by name; by dotted name for attributes.
 Constants = Mapping[str, object]
 _UNKNOWN = object()
-
-
-def along(program: Program, site: Site) -> Iterator[tuple[Function, Constants]]:
-    """The helpers from the loop down to the backward, each with what its calls fix."""
-    known: Constants = {}
-    caller: ScopeNode | None = None
-    for function in site.chain:
-        each = [
-            fixed(program, scope, call, function, known)
-            for scope, call, _ in program.callers.get(function.node, ())
-            if (call is site.call if caller is None else scope is caller)
-        ]
-        known = _shared(each)
-        yield function, known
-        caller = function.node
+_PLAIN_DECORATORS = {"staticmethod", "classmethod", "no_grad", "enable_grad", "autocast"}
 
 
 def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> bool:
-    """Whether what all callers of a function pass leaves a statement of it out."""
+    """Whether what all callers of a function pass, or leave to its default, leaves it out."""
     if not isinstance(scope, FUNCTIONS):
         return False
     source = program.source_of_scope[scope]
-    calls = program.callers.get(scope, ())
-    known = _shared([fixed(program, w, c, Function(source, scope), {}) for w, c, _ in calls])
-    tests = [p for p in source.parents(statement) if isinstance(p, ast.If)] if known else []
-    return any(
+    tests = [p for p in source.parents(statement) if isinstance(p, ast.If)]
+    known = _of_all_callers(program, Function(source, scope)) if tests else {}
+    out = any(
         contains(s, statement)
         for test in tests
         for s in {True: test.orelse, False: test.body, None: []}[decided(test.test, known)]
     )
+    # who is handed a function may call it with anything
+    return out and scope not in program.handed
 
 
-def _shared(each: list[dict[str, object]]) -> Constants:
+def _of_all_callers(program: Program, function: Function) -> Constants:
+    """Parameters with the one constant that they have in all calls of a function."""
+    if not _is_called_as_written(function):
+        return {}
+    calls = [(scope, call) for scope, call, _ in program.callers.get(function.node, ())]
+    # a method of an object whose type is not known may be this one
+    calls += [
+        (scope, call)
+        for source, scope, call in program.calls_named(function.name)
+        if calls and not program.resolve(source, scope, call)
+    ]
+    return shared([fixed(program, scope, call, function, {}) for scope, call in calls])
+
+
+def _is_called_as_written(function: Function) -> bool:
+    """No decorator, such as those of command lines, gives it arguments of its own."""
+    words = {last(dotted(decorator)) for decorator in function.node.decorator_list}
+    return words <= _PLAIN_DECORATORS
+
+
+def shared(each: list[dict[str, object]]) -> Constants:
+    """What is the same constant in all of several calls."""
     return {
         name: value
         for name, value in (each[0] if each else {}).items()

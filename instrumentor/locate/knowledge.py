@@ -16,6 +16,7 @@ from msgspec import Struct
 from instrumentor.locate import catalogue
 from instrumentor.locate.answers import Answers
 from instrumentor.locate.catalogue import Evidence, Kind, Role
+from instrumentor.locate.constants import is_ruled_out
 from instrumentor.locate.kinds import Kinds
 from instrumentor.locate.names import external_name
 from instrumentor.locate.program import Function, Program
@@ -104,7 +105,14 @@ class Knowledge(Struct, eq=False, dict=True):
         """The expression of the optimizer that a call steps itself, or None."""
         meant = self.values(source, scope, call.func)
         found = (self._step_of(source, scope, call, value) for value in meant)
-        return next((node for node in found if node is not None), None)
+        optimizer = next((node for node in found if node is not None), None)
+        runs = optimizer is not None and self._may_run(source, scope, call)
+        return optimizer if runs else None
+
+    def _may_run(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Whether some caller of its function lets a call run."""
+        statement = source.statement_of(call)
+        return statement is None or not is_ruled_out(self.program, scope, statement)
 
     def _step_of(
         self, source: Source, scope: ScopeNode, call: ast.Call, function: Value
@@ -251,6 +259,10 @@ class Knowledge(Struct, eq=False, dict=True):
 
     def is_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """`loss.backward()`, `accelerator.backward(loss)`, `torch.autograd.backward(losses)`."""
+        found = self._means_backward(source, scope, call)
+        return found and self._may_run(source, scope, call)
+
+    def _means_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         word = callee(call)
         if word != "backward" and word not in self.program.other_words.get("backward", ()):
             return word == "manual_backward"

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from instrumentor.locate.constants import Constants, along, decided
+from instrumentor.locate.constants import Constants, decided, fixed, shared
 from instrumentor.locate.control import END, START, Flow
 from instrumentor.locate.forward import call_of, find_forwards
 from instrumentor.locate.gradients import Gradients
 from instrumentor.locate.knowledge import Knowledge, is_stub
 from instrumentor.locate.loops import Body, Candidate, Site, find_updates
 from instrumentor.locate.program import Class, Function, Program
-from instrumentor.locate.syntax import FUNCTIONS, Source, callee, own_calls, receiver
+from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, callee, own_calls, receiver
 
 
 class Departure(NamedTuple):
@@ -77,7 +77,7 @@ def departures(candidate: Candidate) -> Iterator[Departure]:
     outer = Function(candidate.source, scope) if isinstance(scope, FUNCTIONS) else None
     for site in candidate.sites:
         caller = outer
-        for depth, (function, known) in enumerate(along(knowledge.program, site), 1):
+        for depth, (function, known) in enumerate(_along(knowledge.program, site), 1):
             inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
             body, backwards = Body.of(knowledge, function), [s.statement for s in inner]
             told = (
@@ -91,6 +91,21 @@ def departures(candidate: Candidate) -> Iterator[Departure]:
                 if not knowledge.has_backward(other) and not is_stub(other):
                     yield Departure(depth, function, other.source, other.node)
             caller = function
+
+
+def _along(program: Program, site: Site) -> Iterator[tuple[Function, Constants]]:
+    """The helpers from the loop down to the backward, each with what its calls fix."""
+    known: Constants = {}
+    caller: ScopeNode | None = None
+    for function in site.chain:
+        each = [
+            fixed(program, scope, call, function, known)
+            for scope, call, _ in program.callers.get(function.node, ())
+            if (call is site.call if caller is None else scope is caller)
+        ]
+        known = shared(each)
+        yield function, known
+        caller = function.node
 
 
 def _without(body: Body, known: Constants, backwards: list[ast.stmt]) -> ast.stmt | None:

@@ -1,0 +1,77 @@
+"""A branch of a function that none of its callers selects."""
+
+from __future__ import annotations
+
+import pytest
+
+from instrumentor.locate import Declined
+from tests.locate.cases import HEAD, lines_of, plan_of, timed
+
+ATTACK = """
+def robust_loss(x, y, {parameter}):
+    if norm == "inf":
+        noise = torch.zeros_like(x)
+    elif norm == "2":
+        noise = torch.zeros_like(x, requires_grad=True)
+        inner = torch.optim.SGD([noise], lr=0.1)
+        for _ in range(10):
+            inner.zero_grad()
+            (-criterion(model(x + noise), y)).backward()
+            inner.step()
+    return criterion(model(x + noise), y)
+
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = {call}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "call", "more"),
+    [
+        ("norm='inf'", "robust_loss(x, y)", ""),
+        ("norm='2'", "robust_loss(x, y, norm='inf')", ""),
+        ("norm", "robust_loss(x, y, 'inf')", "robust_loss(x, y, 'inf')"),
+        ("norm='inf'", "robust_loss(x, y)", "model.train()"),
+    ],
+)
+def test_a_backward_that_no_caller_selects_is_none(parameter: str, call: str, more: str) -> None:
+    source = HEAD + ATTACK.format(parameter=parameter, call=call) + more
+    begin, end = lines_of(source, "    loss = ", "    loss.backward()")
+    assert timed(plan_of(source)) == {"start_line": begin, "end_line": end}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "call", "more"),
+    [
+        ("norm='inf'", "robust_loss(x, y, norm=chosen)", ""),
+        ("norm='inf'", "robust_loss(x, y, **options)", ""),
+        ("norm='inf'", "robust_loss(x, y)", "robust_loss(x, y, '2')"),
+        ("norm='inf'", "robust_loss(x, y)", "compare(robust_loss)"),
+        ("norm='inf'", "robust_loss(x, y)", "any.robust_loss(x, y, norm='2')"),
+        ("norm='inf', *, on", "robust_loss(x, y)", "run = partial(robust_loss, norm='2')"),
+    ],
+)
+def test_one_that_may_run_is_still_there(parameter: str, call: str, more: str) -> None:
+    source = HEAD + ATTACK.format(parameter=parameter, call=call) + more
+    with pytest.raises(Declined) as declined:
+        plan_of(source)
+    assert declined.value.reasons[0].kind == "conditional-step"
+
+
+def test_one_that_every_caller_selects_belongs_to_the_step() -> None:
+    plan = plan_of(HEAD + ATTACK.format(parameter="norm='2'", call="robust_loss(x, y)"))
+    assert plan["region"]["end_line"] == len((HEAD + ATTACK).rstrip().splitlines())
+
+
+@pytest.mark.parametrize(("decorator", "is_timed"), [("@command", False), ("@staticmethod", True)])
+def test_a_decorator_may_pass_what_no_caller_does(decorator: str, is_timed: bool) -> None:
+    attack = ATTACK.format(parameter="norm='inf'", call="robust_loss(x, y)")
+    source = HEAD + attack.replace("def robust", f"{decorator}\ndef robust")
+    if is_timed:
+        plan_of(source)
+    else:
+        with pytest.raises(Declined):
+            plan_of(source)
