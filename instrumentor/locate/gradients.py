@@ -322,6 +322,9 @@ class _Walk:
         given = NO_VALUE.union(*[self.value(a) for a in arguments(call)])
         if knowledge.is_backward(source, scope, call):
             place, loss = (self.at, call), self.value(knowledge.loss_of(source, scope, call))
+            # `unknown.backward(loss)`: what a forward has made is the loss, not what wraps it
+            if not any(isinstance(part, Made) for part in loss):
+                loss |= given
             self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
             return NO_VALUE
         owner = self._owner(call.func)

@@ -284,13 +284,17 @@ def _with_forward(candidate: Candidate) -> tuple[Candidate, dict[Site, Forward]]
     # a call that cannot be read may be the forward, but one that is certain goes before it
     for around in _outwards(candidate):
         found = find_forwards(candidate.knowledge, around)
+        if _apart(around, found) is not None:
+            continue
         if any(f.certain for f in found.values()):
             return around, found
         if unsure is None and len(found) == len(around.sites):
             unsure = around, found
     if unsure is not None:
         return unsure
-    site = next((s for s in around.sites if s not in found), around.sites[0])
+    site = _apart(around, found) or next(
+        (s for s in around.sites if s not in found), around.sites[0]
+    )
     raise Declined(
         Reason.at(
             site.backward_source,
@@ -301,6 +305,20 @@ def _with_forward(candidate: Candidate) -> tuple[Candidate, dict[Site, Forward]]
             "Give a script whose loop runs the model and its backward together.",
         )
     )
+
+
+def _apart(candidate: Candidate, found: dict[Site, Forward]) -> Site | None:
+    """A backward whose forward is elsewhere, on one path with one that is timed from its forward.
+
+    A sample from that forward on would leave a part of the step out, and call itself the step.
+    """
+    for site in candidate.sites:
+        others = [known.statement for known in found]
+        if site in found or site.statement in others:
+            continue
+        if not all(candidate.flow.exclusive(site.statement, other) for other in others):
+            return site
+    return None
 
 
 def _outwards(candidate: Candidate) -> Iterator[Candidate]:

@@ -205,6 +205,23 @@ def test_rollout_in_a_method_is_no_forward() -> None:
     assert declined(source) == ["forward-apart"]
 
 
+def test_a_sample_leaves_no_backward_of_the_step_out() -> None:
+    """The policy learns from a rollout: a sample of the critic alone would not be the step."""
+    policy = "loss = -torch.stack(self.saved).sum()\nloss.backward()\nself.optimizer.step()\n"
+    critic = "self.critic(torch.ones(2, 4)).mean().backward()\nself.critic_optimizer.step()"
+    source = trainer(ROLLOUT, f"self.rollout()\n{policy}{critic}", header="for _ in range(100):")
+    assert declined(source) == ["forward-apart"]
+    alone = trainer(ROLLOUT, f"self.rollout()\n{critic}", header="for _ in range(100):")
+    starts_at(alone, "self.critic(")
+
+
+def test_the_loss_is_what_a_forward_made() -> None:
+    """Whatever runs the backward: nothing is known of a wrapper that nobody can read."""
+    before = "from legacy import Wrapper\nwrapper = Wrapper(optimizer)"
+    source = looped("loss = model(x).mean()\nwrapper.backward(loss)\noptimizer.step()", before)
+    starts_at(source, "loss = model(x)")
+
+
 OPAQUE = """\
 from somewhere import Trainer
 
