@@ -331,9 +331,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         """The command by hand: of the script itself when only one invocation is in it."""
         plan, script = self.plan, self.prepared.script
         once = plan.invocation is not None and not plan.invocation.loops
-        if (plan.held_back or not once) and len(self.prepared.replacements) == 1:
-            # A single changed file can be run by hand as a copy; several would have to find each
-            # other.
+        if (plan.held_back or not once) and self.prepared.replacements.keys() == {script}:
+            # A script can be run by hand as a copy; changed modules would have to be found by it.
             copy = self.folder / f"one_call_{self.script.name}"
             copy.write_bytes(self.prepared.replacements[script])
             words = [f"PYTHONPATH={shlex.quote(str(script.parent))}", "python"]

@@ -350,3 +350,17 @@ def test_kernels_of_a_module_of_the_project(here: Here) -> None:
     assert len(events(run, "load")) == 2
     assert events(run, "kernel-count")[0]["ran"] == 1
     assert (here.folder / "ops.py").read_text() == head
+
+
+def test_a_kernel_that_only_its_module_calls(here: Here) -> None:
+    here.put_standin_beside()
+    head = (here.folder / "loop.py").read_text().partition("device = ")[0]
+    repeated = "\n\ndef repeated(a):\n    for _ in range(3):\n        step(a, a)\n"
+    (here.folder / "ops.py").write_text(head + repeated)
+    (here.folder / "bench.py").write_text(
+        "import ttnn\nfrom ops import repeated\n\n"
+        "repeated(ttnn.ones((64, 64), dtype=ttnn.bfloat16))\n"
+    )
+    run = here.measure("bench.py")
+    assert events(run, "kernel-count")[0]["ran"] == 1
+    assert run.report.rerun.endswith(f"python {here.folder / 'bench.py'}")
