@@ -121,7 +121,8 @@ class _Walk:
     """One walk through the statements of a scope.
 
     at: the statement that is being walked; visited: all of them in order; enabled: whether
-    gradients are recorded there; inside: whether the scope is a function that the iteration calls.
+    gradients are recorded there; inside: whether the scope is a function that the iteration calls;
+    of_switched: what was made of leaves whose `requires_grad` a statement switches on.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class _Walk:
         self.ran: dict[resolved.Value, Value] = {}
         self.runs: dict[ast.stmt, bool] = {}
         self.active: set[ast.Lambda] = set()
+        self.of_switched: Value = NO_VALUE
         self.enabled = True
 
     # -- statements ------------------------------------------------------------------------
@@ -151,7 +153,9 @@ class _Walk:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             value = self.value(node.value)
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if node.value is not None:
+                if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
+                    self._switched(target.value)
+                elif node.value is not None:
                     self.held.bind(target, value)
         elif isinstance(node, ast.AugAssign):
             self.held.bind(node.target, self._computed(node))
@@ -300,7 +304,11 @@ class _Walk:
             if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
                 node = node.value if isinstance(node, ast.Attribute) else node
                 if is_parameter(self.knowledge, self.source, self.scope, node):
-                    return self.made(Evidence.TYPE, dotted(node))
+                    made = self.made(Evidence.TYPE, dotted(node))
+                    values = self.knowledge.values(self.source, self.scope, node)
+                    if not self.knowledge.trained.switched.isdisjoint(values):
+                        self.of_switched |= made
+                    return made
         return NO_VALUE
 
     def _comprehension(
@@ -329,6 +337,9 @@ class _Walk:
             return NO_VALUE
         owner = self._owner(call.func)
         key = self.held.key(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
+            self._switched(call.func.value)
+            owner = self._owner(call.func)
         if key is not None and callee(call) in catalogue.FILLS:
             self._fill(key, given)
         functions = knowledge.program.resolve(source, scope, call)
@@ -369,6 +380,12 @@ class _Walk:
         # a container from before the iteration holds values of other iterations as well
         if self.inside or key in self.held.values:
             self.held.fill(key, value)
+
+    def _switched(self, node: ast.expr) -> None:
+        """`delta.requires_grad = True`: only from here on it is a leaf of the graph."""
+        key = self.held.key(node)
+        if key is not None:
+            self.held.bind(node, self.held.read(key) - self.of_switched)
 
     def _body(self, function: ast.Lambda) -> Value:
         if function in self.active:

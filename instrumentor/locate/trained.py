@@ -26,10 +26,15 @@ class Trained:
     def leaves(self) -> frozenset[Value]:
         """Tensors that are trained: given to an optimizer, or made to need a gradient."""
         given = {v for v in self._given_to_optimizers() if isinstance(v, (Object, Item, Member))}
+        return self.switched.union(given)
+
+    @cached_property
+    def switched(self) -> frozenset[Value]:
+        """Tensors made to need a gradient, which before that are data."""
         of = self.program.of
         made = {v for s, c, n, on in self._switches if on for v in of(s, c, n)}
         # a batch that needs a gradient, for a penalty, is no parameter
-        return frozenset(given.union(filter(_is_of_torch, made)))
+        return frozenset(filter(_is_of_torch, made))
 
     def _given_to_optimizers(self) -> Iterator[Value]:
         for source, scope, call in self._optimizers:

@@ -215,6 +215,20 @@ def test_a_sample_leaves_no_backward_of_the_step_out() -> None:
     starts_at(alone, "self.critic(")
 
 
+@pytest.mark.parametrize("switch", ["noise.requires_grad = True", "noise.requires_grad_()"])
+def test_a_leaf_is_one_from_its_switch_on(switch: str) -> None:
+    attack = f"noise = torch.zeros_like(x)\nnoise = noise * 2\n{switch}\n"
+    steps = "loss = model(x + noise).mean()\nloss.backward()\noptimizer.step()"
+    starts_at(looped(attack + steps), "loss = model(x + noise)")
+
+
+@pytest.mark.parametrize("made", ["fake = model(x)", "fake = weight * x"])
+def test_a_switch_leaves_the_graph_of_what_was_computed(made: str) -> None:
+    before = "weight = torch.nn.Parameter(torch.ones(2))"
+    steps = "fake.requires_grad_()\nloss = model(fake).mean()\nloss.backward()\noptimizer.step()"
+    starts_at(looped(f"{made}\n{steps}", before), made)
+
+
 def test_the_loss_is_what_a_forward_made() -> None:
     """Whatever runs the backward: nothing is known of a wrapper that nobody can read."""
     before = "from legacy import Wrapper\nwrapper = Wrapper(optimizer)"
