@@ -117,22 +117,26 @@ class Program(Names, eq=False, dict=True):
                     found[function.node].append((source.scope_of(call), call))
         return found
 
-    def called_from(self, scope: ScopeNode, body: Sequence[ast.stmt]) -> set[ScopeNode]:
-        """Functions that statements of a scope run, themselves or through others."""
+    def called_from(self, scope: ScopeNode, body: Sequence[ast.stmt]) -> dict[ScopeNode, None]:
+        """Functions that statements of a scope run, themselves or through others, in one order.
+
+        A set of nodes is in the order of their addresses: what is asked of them in turn, and what
+        a budget then leaves unanswered, would differ from run to run.
+        """
         inside = {n for top in body for n in (top, *own_nodes(top))}
         stack = [(scope, call) for call, s in self.calls.get(scope, ()) if s in inside]
-        found: set[ScopeNode] = set()
+        found: dict[ScopeNode, None] = {}
         while stack:
             where, call = stack.pop()
             handed = [a for a in arguments(call) if isinstance(a, (ast.Name, ast.Attribute))]
             for each in (call, *(ast.Call(a, [], []) for a in handed)):
                 for function in self.resolve(self.source_of_scope[where], where, each):
                     if function.node not in found:
-                        found.add(function.node)
+                        found[function.node] = None
                         stack += [(function.node, c) for c, _ in self.calls.get(function.node, ())]
         return found
 
     @cached_property
-    def reached(self) -> set[ScopeNode]:
+    def reached(self) -> dict[ScopeNode, None]:
         """Scopes that the entry's module-level code may come to, what it hands on included."""
-        return {self.entry.tree} | self.called_from(self.entry.tree, self.entry.tree.body)
+        return {self.entry.tree: None} | self.called_from(self.entry.tree, self.entry.tree.body)

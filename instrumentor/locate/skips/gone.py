@@ -28,7 +28,7 @@ class Gone:
         found: set[ScopeNode] = set()
         for source, statements in self.by_source.items():
             for statement in statements:
-                found |= self.program.called_from(source.scope_of(statement), [statement])
+                found.update(self.program.called_from(source.scope_of(statement), [statement]))
         while outside := {f for f in found if self._called_elsewhere(f, found)}:
             found -= outside
         return found
