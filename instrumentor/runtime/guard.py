@@ -204,10 +204,10 @@ def become(order: dict[str, Any], guard: int, failure: int) -> None:
     """In the forked child: turn into the script's process; never returns."""
     try:
         os.setpgid(0, 0)
-        # The death signal is not sent for a parent that is already dead.
+        prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+        # The death signal is not sent for a parent that died before it was asked for.
         if os.getppid() != guard:
             os._exit(1)
-        prctl(PR_SET_PDEATHSIG, signal.SIGINT)
         signal.set_wakeup_fd(-1)  # the pipe is the guard's
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from instrumentor.errors import NotReady
 
-# What git exports inside hooks and aliases; it would point our calls at another repository.
+# What `git rev-parse --local-env-vars` lists: git exports it inside hooks and aliases, and it would
+# point our calls at another repository.
 LOCAL_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -29,9 +30,12 @@ LOCAL_VARIABLES = (
     "GIT_GRAFT_FILE",
     "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
     "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
     "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )
