@@ -5,6 +5,7 @@ Names from traces are escaped, so that no op renders as markup.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -80,8 +81,8 @@ def _section(section: Section) -> str:
 
 
 def _folded(section: Section) -> str:
-    # <summary> is HTML, where a backslash before < would not stop a tag.
-    summary = escape(section.title).replace("<", "&lt;")
+    # <summary> is HTML, where a backslash would show and not stop a tag.
+    summary = html.escape(words.visible(section.title), quote=False)
     return f"<details><summary>{summary}</summary>\n\n{_tables(section)}\n\n</details>"
 
 
