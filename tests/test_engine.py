@@ -575,6 +575,7 @@ def test_a_prelude_that_does_not_parse_is_refused() -> None:
 FORMATS: dict[str, bytes] = {
     "form feeds": b"\x0cif a:\n\x0c\n \x0c    b()\n    d()\n\x0c\nx\n\x0cy = '''\n\x0cz'''\n",
     "bom": b"\xef\xbb\xbfif a:\n    b()\n    d()\n",
+    "bom and form feeds": b"\xef\xbb\xbfb()\n\x0c\nd()\n\x0cx\n",
     "bom and coding": b"\xef\xbb\xbf# coding: utf-8\nif a:\n    b(); d()\n",
     "latin-1": b"# coding: latin-1\nif '\xe9':\n    b()  # \xfc\n    d()\n",
     "latin-1 in the second line": (

@@ -7,6 +7,7 @@ blocks. See :mod:`instrumentor.marks` for the format of the result.
 from __future__ import annotations
 
 import ast
+import codecs
 import io
 import re
 import tokenize
@@ -91,9 +92,11 @@ def _with_form_feeds(source: bytes, rewritten: bytes) -> bytes:
     """Give back the page breaks of older files: LibCST 1.9 loses a form feed ahead of code."""
     if b"\f" not in source:
         return rewritten
-    originals = iter(source.splitlines(keepends=True))
-    lines = []
-    for kind, line in classify(rewritten.splitlines(keepends=True)):
+    # It stays ahead of everything, of an inserted first line too.
+    mark = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
+    originals = iter(source.removeprefix(mark).splitlines(keepends=True))
+    lines = [mark]
+    for kind, line in classify(rewritten.removeprefix(mark).splitlines(keepends=True)):
         original = b"" if kind is Line.OURS else next(originals, b"")
         whole = kind is Line.ORIGINAL and original.endswith((b"\n", b"\r"))
         lines.append(original if whole else line)
